@@ -112,13 +112,7 @@ fn write(text: &str) -> Result<bool, OutputClosed> {
     let mut out = std::io::stdout().lock();
     let written = out
         .write_all(text.as_bytes())
-        .and_then(|()| {
-            if text.ends_with('\n') {
-                Ok(())
-            } else {
-                out.write_all(b"\n")
-            }
-        })
+        .and_then(|()| if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") })
         .and_then(|()| out.flush());
     match written {
         Ok(()) => Ok(true),
@@ -149,11 +143,7 @@ pub(crate) fn remark(text: &str) {
 
 /// A note whose first word, if it says how grave it is, has its colour.
 fn labelled(text: &str) -> String {
-    for (label, style) in [
-        ("error:", ERROR),
-        ("internal error", ERROR),
-        ("warning:", WARNING),
-    ] {
+    for (label, style) in [("error:", ERROR), ("internal error", ERROR), ("warning:", WARNING)] {
         if let Some(rest) = text.strip_prefix(label) {
             return painted(label, style) + rest;
         }
@@ -186,10 +176,7 @@ pub(crate) struct Panics(Arc<Mutex<Option<String>>>);
 impl Panics {
     /// The last one.
     pub(crate) fn last(&self) -> Option<String> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

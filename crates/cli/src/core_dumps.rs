@@ -7,10 +7,7 @@
 /// thing.
 pub(crate) fn turn_off() {
     use rustix::process::{Resource, Rlimit, setrlimit};
-    let none = Rlimit {
-        current: Some(0),
-        maximum: Some(0),
-    };
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
     if let Err(error) = setrlimit(Resource::Core, none) {
         tracing::warn!("core dumps cannot be turned off: {error}");
     }

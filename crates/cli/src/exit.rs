@@ -70,10 +70,7 @@ impl std::error::Error for BadInput {}
 impl Exit {
     /// The code that an error leads to, by the first cause that tells.
     pub(crate) fn of(error: &anyhow::Error) -> Self {
-        error
-            .chain()
-            .find_map(Self::of_cause)
-            .unwrap_or(Self::Internal)
+        error.chain().find_map(Self::of_cause).unwrap_or(Self::Internal)
     }
 
     fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Self> {
@@ -327,10 +324,7 @@ mod tests {
             path: "/x".into(),
             cause: std::io::ErrorKind::PermissionDenied.into(),
         };
-        assert_eq!(
-            Exit::of(&anyhow::Error::new(denied).context("while writing")),
-            Exit::Output
-        );
+        assert_eq!(Exit::of(&anyhow::Error::new(denied).context("while writing")), Exit::Output);
         let full = StorageError::Write {
             place: "study.db".into(),
             message: "the disk is full".to_owned(),
@@ -343,17 +337,11 @@ mod tests {
         for error in [StudyError::from(full), lost] {
             assert_eq!(Exit::of(&error.into()), Exit::Output);
         }
-        let moved = StorageError::Gone {
-            place: "study.db".into(),
-        };
+        let moved = StorageError::Gone { place: "study.db".into() };
         assert_eq!(Exit::of(&StudyError::from(moved).into()), Exit::Output);
-        let not_there = StudyError::Objective {
-            message: "cannot start".to_owned(),
-        };
+        let not_there = StudyError::Objective { message: "cannot start".to_owned() };
         assert_eq!(Exit::of(&not_there.into()), Exit::Input);
-        let absent = StorageError::Absent {
-            place: "study.db".into(),
-        };
+        let absent = StorageError::Absent { place: "study.db".into() };
         assert_eq!(Exit::of(&StudyError::from(absent).into()), Exit::Input);
         assert_eq!(Exit::of(&anyhow::anyhow!("?")), Exit::Internal);
     }

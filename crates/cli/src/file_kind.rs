@@ -24,13 +24,7 @@ pub(crate) enum FileKind {
 }
 
 impl FileKind {
-    const ALL: [Self; 5] = [
-        Self::Study,
-        Self::Federation,
-        Self::Game,
-        Self::Agent,
-        Self::Peer,
-    ];
+    const ALL: [Self; 5] = [Self::Study, Self::Federation, Self::Game, Self::Agent, Self::Peer];
 
     /// The table that files of this kind have, and no others.
     fn table(self) -> &'static str {
@@ -60,9 +54,7 @@ impl FileKind {
             return None;
         }
         let file = TomlFile::read(path).ok()?;
-        Self::ALL
-            .into_iter()
-            .find(|kind| !file.keys_in_order(&[kind.table()]).is_empty())
+        Self::ALL.into_iter().find(|kind| !file.keys_in_order(&[kind.table()]).is_empty())
     }
 
     /// That a file may be of this kind.
@@ -83,9 +75,7 @@ impl FileKind {
                 Some(near) => format!("did you mean {near}?"),
                 None => format!("name {whose} file{}", self.known_in(folder)),
             };
-            return Err(BadInput(format!(
-                "cannot read {shown}: there is no such file; {way}"
-            )));
+            return Err(BadInput(format!("cannot read {shown}: there is no such file; {way}")));
         }
         if is_database(path) {
             return Err(BadInput(format!(
@@ -125,11 +115,9 @@ impl FileKind {
         let names = self.names_in(folder);
         match names.len() {
             0 => String::new(),
-            n if n > MAX => format!(
-                " ({} and {} more are there)",
-                names[..MAX].join(", "),
-                n - MAX
-            ),
+            n if n > MAX => {
+                format!(" ({} and {} more are there)", names[..MAX].join(", "), n - MAX)
+            }
             1 => format!(" ({} is there)", names[0]),
             _ => format!(" ({} are there)", names.join(", ")),
         }
@@ -154,11 +142,7 @@ impl FileKind {
         let Ok(entries) = std::fs::read_dir(folder) else {
             return Vec::new();
         };
-        let paths: Vec<_> = entries
-            .flatten()
-            .map(|entry| entry.path())
-            .take(ENTRIES_MAX)
-            .collect();
+        let paths: Vec<_> = entries.flatten().map(|entry| entry.path()).take(ENTRIES_MAX).collect();
         if paths.len() == ENTRIES_MAX {
             return Vec::new();
         }
@@ -166,9 +150,8 @@ impl FileKind {
             path.extension().is_some_and(|ending| ending == "toml") && Self::of(path) == Some(self)
         };
         let names = paths.iter().filter(|path| is_ours(path));
-        let mut names: Vec<String> = names
-            .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
-            .collect();
+        let mut names: Vec<String> =
+            names.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect();
         names.sort();
         names
     }
@@ -200,15 +183,9 @@ mod tests {
             assert_eq!(FileKind::of(&path(kind)), Some(kind));
             assert!(kind.check(&path(kind)).is_ok());
             for other in FileKind::ALL.into_iter().filter(|other| *other != kind) {
-                let error = other
-                    .check(&path(kind))
-                    .expect_err("another kind")
-                    .to_string();
+                let error = other.check(&path(kind)).expect_err("another kind").to_string();
                 let (is, not) = (kind.whose(), other.whose());
-                assert!(
-                    error.contains(&format!("is {is} file, not {not}; ")),
-                    "{error}"
-                );
+                assert!(error.contains(&format!("is {is} file, not {not}; ")), "{error}");
                 assert!(error.contains("fedbo "), "{error}");
             }
         }
@@ -225,10 +202,7 @@ mod tests {
             |kind: FileKind, name: &str| kind.check(&at(name)).expect_err("not there").to_string();
         assert!(message(FileKind::Federation, "wnie.toml").ends_with("wine.toml?"));
         let other = message(FileKind::Study, "zzz.toml");
-        assert!(
-            other.ends_with("name a study's file (train.toml is there)"),
-            "{other}"
-        );
+        assert!(other.ends_with("name a study's file (train.toml is there)"), "{other}");
         let folder = message(FileKind::Federation, "");
         assert!(
             folder.ends_with("it is a folder; name a federation's file in it (wine.toml is there)"),

@@ -199,10 +199,7 @@ impl GameObserver for GameDisplay {
     fn played(&self, round: usize, played: &RoundRecord) {
         self.rounds.borrow_mut().push(played.clone());
         if let Some(because) = &played.lost_because {
-            console::note(&format!(
-                "warning: round {round}: payoffs lost: {}",
-                one_line(because)
-            ));
+            console::note(&format!("warning: round {round}: payoffs lost: {}", one_line(because)));
         }
         if console::is_quiet() {
             return;
@@ -230,18 +227,13 @@ pub(crate) fn parse_move<'a>(
             (Some((name, value)), _) => (name.trim(), value),
             (None, [only]) => (only.name(), word),
             (None, _) => {
-                return Err(format!(
-                    "{word:?}: expected NAME=VALUE for each of {}",
-                    names()
-                ));
+                return Err(format!("{word:?}: expected NAME=VALUE for each of {}", names()));
             }
         };
         if entries.iter().any(|(earlier, _)| earlier == name) {
             return Err(format!("{name} is given twice"));
         }
-        let value = space
-            .parameter(name)
-            .and_then(|parameter| parameter.parse(value));
+        let value = space.parameter(name).and_then(|parameter| parameter.parse(value));
         entries.push((name.to_owned(), value.map_err(|error| error.to_string())?));
     }
     let point = space.normalize(&Point::new(entries));
@@ -296,10 +288,8 @@ mod tests {
             let point = parse_move(&one, words).unwrap();
             assert_eq!(text::point(&point), "price=3");
         }
-        let two = space(&[
-            ("price", ParameterSpec::float(1.0, 9.0)),
-            ("pack", ParameterSpec::int(1, 3)),
-        ]);
+        let two =
+            space(&[("price", ParameterSpec::float(1.0, 9.0)), ("pack", ParameterSpec::int(1, 3))]);
         let point = parse_move(&two, ["pack=2", "price=1.5"]).unwrap();
         assert_eq!(text::point(&point), "price=1.5 pack=2");
         for (words, part) in [

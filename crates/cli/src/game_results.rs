@@ -47,10 +47,7 @@ pub(crate) fn standings(course: &GameHistory) -> Vec<PlayerResult> {
                 mean_of_initial: mean(initial, player),
                 mean_of_last_tenth: mean(&after[after.len() - n_last..], player),
                 best: payoffs(rounds, player).reduce(f64::max),
-                n_lost: rounds
-                    .iter()
-                    .filter(|r| r.payoffs[player].is_none())
-                    .count(),
+                n_lost: rounds.iter().filter(|r| r.payoffs[player].is_none()).count(),
                 n_stand_ins: rounds.iter().filter(action_substituted).count(),
             }
         })
@@ -94,31 +91,20 @@ fn write_results(folder: &Path, course: &GameHistory) -> Result<(), ReportError>
     let definition = course.definition();
     let mut parameters = Vec::new();
     for player in &definition.players {
-        parameters.extend(
-            player
-                .space
-                .iter()
-                .map(|(name, _)| format!("{}.{name}", player.name)),
-        );
+        parameters.extend(player.space.iter().map(|(name, _)| format!("{}.{name}", player.name)));
     }
     let mut writer = ResultsWriter::create(folder, &parameters, true)?;
     let mut best: Vec<Option<f64>> = vec![None; definition.players.len()];
     let first = 1 - i64::try_from(definition.n_initial).unwrap_or(i64::MAX);
     for (iteration, (index, round)) in (first..).zip(course.rounds().iter().enumerate()) {
         let values = round.actions.iter().flat_map(Point::iter);
-        let actions: Vec<(String, String)> = parameters
-            .iter()
-            .cloned()
-            .zip(values.map(|(_, value)| value.to_string()))
-            .collect();
+        let actions: Vec<(String, String)> =
+            parameters.iter().cloned().zip(values.map(|(_, value)| value.to_string())).collect();
         for (player, spec) in definition.players.iter().enumerate() {
             let value = round.payoffs[player];
             best[player] = best[player].into_iter().chain(value).reduce(f64::max);
             let substitute = round.stand_ins.iter().find(|each| each.player == player);
-            let because = round
-                .lost_because
-                .as_deref()
-                .unwrap_or("the payoff was lost");
+            let because = round.lost_because.as_deref().unwrap_or("the payoff was lost");
             writer.append(&Row {
                 experiment: definition.name.clone(),
                 arm: spec.how(),

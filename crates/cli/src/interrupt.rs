@@ -19,26 +19,20 @@ pub(crate) const ABANDONS: &str =
 pub(crate) fn stop_flag(stopping: &'static str) -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let ignored = ignored();
-    let heeded = [SIGINT, SIGTERM, SIGHUP]
-        .into_iter()
-        .filter(|signal| !ignored.contains(*signal));
+    let heeded = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !ignored.contains(*signal));
     let handled = Signals::new(heeded).and_then(|mut signals| {
         let set = Arc::clone(&stop);
-        std::thread::Builder::new()
-            .name("signals".to_owned())
-            .spawn(move || {
-                for _ in signals.forever() {
-                    if set.swap(true, Ordering::Relaxed) {
-                        std::process::exit(Exit::Interrupted as i32);
-                    }
-                    console::note(stopping);
+        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            for _ in signals.forever() {
+                if set.swap(true, Ordering::Relaxed) {
+                    std::process::exit(Exit::Interrupted as i32);
                 }
-            })
+                console::note(stopping);
+            }
+        })
     });
     if let Err(error) = handled {
-        console::note(&format!(
-            "warning: signals may end the run at once: {error}"
-        ));
+        console::note(&format!("warning: signals may end the run at once: {error}"));
     }
     stop
 }

@@ -31,10 +31,7 @@ pub(crate) fn set_verbosity(n: u8) {
 
 /// The level that `--quiet` and `--verbose` ask for.
 fn level() -> &'static str {
-    match (
-        crate::console::is_quiet(),
-        VERBOSITY.load(Ordering::Relaxed),
-    ) {
+    match (crate::console::is_quiet(), VERBOSITY.load(Ordering::Relaxed)) {
         (true, _) => "warn",
         (false, 0) => "info",
         (false, 1) => "debug",
@@ -113,10 +110,7 @@ impl LogOptions {
 
 /// Returns true if the environment names a collector of logs.
 fn is_collected() -> bool {
-    let variables = [
-        "OTEL_EXPORTER_OTLP_ENDPOINT",
-        "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
-    ];
+    let variables = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT"];
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     variables.into_iter().any(is_set)
 }
@@ -137,9 +131,7 @@ where
         true => crate::otlp::layer().map(|(layer, collector)| (Some(layer), Some(collector)))?,
         false => (None, None),
     };
-    let logs = Logs {
-        _collector: collector,
-    };
+    let logs = Logs { _collector: collector };
     Ok((layer, logs))
 }
 

@@ -57,9 +57,7 @@ struct Verbosity {
 fn command_line() -> clap::Command {
     /// A negative number is a value, which who takes it refuses, not an option that is not known.
     fn with_numbers(command: clap::Command) -> clap::Command {
-        command
-            .allow_negative_numbers(true)
-            .mut_subcommands(with_numbers)
+        command.allow_negative_numbers(true).mut_subcommands(with_numbers)
     }
     with_numbers(Cli::command())
 }
@@ -71,9 +69,7 @@ fn words(error: &anyhow::Error) -> String {
     for cause in error.chain() {
         let text = cause.to_string();
         let whole = format!("{cause:#}");
-        let below = whole
-            .strip_prefix(&text)
-            .filter(|below| below.starts_with('\n'));
+        let below = whole.strip_prefix(&text).filter(|below| below.starts_with('\n'));
         excerpt = excerpt.or(below.map(str::to_owned));
         if words.contains(&text) {
             continue;
@@ -131,11 +127,7 @@ mod tests {
     const PUBLIC: [&str; 2] = ["FEDBO_LOG", "FEDBO_COORDINATOR"];
 
     fn variables(command: &clap::Command, found: &mut Vec<std::ffi::OsString>) {
-        found.extend(
-            command
-                .get_arguments()
-                .filter_map(|a| a.get_env().map(Into::into)),
-        );
+        found.extend(command.get_arguments().filter_map(|a| a.get_env().map(Into::into)));
         for each in command.get_subcommands() {
             variables(each, found);
         }
@@ -148,12 +140,7 @@ mod tests {
         assert!(found.iter().any(|name| name == "FEDBO_TOKEN"), "{found:?}");
         for name in found {
             let is_public = PUBLIC.iter().any(|public| name == *public);
-            assert_ne!(
-                is_public,
-                fedbo_objective::is_secret(&name),
-                "{}",
-                name.display()
-            );
+            assert_ne!(is_public, fedbo_objective::is_secret(&name), "{}", name.display());
         }
     }
 }

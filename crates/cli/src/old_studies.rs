@@ -30,10 +30,7 @@ pub(crate) fn beginning(meta: &MetaSpec, direction: Direction) -> String {
             }
             _ => String::new(),
         };
-        lines += &format!(
-            "\n  {name}{place}: {}",
-            counted(study.len() as u64, "trial")
-        );
+        lines += &format!("\n  {name}{place}: {}", counted(study.len() as u64, "trial"));
         if let Some(best) = study.best(direction) {
             lines += &format!(", best {}", text::number(best));
         }
@@ -79,12 +76,7 @@ pub(crate) fn trust(meta: &MetaSpec, step: &TransferStep) -> String {
     let share = percent(step.share);
     lines += &match step.studies.as_slice() {
         // Beside no other, it cannot be dropped: its share falls, and this says why.
-        [
-            OldStudyTrust {
-                distance: Some(distance),
-                ..
-            },
-        ] => format!(
+        [OldStudyTrust { distance: Some(distance), .. }] => format!(
             "; it has {share} of the next query, and its values differ from this study's by up to {} on average",
             length(meta, *distance)
         ),
@@ -203,12 +195,7 @@ mod tests {
     use super::*;
 
     fn study(name: &str, weight: f64, distance: f64, dropped: bool) -> OldStudyTrust {
-        OldStudyTrust {
-            name: name.to_owned(),
-            weight,
-            distance: Some(distance),
-            dropped,
-        }
+        OldStudyTrust { name: name.to_owned(), weight, distance: Some(distance), dropped }
     }
 
     #[test]

@@ -29,22 +29,12 @@ impl Drop for Collector {
 }
 
 /// A layer that sends events to the collector that the environment names.
-pub(crate) fn layer() -> Result<
-    (
-        OpenTelemetryTracingBridge<SdkLoggerProvider, SdkLogger>,
-        Collector,
-    ),
-    BadInput,
-> {
-    let exporter = LogExporter::builder()
-        .with_http()
-        .with_http_client(Client::new())
-        .build()
-        .map_err(|error| {
-            BadInput(format!(
-                "OTLP cannot be set up from OTEL_* variables: {error}"
-            ))
-        })?;
+pub(crate) fn layer()
+-> Result<(OpenTelemetryTracingBridge<SdkLoggerProvider, SdkLogger>, Collector), BadInput> {
+    let exporter =
+        LogExporter::builder().with_http().with_http_client(Client::new()).build().map_err(
+            |error| BadInput(format!("OTLP cannot be set up from OTEL_* variables: {error}")),
+        )?;
     // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES are read by the library.
     let mut resource = Resource::builder();
     if std::env::var_os("OTEL_SERVICE_NAME").is_none() {
@@ -54,10 +44,7 @@ pub(crate) fn layer() -> Result<
         .with_resource(resource.build())
         .with_batch_exporter(exporter)
         .build();
-    Ok((
-        OpenTelemetryTracingBridge::new(&provider),
-        Collector(provider),
-    ))
+    Ok((OpenTelemetryTracingBridge::new(&provider), Collector(provider)))
 }
 
 /// Requests by the HTTP client that agents use.
@@ -69,9 +56,7 @@ impl Client {
         let provider = rustls::crypto::ring::default_provider();
         let system = rustls_native_certs::load_native_certs();
         let roots = system.certs.iter();
-        let roots: Vec<_> = roots
-            .map(|der| Certificate::from_der(der).to_owned())
-            .collect();
+        let roots: Vec<_> = roots.map(|der| Certificate::from_der(der).to_owned()).collect();
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
             .unversioned_rustls_crypto_provider(Arc::new(provider))

@@ -113,10 +113,7 @@ impl RunState {
 
 impl RunDisplay {
     pub(crate) fn new() -> Self {
-        Self {
-            mode: Mode::choose(),
-            state: Mutex::default(),
-        }
+        Self { mode: Mode::choose(), state: Mutex::default() }
     }
 
     /// Takes the bars off the screen.
@@ -145,9 +142,8 @@ impl RunProgress for RunDisplay {
              agent's vectors as they are and is trusted with them (mode central)",
         );
         if let Some(claim) = plan.paid_claim() {
-            let parameters = plan
-                .parameters()
-                .map(|(key, value)| format!("{key} {}", number(value)));
+            let parameters =
+                plan.parameters().map(|(key, value)| format!("{key} {}", number(value)));
             console::note(&format!(
                 "promised: the releases together are differentially private for each agent: {claim}, with {}",
                 parameters.join(", ")
@@ -208,26 +204,19 @@ impl RunProgress for RunDisplay {
                 );
             }
             if start.n_recorded > 0 {
-                text += &format!(
-                    "; {} trials are taken from the earlier run",
-                    start.n_recorded
-                );
+                text += &format!("; {} trials are taken from the earlier run", start.n_recorded);
             }
             console::note(&text);
             return;
         }
         let total = BARS.add(ProgressBar::new(n_each * n_agents as u64));
-        total.set_style(style(
-            "{prefix:10} {bar:24} {pos}/{len} trials  {elapsed}  {wide_msg}",
-        ));
+        total.set_style(style("{prefix:10} {bar:24} {pos}/{len} trials  {elapsed}  {wide_msg}"));
         total.set_prefix(state.arm.clone());
         total.enable_steady_tick(TICK);
         if n_agents <= AGENT_LINES_MAX {
             let width = start.agents.iter().map(|name| name.chars().count()).max();
-            let line = format!(
-                "  {{prefix:{}}} {{pos:>5}}/{{len}}  {{wide_msg}}",
-                width.unwrap_or(0)
-            );
+            let line =
+                format!("  {{prefix:{}}} {{pos:>5}}/{{len}}  {{wide_msg}}", width.unwrap_or(0));
             for name in start.agents {
                 let bar = BARS.add(ProgressBar::new(n_each));
                 bar.set_style(style(&line));

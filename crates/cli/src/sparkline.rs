@@ -33,11 +33,7 @@ pub(crate) fn sparkline(best: &[f64], direction: Direction, width: usize) -> Str
             clippy::cast_precision_loss,
             reason = "a share of seven blocks; the cast of what is no number is 0"
         )]
-        let level = if gap > 0.0 {
-            (share * top as f64).ceil() as usize
-        } else {
-            0
-        };
+        let level = if gap > 0.0 { (share * top as f64).ceil() as usize } else { 0 };
         match direction {
             Direction::Minimize => BLOCKS[level.min(top)],
             Direction::Maximize => BLOCKS[top - level.min(top)],
@@ -77,10 +73,7 @@ mod tests {
         assert_eq!(sparkline(&[], Direction::Minimize, 40), "");
         assert_eq!(sparkline(&[3.0, 3.0], Direction::Minimize, 40), "▁▁");
         assert_eq!(sparkline(&[3.0], Direction::Maximize, 40), "█");
-        assert_eq!(
-            sparkline(&[f64::MAX, -f64::MAX], Direction::Minimize, 40),
-            "█▁"
-        );
+        assert_eq!(sparkline(&[f64::MAX, -f64::MAX], Direction::Minimize, 40), "█▁");
         assert_eq!(sparkline(&[3.0, 2.0], Direction::Minimize, 0), "");
     }
 }

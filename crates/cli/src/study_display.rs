@@ -64,13 +64,7 @@ impl<'a> StudyDisplay<'a> {
         view.count_new_trials(trials);
         let view = Arc::new(Mutex::new(view));
         let bar = (mode == Mode::Live).then(|| live_bar(&view));
-        Self {
-            study,
-            mode,
-            view,
-            bar,
-            unstored: Mutex::default(),
-        }
+        Self { study, mode, view, bar, unstored: Mutex::default() }
     }
 
     /// Takes the view off the screen.
@@ -120,14 +114,11 @@ fn live_bar(view: &Arc<Mutex<View>>) -> ProgressBar {
     let drawn = Arc::clone(view);
     let style = ProgressStyle::with_template("{view}")
         .unwrap_or_else(|_| ProgressStyle::default_bar())
-        .with_key(
-            "view",
-            move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
-                let width = console::stderr_width().unwrap_or(80).saturating_sub(1);
-                let lines = lock(&drawn).lines(usize::from(width), Instant::now());
-                let _ = out.write_str(&lines.join("\n"));
-            },
-        );
+        .with_key("view", move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
+            let width = console::stderr_width().unwrap_or(80).saturating_sub(1);
+            let lines = lock(&drawn).lines(usize::from(width), Instant::now());
+            let _ = out.write_str(&lines.join("\n"));
+        });
     let bar = BARS.add(ProgressBar::new_spinner());
     bar.set_style(style);
     bar.enable_steady_tick(TICK);
@@ -179,16 +170,11 @@ impl Observer for StudyDisplay<'_> {
             1 => "trial",
             _ => "trials",
         };
-        let text = format!(
-            "{what} {}, which other processes evaluate",
-            text::numbers(&numbers)
-        );
+        let text = format!("{what} {}, which other processes evaluate", text::numbers(&numbers));
         let line = {
             let mut view = self.view();
             view.waiting = Some(text.clone());
-            let is_due = view
-                .spoke_of_waiting
-                .is_none_or(|at| at.elapsed() > WAITING);
+            let is_due = view.spoke_of_waiting.is_none_or(|at| at.elapsed() > WAITING);
             let speaks = self.mode == Mode::Lines && is_due;
             if speaks {
                 view.spoke_of_waiting = Some(Instant::now());
@@ -331,9 +317,7 @@ impl View {
         self.epochs.remove(&trial.number);
         self.n_told_here += 1;
         self.count(trial);
-        self.best
-            .as_ref()
-            .is_some_and(|best| best.number == trial.number)
+        self.best.as_ref().is_some_and(|best| best.number == trial.number)
     }
 
     /// The line about a trial that was just told, if it is worth one where lines stand below each other. On a live
@@ -370,9 +354,7 @@ impl View {
         let what = match (trial.told(), trial.value()) {
             (_, Some(value)) => text::number(value),
             (Some(Told::Stopped { epoch, because, .. }), _) => {
-                let of = self
-                    .n_epochs
-                    .map_or_else(String::new, |n| format!(" of {n}"));
+                let of = self.n_epochs.map_or_else(String::new, |n| format!(" of {n}"));
                 format!("stopped at epoch {epoch}{of}: {}", one_line(because))
             }
             _ => "failed".to_owned(),
@@ -381,11 +363,7 @@ impl View {
         match &self.best {
             _ if is_best => line += &format!(", the best so far, at {}", text::point(&trial.point)),
             Some(best) => {
-                line += &format!(
-                    ", best {} (trial {})",
-                    text::number(best.value),
-                    best.number
-                );
+                line += &format!(", best {} (trial {})", text::number(best.value), best.number);
             }
             None => {}
         }
@@ -401,17 +379,11 @@ impl View {
         match &self.best {
             Some(best) => {
                 let value = text::number(best.value);
-                lines.push(format!(
-                    "  best   {value} (trial {})  {}",
-                    best.number, best.point
-                ));
+                lines.push(format!("  best   {value} (trial {})  {}", best.number, best.point));
                 let room = width.saturating_sub(9).min(CURVE_WIDTH);
                 let curve = sparkline(&self.curve, self.direction, room);
                 let first = self.curve.first().copied().unwrap_or(best.value);
-                lines.push(format!(
-                    "  curve  {curve}  {} → {value}",
-                    text::number(first)
-                ));
+                lines.push(format!("  curve  {curve}  {} → {value}", text::number(first)));
             }
             None => lines.push("  best   no value yet".to_owned()),
         }
@@ -451,10 +423,7 @@ impl View {
         if n_cells < 4 {
             return format!("{counts}  {clock}");
         }
-        format!(
-            "{name}  {}  {counts}  {clock}",
-            cells(n_told, self.n_wanted, n_cells)
-        )
+        format!("{name}  {}  {counts}  {clock}", cells(n_told, self.n_wanted, n_cells))
     }
 
     fn n_told(&self) -> u64 {
@@ -567,10 +536,7 @@ mod tests {
     }
 
     fn failed() -> Told {
-        Told::Failed {
-            kind: "exit".to_owned(),
-            message: "exit status 3".to_owned(),
-        }
+        Told::Failed { kind: "exit".to_owned(), message: "exit status 3".to_owned() }
     }
 
     fn view() -> View {
@@ -623,11 +589,7 @@ mod tests {
         view.epochs.insert(5, 7);
         let lines = view.lines(100, view.began + Duration::from_secs(3));
         assert_eq!(lines[4], "  now    trial 5 (3 s, epoch 7 of 50)");
-        assert!(
-            lines[0].contains("5/60 trials, 1 stopped, 1 failed"),
-            "{}",
-            lines[0]
-        );
+        assert!(lines[0].contains("5/60 trials, 1 stopped, 1 failed"), "{}", lines[0]);
     }
 
     #[test]
@@ -684,9 +646,6 @@ mod tests {
         }
         assert!(told(true).is_some_and(|line| line.contains("only counted")));
         assert_eq!(told(true), None);
-        assert_eq!(
-            told(false).as_deref(),
-            Some("[12/100] trial 12: failed, 12 failed")
-        );
+        assert_eq!(told(false).as_deref(), Some("[12/100] trial 12: failed, 12 failed"));
     }
 }

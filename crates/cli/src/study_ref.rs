@@ -73,10 +73,7 @@ enum Place {
 impl StudyRef {
     /// As if it stood on the command line.
     pub(crate) fn new(place: &str, name: Option<&str>) -> Self {
-        Self {
-            place: place.to_owned(),
-            name: name.map(str::to_owned),
-        }
+        Self { place: place.to_owned(), name: name.map(str::to_owned) }
     }
 
     /// The study's file, read and checked.
@@ -198,13 +195,7 @@ impl StudyRef {
         if file.is_some() {
             own.push(PathBuf::from(&self.place));
         }
-        OpenStudy {
-            study,
-            file,
-            storage: address.to_string(),
-            word: self.word(),
-            own,
-        }
+        OpenStudy { study, file, storage: address.to_string(), word: self.word(), own }
     }
 
     /// The file's storage must be one that outlives this process.
@@ -249,23 +240,13 @@ impl StudyRef {
     /// The message for a text that is neither an address nor looks like the path of a study's file.
     fn not_a_file(&self, path: &Path, error: &StorageError) -> Option<String> {
         // The error's address is ours without a password.
-        let StorageError::Address {
-            address: place,
-            hint,
-        } = error
-        else {
+        let StorageError::Address { address: place, hint } = error else {
             return None;
         };
         if is_database(path) {
-            return Some(format!(
-                "{place} is a storage, not a study's file; write sqlite:{place}"
-            ));
+            return Some(format!("{place} is a storage, not a study's file; write sqlite:{place}"));
         }
-        if path.exists()
-            || path
-                .extension()
-                .is_some_and(|extension| extension == "toml")
-        {
+        if path.exists() || path.extension().is_some_and(|extension| extension == "toml") {
             return None;
         }
         Some(format!(
@@ -306,10 +287,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 /// A path without links, as far as it leads.
 fn place_of(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    match (
-        absolute.parent().map(Path::canonicalize),
-        absolute.file_name(),
-    ) {
+    match (absolute.parent().map(Path::canonicalize), absolute.file_name()) {
         (Some(Ok(folder)), Some(name)) => folder.join(name),
         _ => absolute,
     }

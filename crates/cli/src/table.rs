@@ -15,19 +15,11 @@ pub(crate) struct Column {
 
 impl Column {
     pub(crate) fn numbers(head: &str, cells: Vec<String>, spare: u32) -> Self {
-        Self {
-            head: head.to_owned(),
-            cells,
-            is_number: true,
-            spare,
-        }
+        Self { head: head.to_owned(), cells, is_number: true, spare }
     }
 
     pub(crate) fn words(head: &str, cells: Vec<String>, spare: u32) -> Self {
-        Self {
-            is_number: false,
-            ..Self::numbers(head, cells, spare)
-        }
+        Self { is_number: false, ..Self::numbers(head, cells, spare) }
     }
 }
 
@@ -99,20 +91,12 @@ mod tests {
         let (whole, left_out) = fit(columns(), None);
         assert!(left_out.is_empty());
         assert_eq!(whole.lines().count(), 4);
-        assert!(
-            whole
-                .lines()
-                .nth(2)
-                .is_some_and(|line| line.starts_with("    0  1234"))
-        );
+        assert!(whole.lines().nth(2).is_some_and(|line| line.starts_with("    0  1234")));
         let (_, left_out) = fit(columns(), Some(30));
         assert_eq!(left_out, ["source"]);
         let (text, left_out) = fit(columns(), Some(20));
         assert_eq!(left_out, ["y", "source"]);
-        assert!(
-            text.lines().all(|line| line.chars().count() <= 20),
-            "{text}"
-        );
+        assert!(text.lines().all(|line| line.chars().count() <= 20), "{text}");
         let (_, left_out) = fit(columns(), Some(3));
         assert_eq!(left_out, ["x", "y", "source"]);
     }

@@ -42,9 +42,7 @@ fn escaped(text: &str, must: impl Fn(char) -> bool) -> Cow<'_, str> {
 /// A message with `***` for the passwords of addresses in it, whatever it takes them for: `scheme://user:password@host`, also with one
 /// slash.
 pub(crate) fn without_passwords(text: &str) -> String {
-    text.split_inclusive(char::is_whitespace)
-        .map(masked)
-        .collect()
+    text.split_inclusive(char::is_whitespace).map(masked).collect()
 }
 
 fn masked(word: &str) -> Cow<'_, str> {
@@ -184,10 +182,7 @@ pub(crate) fn timestamp(ms: i64) -> String {
 /// the leap day is the last of a year, and the months' lengths repeat every five.
 fn civil(days: i64) -> (i64, i64, i64) {
     let from_march_0 = days + 719_468; // days since 0000-03-01
-    let (era, day) = (
-        from_march_0.div_euclid(146_097),
-        from_march_0.rem_euclid(146_097),
-    );
+    let (era, day) = (from_march_0.div_euclid(146_097), from_march_0.rem_euclid(146_097));
     let year_of_era = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
@@ -220,10 +215,7 @@ mod tests {
         ] {
             let shown = number(value);
             let back: f64 = shown.parse().expect("a number");
-            assert!(
-                (back - value).abs() <= 1e-5 * value.abs(),
-                "{value}: {shown}"
-            );
+            assert!((back - value).abs() <= 1e-5 * value.abs(), "{value}: {shown}");
             if value < 1e5 {
                 assert_eq!(shown, text);
             }
@@ -237,10 +229,7 @@ mod tests {
                 "cannot read postgresql://me:hunter2@h.org/db: it is none",
                 "cannot read postgresql://me:***@h.org/db: it is none",
             ),
-            (
-                "\"mysql://me:p@ss:w/d@h/db\"\n x",
-                "\"mysql://me:***@h/db\"\n x",
-            ),
+            ("\"mysql://me:p@ss:w/d@h/db\"\n x", "\"mysql://me:***@h/db\"\n x"),
             ("postgresql:/me:hunter2@h", "postgresql:/me:***@h"),
             ("https://u:hunter2@h:7433/v1", "https://u:***@h:7433/v1"),
             ("a.toml:3: no", "a.toml:3: no"),

@@ -144,18 +144,16 @@ pub(crate) fn csv(space: &Space, trials: &[Trial]) -> Result<Vec<u8>, csv::Error
             record.state.to_owned(),
             record.source.to_owned(),
             float(record.value),
-            record.failure.map_or_else(String::new, |each| {
-                format!("{}: {}", each.kind, each.message)
-            }),
+            record
+                .failure
+                .map_or_else(String::new, |each| format!("{}: {}", each.kind, each.message)),
             record.attempts.to_string(),
             record.asked_at,
             record.started_at.unwrap_or_default(),
             record.told_at.unwrap_or_default(),
             float(Some(record.ask_seconds)),
             float(record.evaluate_seconds),
-            record
-                .trained_epochs
-                .map_or_else(String::new, |epoch| epoch.to_string()),
+            record.trained_epochs.map_or_else(String::new, |epoch| epoch.to_string()),
         ];
         row.extend(space.parameters().iter().map(|parameter| {
             let value = trial.point.get(parameter.name());
@@ -163,9 +161,7 @@ pub(crate) fn csv(space: &Space, trials: &[Trial]) -> Result<Vec<u8>, csv::Error
         }));
         writer.write_record(row.iter().map(|cell| escaped(cell).into_owned()))?;
     }
-    writer
-        .into_inner()
-        .map_err(|error| csv::Error::from(error.into_error()))
+    writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
 }
 
 #[cfg(test)]

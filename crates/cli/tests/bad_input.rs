@@ -34,25 +34,13 @@ fn the_file_that_the_others_are_made_from_is_good() {
 fn toml_that_cannot_be_read_is_placed() {
     refused("rounds = 2", "rounds = = 2", &["f.toml, line 5, column 10"]);
     refused("[space.x]", "[space.x", &["f.toml, line 8, column"]);
-    refused(
-        "seed = 3",
-        "rounds = 3",
-        &["f.toml, line 7, column 1", "duplicate key"],
-    );
+    refused("seed = 3", "rounds = 3", &["f.toml, line 7, column 1", "duplicate key"]);
 }
 
 #[test]
 fn an_unknown_key_is_answered_with_the_nearest() {
-    refused(
-        "rounds",
-        "roundz",
-        &["line 5: unknown key federation.roundz; did you mean rounds?"],
-    );
-    refused(
-        "high = 2.0",
-        "hihg = 2.0",
-        &["line 11: unknown key space.x.hihg; did you mean high?"],
-    );
+    refused("rounds", "roundz", &["line 5: unknown key federation.roundz; did you mean rounds?"]);
+    refused("high = 2.0", "hihg = 2.0", &["line 11: unknown key space.x.hihg; did you mean high?"]);
     refused(
         "[space.x]",
         "[fts]\nlocal_probability = 1\n[space.x]",
@@ -63,16 +51,8 @@ fn an_unknown_key_is_answered_with_the_nearest() {
         "nmae = \"south\"",
         &["unknown key agents[1].nmae; did you mean name?"],
     );
-    refused(
-        "[space.x]",
-        "[spice.x]",
-        &["unknown key spice; did you mean space?"],
-    );
-    refused(
-        "seed = 3",
-        "zzz = 3",
-        &["unknown key federation.zzz; known here: name, direction"],
-    );
+    refused("[space.x]", "[spice.x]", &["unknown key spice; did you mean space?"]);
+    refused("seed = 3", "zzz = 3", &["unknown key federation.zzz; known here: name, direction"]);
 }
 
 #[test]
@@ -83,47 +63,19 @@ fn a_value_of_the_wrong_type_or_out_of_range_is_shown_with_what_is_expected() {
         "rounds = \"two\"",
         "line 5: federation.rounds = \"two\", expected a whole number of at least 0",
     );
-    value(
-        "rounds = 2",
-        "rounds = -1",
-        "federation.rounds = -1, expected a whole number",
-    );
-    value(
-        "rounds = 2",
-        "rounds = 0",
-        "federation.rounds = 0, expected a whole number from 1 to",
-    );
-    value(
-        "rounds = 2",
-        "rounds = 2.5",
-        "federation.rounds = 2.5, expected a whole number",
-    );
-    value(
-        "initial = 2",
-        "initial = 0",
-        "federation.initial = 0, expected a whole number from 1",
-    );
+    value("rounds = 2", "rounds = -1", "federation.rounds = -1, expected a whole number");
+    value("rounds = 2", "rounds = 0", "federation.rounds = 0, expected a whole number from 1 to");
+    value("rounds = 2", "rounds = 2.5", "federation.rounds = 2.5, expected a whole number");
+    value("initial = 2", "initial = 0", "federation.initial = 0, expected a whole number from 1");
     value(
         "low = -1.0",
         "low = 3.0",
         "line 10: space.x.low = 3.0, expected a number below high = 2 (are the bounds reversed?)",
     );
-    value(
-        "low = -1.0",
-        "low = nan",
-        "space.x.low = nan, expected a finite number",
-    );
-    value(
-        "low = -1.0",
-        "low = \"a\"",
-        "space.x.low = \"a\", expected a number",
-    );
+    value("low = -1.0", "low = nan", "space.x.low = nan, expected a finite number");
+    value("low = -1.0", "low = \"a\"", "space.x.low = \"a\", expected a number");
     value("low = 1\n", "", "space.n.low = nothing, expected a number");
-    value(
-        "type = \"float\"",
-        "type = \"flaot\"",
-        "space.x.type = \"flaot\", expected \"float\"",
-    );
+    value("type = \"float\"", "type = \"flaot\"", "space.x.type = \"flaot\", expected \"float\"");
     value(
         "\"minimize\"",
         "\"minimise\"",
@@ -134,11 +86,7 @@ fn a_value_of_the_wrong_type_or_out_of_range_is_shown_with_what_is_expected() {
         "\"bo\"",
         "federation.algorithm = \"bo\", expected \"fts\", \"ts\", \"dp-fts-de\" or \"distributed-ts\"",
     );
-    value(
-        "name = \"test\"",
-        "name = \"../x\"",
-        "expected a name that can be a folder's",
-    );
+    value("name = \"test\"", "name = \"../x\"", "expected a name that can be a folder's");
     value(
         "\"south\"",
         "\"north\"",
@@ -174,11 +122,7 @@ fn a_value_of_the_wrong_type_or_out_of_range_is_shown_with_what_is_expected() {
         "[features]\nlengthscale = { median = 0.1 }\n[space.x]",
         "expected a number, or { median = .., spread = .. }",
     );
-    value(
-        "[space.x]",
-        "[features]\ncount = 0\n[space.x]",
-        "features.count = 0, expected",
-    );
+    value("[space.x]", "[features]\ncount = 0\n[space.x]", "features.count = 0, expected");
     value(
         "[space.x]",
         "[surrogate]\nlengthscale = [0.1]\n[space.x]",
@@ -189,59 +133,35 @@ fn a_value_of_the_wrong_type_or_out_of_range_is_shown_with_what_is_expected() {
         "[surrogate]\nnoise_variance = 0.1\n[space.x]",
         "add lengthscale, or remove noise_variance",
     );
-    value(
-        "[federation]",
-        "version = 2\n[federation]",
-        "version = 2, expected 1",
-    );
+    value("[federation]", "version = 2\n[federation]", "version = 2, expected 1");
 }
 
 #[test]
 fn what_is_missing_is_named_with_what_to_add() {
-    refused(
-        "rounds = 2\n",
-        "",
-        &["line 1: federation.rounds is missing; add rounds = .."],
-    );
+    refused("rounds = 2\n", "", &["line 1: federation.rounds is missing; add rounds = .."]);
     refused("name = \"test\"\n", "", &["federation.name is missing"]);
     refused(
         "algorithm = \"fts\"\n",
         "",
         &["federation.algorithm is missing; add algorithm = \"fts\""],
     );
-    refused(
-        "[federation]",
-        "[surrogate]",
-        &["unknown key surrogate.name"],
-    );
+    refused("[federation]", "[surrogate]", &["unknown key surrogate.name"]);
     refused("name = \"north\"\n", "", &["agents[0].name is missing"]);
     let sandbox = Sandbox::new();
     sandbox.write("empty.toml", "");
-    sandbox
-        .fedbo(&["run", "empty.toml"])
-        .expect(2, &["empty.toml: [federation] is missing"]);
-    sandbox
-        .fedbo(&["run", "none.toml"])
-        .expect(2, &["cannot read none.toml"]);
+    sandbox.fedbo(&["run", "empty.toml"]).expect(2, &["empty.toml: [federation] is missing"]);
+    sandbox.fedbo(&["run", "none.toml"]).expect(2, &["cannot read none.toml"]);
     sandbox.fedbo(&["run", "."]).expect(2, &["cannot read ."]);
     std::fs::write(sandbox.path("binary.toml"), [0xff, 0xfe, 0]).expect("writable");
-    sandbox
-        .fedbo(&["run", "binary.toml"])
-        .expect(2, &["not a text file in UTF-8"]);
+    sandbox.fedbo(&["run", "binary.toml"]).expect(2, &["not a text file in UTF-8"]);
     let header = "[federation]\nname = \"t\"\nalgorithm = \"fts\"\nrounds = 1\n";
     sandbox.write("alone.toml", header);
-    sandbox
-        .fedbo(&["run", "alone.toml"])
-        .expect(2, &["[agents] is missing"]);
+    sandbox.fedbo(&["run", "alone.toml"]).expect(2, &["[agents] is missing"]);
     sandbox.write("list.toml", &format!("{header}[agents]\nname = \"a\"\n"));
-    sandbox
-        .fedbo(&["run", "list.toml"])
-        .expect(2, &["one [[agents]] table, with double brackets"]);
+    sandbox.fedbo(&["run", "list.toml"]).expect(2, &["one [[agents]] table, with double brackets"]);
     let one = "[[agents]]\nname = \"a\"\nproblem = \"wine-svm\"\nsilo = 0\n";
     sandbox.write("one.toml", &format!("{header}{one}"));
-    sandbox
-        .fedbo(&["run", "one.toml"])
-        .expect(2, &["there is 1 agent", "set algorithm = \"ts\""]);
+    sandbox.fedbo(&["run", "one.toml"]).expect(2, &["there is 1 agent", "set algorithm = \"ts\""]);
 }
 
 #[test]
@@ -256,11 +176,7 @@ fn a_command_that_cannot_run_is_found_before_the_first_trial() {
         "command = [\"./missing.sh\"",
         &["there is no file", "missing.sh"],
     );
-    refused(
-        "\"{x}\"",
-        "\"{y}\"",
-        &["{y} is no parameter; known are x, n"],
-    );
+    refused("\"{x}\"", "\"{y}\"", &["{y} is no parameter; known are x, n"]);
     refused(
         "name = \"north\"\n",
         "name = \"north\"\ntimeout_s = 0\n",
@@ -305,14 +221,8 @@ fn problems_are_checked_against_each_other_and_against_the_space() {
             "p.toml, line 7: agent \"a\": problem = \"brannin\" is not known; did you mean \"branin\"?",
         ],
     );
-    refused(
-        &(wine(0) + &wine(99)),
-        &["silo = 99, expected a number from 0 to 7"],
-    );
-    refused(
-        &(wine(0) + branin),
-        &["different spaces (C, gamma and x1, x2)"],
-    );
+    refused(&(wine(0) + &wine(99)), &["silo = 99, expected a number from 0 to 7"]);
+    refused(&(wine(0) + branin), &["different spaces (C, gamma and x1, x2)"]);
     refused(
         &(branin.to_owned() + &branin.replace("\"b\"", "\"c\"")),
         &["set direction = \"minimize\""],
@@ -338,10 +248,7 @@ fn problems_are_checked_against_each_other_and_against_the_space() {
     let value = "[space.value]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n";
     let command = "[[agents]]\nname = \"a\"\ncommand = [\"true\"]\n[[agents]]\nname = \"b\"\ncommand = [\"true\"]\n";
     refused(command, &["[space] is missing", "add a table [space.NAME]"]);
-    refused(
-        &(value.to_owned() + command),
-        &["the parameter \"value\" cannot be a column"],
-    );
+    refused(&(value.to_owned() + command), &["the parameter \"value\" cannot be a column"]);
 }
 
 #[test]
@@ -350,27 +257,15 @@ fn arguments_are_checked() {
     sandbox.write("f.toml", &good());
     sandbox.fedbo(&["run"]).expect(2, &["<FILE>"]);
     sandbox.fedbo(&["runn"]).expect(2, &["run"]);
-    sandbox
-        .fedbo(&["run", "f.toml", "--arms", "fts,bo"])
-        .expect(2, &["unknown arm \"bo\""]);
-    sandbox
-        .fedbo(&["run", "f.toml", "--arms", "fts,fts"])
-        .expect(2, &["named twice"]);
-    sandbox
-        .fedbo(&["run", "f.toml", "--threads", "0"])
-        .expect(2, &["from 1 to 1024"]);
+    sandbox.fedbo(&["run", "f.toml", "--arms", "fts,bo"]).expect(2, &["unknown arm \"bo\""]);
+    sandbox.fedbo(&["run", "f.toml", "--arms", "fts,fts"]).expect(2, &["named twice"]);
+    sandbox.fedbo(&["run", "f.toml", "--threads", "0"]).expect(2, &["from 1 to 1024"]);
     sandbox
         .fedbo(&["run", "f.toml", "--resume", "--overwrite"])
         .expect(2, &["cannot be used with"]);
-    sandbox
-        .fedbo(&["plot", "nowhere"])
-        .expect(2, &["cannot read nowhere/results.csv"]);
-    sandbox
-        .fedbo(&["experiment", "run", "nothing"])
-        .expect(2, &["known are fts-synthetic"]);
-    sandbox
-        .fedbo(&["experiment", "run", "fts-landmine"])
-        .expect(2, &["--data DIR"]);
+    sandbox.fedbo(&["plot", "nowhere"]).expect(2, &["cannot read nowhere/results.csv"]);
+    sandbox.fedbo(&["experiment", "run", "nothing"]).expect(2, &["known are fts-synthetic"]);
+    sandbox.fedbo(&["experiment", "run", "fts-landmine"]).expect(2, &["--data DIR"]);
     sandbox
         .fedbo(&["experiment", "run", "fts-landmine", "--data", "nowhere"])
         .expect(2, &["--data nowhere is not a folder"]);
@@ -388,25 +283,12 @@ fn results_are_not_overwritten_and_an_output_folder_that_cannot_be_is_code_4() {
     sandbox.fedbo(&["run", "f.toml"]).expect(0, &[]);
     let before = std::fs::read(sandbox.path("results/test/results.csv")).expect("results");
     let ran = sandbox.fedbo(&["run", "f.toml"]);
-    ran.expect(
-        2,
-        &[
-            "results/test/results.csv holds",
-            "--resume",
-            "--overwrite",
-            "--out DIR",
-        ],
-    );
+    ran.expect(2, &["results/test/results.csv holds", "--resume", "--overwrite", "--out DIR"]);
     let after = std::fs::read(sandbox.path("results/test/results.csv")).expect("results");
     assert_eq!(before, after);
-    sandbox
-        .fedbo(&["run", "f.toml", "--overwrite"])
-        .expect(0, &[]);
+    sandbox.fedbo(&["run", "f.toml", "--overwrite"]).expect(0, &[]);
     // A full disk, as far as one can be had: the table cannot be written.
-    let full = std::fs::File::options()
-        .write(true)
-        .open("/dev/full")
-        .expect("/dev/full");
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
     let mut command = sandbox.command(&["run", "f.toml", "--overwrite"]);
     let ran: common::Ran = command.stdout(full).output().expect("it starts").into();
     ran.expect(4, &["cannot write to standard output"]);
@@ -419,10 +301,7 @@ fn a_choice_within_a_script_is_refused() {
     let of_kinds = "type = \"categorical\"\nchoices = [\"a\", \"b; touch pwned\"]\n";
     let text = good().replace("type = \"int\"\nlow = 1\nhigh = 9\n", of_kinds);
     sandbox.write("f.toml", &text.replace("'''awk", "'''echo {n}; awk"));
-    let parts = [
-        "agent \"north\": command[2] = \"echo {n}; awk",
-        "sh runs this",
-    ];
+    let parts = ["agent \"north\": command[2] = \"echo {n}; awk", "sh runs this"];
     sandbox.fedbo(&["run", "f.toml"]).expect(2, &parts);
     assert!(!sandbox.path("pwned").exists() && !sandbox.path("results").exists());
 }

@@ -70,9 +70,7 @@ fn a_run_that_is_killed_twenty_times_loses_nothing_that_was_told() {
         if kill % 2 == 0 {
             wait_until(|| log(&sandbox).len() > before);
         }
-        moment = moment
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        moment = moment.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         std::thread::sleep(Duration::from_millis((moment >> 33) % 80));
         let shown = sandbox.told("s.toml");
         interrupt(&child, Signal::KILL);
@@ -119,10 +117,7 @@ fn takes_the_same_course(strategy: &str) {
     whole.write("s.toml", &text);
     whole.fedbo(&["tune", "s.toml"]).expect(0, &[]);
     let expected = course(&whole.export("s.toml"));
-    assert!(
-        expected.iter().any(|row| row.contains(",own,")),
-        "{expected:?}"
-    );
+    assert!(expected.iter().any(|row| row.contains(",own,")), "{expected:?}");
 
     let parts = Sandbox::new();
     parts.write("s.toml", &text);
@@ -188,15 +183,9 @@ fn ctrl_c_gives_running_trials_back_and_the_same_line_goes_on() {
     );
     assert!(ran.stdout.contains("best value"), "{}", ran.stdout);
     let waiting = sandbox.export("s.toml");
-    let waiting: Vec<_> = waiting
-        .iter()
-        .filter(|row| row["state"] == "waiting")
-        .collect();
+    let waiting: Vec<_> = waiting.iter().filter(|row| row["state"] == "waiting").collect();
     assert_eq!(waiting.len(), 2);
-    assert!(
-        waiting.iter().all(|row| row["attempts"] == "0"),
-        "{waiting:?}"
-    );
+    assert!(waiting.iter().all(|row| row["attempts"] == "0"), "{waiting:?}");
     std::fs::remove_file(sandbox.path("hold")).expect("it was there");
     let ran = sandbox.fedbo(&["tune", "s.toml", "--jobs", "2"]);
     ran.expect(0, &["of 12 trials told, 2 wait, 2 at once"]);
@@ -204,15 +193,8 @@ fn ctrl_c_gives_running_trials_back_and_the_same_line_goes_on() {
     // Complete: nothing is evaluated any more.
     sandbox.write("hold", "");
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
-    ran.expect(
-        0,
-        &["complete in sqlite:study.db, there is nothing left to do"],
-    );
-    assert!(
-        ran.stdout.contains("12 of 12 trials told"),
-        "{}",
-        ran.stdout
-    );
+    ran.expect(0, &["complete in sqlite:study.db, there is nothing left to do"]);
+    assert!(ran.stdout.contains("12 of 12 trials told"), "{}", ran.stdout);
 }
 
 #[test]
@@ -249,36 +231,17 @@ fn limited(sandbox: &Sandbox, limit: &str, arguments: &[&str]) -> Ran {
 fn a_file_that_may_not_grow_keeps_what_was_told() {
     let sandbox = Sandbox::new();
     // 1000 trials take more room than the file may have.
-    sandbox.write(
-        "s.toml",
-        &study(1000, "sobol", &logged().replace("sleep 0.01; ", "")),
-    );
+    sandbox.write("s.toml", &study(1000, "sobol", &logged().replace("sleep 0.01; ", "")));
     let ran = limited(&sandbox, "ulimit -f 200;", &["tune", "s.toml", "--quiet"]);
-    ran.expect(
-        4,
-        &[
-            "study.db: cannot write: ",
-            "all trials told before are kept",
-        ],
-    );
+    ran.expect(4, &["study.db: cannot write: ", "all trials told before are kept"]);
     let told = sandbox.told("s.toml");
     let noted = log(&sandbox);
     assert!(told.len() > 10, "{}", told.len());
-    assert!(
-        noted.len() - told.len() <= 1,
-        "one value at most could not be stored"
-    );
-    sandbox
-        .fedbo(&["storage", "verify", "study.db"])
-        .expect(0, &[]);
+    assert!(noted.len() - told.len() <= 1, "one value at most could not be stored");
+    sandbox.fedbo(&["storage", "verify", "study.db"]).expect(0, &[]);
     let n_trials = told.len() as u64 + 5;
-    sandbox
-        .fedbo(&["tune", "s.toml", "--trials", &n_trials.to_string()])
-        .expect(0, &["goes on"]);
-    assert_eq!(
-        course(&sandbox.export("s.toml"))[..told.len()],
-        course(&told)
-    );
+    sandbox.fedbo(&["tune", "s.toml", "--trials", &n_trials.to_string()]).expect(0, &["goes on"]);
+    assert_eq!(course(&sandbox.export("s.toml"))[..told.len()], course(&told));
 }
 
 /// The limit is reached while a trial is evaluated: its value is named, with the line that saves it.
@@ -305,9 +268,7 @@ fn a_value_that_could_not_be_stored_is_named_and_can_be_told_by_hand() {
     assert_eq!(sandbox.told("s.toml").len(), 5);
     let arguments: Vec<&str> = advice.split(' ').collect();
     sandbox.fedbo(&arguments).expect(0, &[]);
-    sandbox
-        .fedbo(&["tune", "s.toml"])
-        .expect(0, &["6 of 9 trials told"]);
+    sandbox.fedbo(&["tune", "s.toml"]).expect(0, &["6 of 9 trials told"]);
     check_whole(&sandbox, 9);
 }
 
@@ -341,11 +302,7 @@ fn without_privileges(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
             .status();
         assert!(copied.expect("install starts").success());
         let mut other = std::process::Command::new(&program);
-        other
-            .args(command.get_args())
-            .current_dir(sandbox.folder.path())
-            .uid(65534)
-            .gid(65534);
+        other.args(command.get_args()).current_dir(sandbox.folder.path()).uid(65534).gid(65534);
         command = other;
         let ran = command.output().expect("it starts");
         std::fs::remove_file(program).expect("it was there");
@@ -363,9 +320,7 @@ fn what_is_read_only_can_be_looked_at_and_nothing_else() {
         std::fs::set_permissions(path, permissions).expect("our own file");
     };
     sandbox.write("s.toml", &study(4, "sobol", LOSS));
-    sandbox
-        .fedbo(&["tune", "s.toml", "--trials", "2"])
-        .expect(0, &[]);
+    sandbox.fedbo(&["tune", "s.toml", "--trials", "2"]).expect(0, &[]);
     sandbox.fedbo(&["ask", "s.toml"]).expect(0, &[]);
     let before = sandbox.fedbo(&["export", "s.toml"]).stdout;
     for name in sandbox.names() {
@@ -395,11 +350,7 @@ fn what_is_read_only_can_be_looked_at_and_nothing_else() {
         let ran = without_privileges(&sandbox, arguments);
         ran.expect(4, &["error: "]);
         let says = ["read-only", "cannot write", "cannot create"];
-        assert!(
-            says.iter().any(|part| ran.stderr.contains(part)),
-            "{}",
-            ran.stderr
-        );
+        assert!(says.iter().any(|part| ran.stderr.contains(part)), "{}", ran.stderr);
     }
     assert_eq!(sandbox.names(), names);
     allow(sandbox.folder.path(), 0o755);
@@ -408,9 +359,6 @@ fn what_is_read_only_can_be_looked_at_and_nothing_else() {
     let text = study(4, "sobol", LOSS).replace("sqlite:study.db", "sqlite:nowhere/study.db");
     sandbox.write("other.toml", &text);
     let ran = sandbox.fedbo(&["tune", "other.toml"]);
-    ran.expect(
-        2,
-        &["error: nowhere/study.db: there is no folder nowhere; create it first"],
-    );
+    ran.expect(2, &["error: nowhere/study.db: there is no folder nowhere; create it first"]);
     assert!(!sandbox.path("nowhere").exists());
 }

@@ -70,11 +70,7 @@ done
 [ $FEDBO_TRIAL -lt 3 ] || sleep 60
 "#;
 
-const TRAINING: Training = Training {
-    study,
-    script: PYTHON,
-    parameters: &["x"],
-};
+const TRAINING: Training = Training { study, script: PYTHON, parameters: &["x"] };
 
 fn shell(script: &str) -> String {
     format!("[\"sh\", \"-c\", '''{script}''', \"sh\", \"{{x}}\"]")
@@ -115,33 +111,17 @@ fn scripts_are_stopped_and_end_by_themselves() {
         courses.push(course);
 
         let ran = sandbox.fedbo(&["trials", "s.toml"]);
-        assert!(
-            ran.stdout.contains("stopped") && ran.stdout.contains("epochs"),
-            "{}",
-            ran.stdout
-        );
+        assert!(ran.stdout.contains("stopped") && ran.stdout.contains("epochs"), "{}", ran.stdout);
         let document = json(&sandbox.fedbo(&["trials", "s.toml", "--json"]));
         let trials = document["trials"].as_array().expect("a list");
-        let stopped = trials
-            .iter()
-            .find(|t| t["state"] == "stopped")
-            .expect("one");
-        assert!(
-            stopped["stopped_because"]
-                .as_str()
-                .is_some_and(|why| why.contains("median"))
-        );
+        let stopped = trials.iter().find(|t| t["state"] == "stopped").expect("one");
+        assert!(stopped["stopped_because"].as_str().is_some_and(|why| why.contains("median")));
         let reports = stopped["reports"].as_array().expect("a list");
-        assert_eq!(
-            reports.last().map(|r| &r["epoch"]),
-            Some(&stopped["trained_epochs"])
-        );
+        assert_eq!(reports.last().map(|r| &r["epoch"]), Some(&stopped["trained_epochs"]));
         let best = json(&sandbox.fedbo(&["best", "s.toml", "--json"]));
         assert_eq!(best["best"]["state"], "complete");
         sandbox.fedbo(&["plot", "s.toml"]).expect(0, &[]);
-        sandbox
-            .fedbo(&["storage", "verify", "study.db"])
-            .expect(0, &[]);
+        sandbox.fedbo(&["storage", "verify", "study.db"]).expect(0, &[]);
     }
     assert_eq!(courses[0].len(), courses[1].len());
     for (of_python, of_shell) in courses[0].iter().zip(&courses[1]) {
@@ -158,11 +138,7 @@ fn a_script_that_does_not_listen_is_killed() {
     sandbox.write("s.toml", &study(4, &shell(DEAF), "grace_s = 0.3"));
     let began = Instant::now();
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
-    assert!(
-        began.elapsed() < Duration::from_secs(50),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(50), "{:?}", began.elapsed());
     let course = TRAINING.course(&sandbox);
     let Some(stopped) = course.iter().position(|row| row[0] == "stopped") else {
         panic!("nobody was stopped: {course:#?}\n{}", ran.stderr);
@@ -203,10 +179,7 @@ esac"#;
             "trial 4 failed: the command ended with exit status 3; its standard error ends: broken",
         ],
     );
-    let left_out = ran
-        .stderr
-        .lines()
-        .filter(|line| line.contains("such reports are left out"));
+    let left_out = ran.stderr.lines().filter(|line| line.contains("such reports are left out"));
     // One about the order, one about epochs that are none.
     assert_eq!(left_out.count(), 2, "{}", ran.stderr);
     let course = TRAINING.course(&sandbox);
@@ -237,22 +210,14 @@ fn reports_that_are_none_are_named() {
             r#"echo '{"epoch": 1, "value": 0.5}' >&2; echo 0.5"#,
             "`{\"epoch\": 1, \"value\": 0.5}` is none: it stands on standard error",
         ),
-        (
-            "echo 0.5",
-            "so rule \"median\" could not stop it; a report is a line",
-        ),
+        ("echo 0.5", "so rule \"median\" could not stop it; a report is a line"),
     ] {
         let sandbox = Sandbox::new();
         sandbox.write("s.toml", &study(3, &shell(script), ""));
         let ran = sandbox.fedbo(&["tune", "s.toml"]);
-        ran.expect(
-            0,
-            &["warning: trial 0 has ended without a report", expected],
-        );
+        ran.expect(0, &["warning: trial 0 has ended without a report", expected]);
         let lines = ran.stderr.lines();
-        let n = lines
-            .filter(|line| line.contains("without a report"))
-            .count();
+        let n = lines.filter(|line| line.contains("without a report")).count();
         assert_eq!(n, 1, "{}", ran.stderr);
     }
 }
@@ -274,20 +239,9 @@ esac"#;
         0,
         &["trial 1 failed: its last report, 0.25 at epoch 3, is not that of the last epoch, 10, which would be its value"],
     );
-    let words: Vec<String> = TRAINING
-        .course(&sandbox)
-        .iter()
-        .map(|row| format!("{} {}", row[0], row[1]))
-        .collect();
-    assert_eq!(
-        words,
-        [
-            "complete 0.25",
-            "failed ",
-            "complete 0.25",
-            "complete 0.125"
-        ]
-    );
+    let words: Vec<String> =
+        TRAINING.course(&sandbox).iter().map(|row| format!("{} {}", row[0], row[1])).collect();
+    assert_eq!(words, ["complete 0.25", "failed ", "complete 0.25", "complete 0.125"]);
 }
 
 #[test]
@@ -295,12 +249,7 @@ esac"#;
 fn an_interrupted_study_ends_as_an_uninterrupted_one() {
     let course = TRAINING.survives(
         14,
-        &[
-            (0, 2, Signal::INT),
-            (3, 2, Signal::KILL),
-            (5, 2, Signal::INT),
-            (8, 2, Signal::KILL),
-        ],
+        &[(0, 2, Signal::INT), (3, 2, Signal::KILL), (5, 2, Signal::INT), (8, 2, Signal::KILL)],
     );
     assert!(!stopped(&course).is_empty(), "{course:#?}");
 }
@@ -321,16 +270,11 @@ fn two_programs_with_two_workers_each_share_a_study() {
     for row in &course {
         match row[0].as_str() {
             "complete" => assert_eq!(row[2], "10"),
-            "stopped" => assert!(
-                (3..10).contains(&row[2].parse().expect("an epoch")),
-                "{row:?}"
-            ),
+            "stopped" => assert!((3..10).contains(&row[2].parse().expect("an epoch")), "{row:?}"),
             other => panic!("{other}"),
         }
     }
-    sandbox
-        .fedbo(&["storage", "verify", "study.db"])
-        .expect(0, &[]);
+    sandbox.fedbo(&["storage", "verify", "study.db"]).expect(0, &[]);
 }
 
 #[test]
@@ -348,25 +292,15 @@ fn a_person_reports_and_is_told_when_to_stop() {
             let ran = report(&trial, &epoch.to_string(), "0.5");
             assert_eq!(ran.expect(0, &[]).stdout, "continue\n");
         }
-        sandbox
-            .fedbo(&["tell", "s.toml", &trial, "0.5"])
-            .expect(0, &[]);
+        sandbox.fedbo(&["tell", "s.toml", &trial, "0.5"]).expect(0, &[]);
     }
     let trial = ask();
     report(&trial, "1", "2").expect(0, &[]);
     report(&trial, "1", "2").expect(0, &[]); // once more is no mistake
     report(&trial, "2", "2").expect(0, &[]);
     for (epoch, value, expected) in [
-        (
-            "2",
-            "3",
-            "trial 3 has reported 3.0 at epoch 2 after 2.0 at epoch 2; epochs must ascend",
-        ),
-        (
-            "0",
-            "3",
-            "trial 3 has reported epoch 0, expected a whole number from 1 to 10",
-        ),
+        ("2", "3", "trial 3 has reported 3.0 at epoch 2 after 2.0 at epoch 2; epochs must ascend"),
+        ("0", "3", "trial 3 has reported epoch 0, expected a whole number from 1 to 10"),
         ("11", "3", "trial 3 has reported epoch 11"),
         (
             "3",
@@ -382,21 +316,10 @@ fn a_person_reports_and_is_told_when_to_stop() {
     }
     let ran = sandbox.fedbo(&["report", "s.toml", &trial, "3", "2", "--json"]);
     let verdict = json(ran.expect(0, &[]));
-    assert_eq!(
-        (verdict["verdict"].as_str(), verdict["epoch"].as_u64()),
-        (Some("stop"), Some(3))
-    );
-    assert!(
-        verdict["because"]
-            .as_str()
-            .is_some_and(|why| why.contains("median"))
-    );
+    assert_eq!((verdict["verdict"].as_str(), verdict["epoch"].as_u64()), (Some("stop"), Some(3)));
+    assert!(verdict["because"].as_str().is_some_and(|why| why.contains("median")));
     let again = report(&trial, "3", "2");
-    assert!(
-        again.expect(0, &[]).stdout.starts_with("stop: "),
-        "{}",
-        again.stdout
-    );
+    assert!(again.expect(0, &[]).stdout.starts_with("stop: "), "{}", again.stdout);
     let tell = sandbox.fedbo(&["tell", "s.toml", &trial, "2"]);
     tell.expect(2, &["trial 3 has ended already with a stop at epoch 3"]);
     let course = TRAINING.course(&sandbox);
@@ -467,9 +390,7 @@ fn an_old_storage_is_upgraded_and_goes_on() {
     );
     let plain = format!("{}{}", &stopping[..begin], &stopping[end..]);
     sandbox.write("s.toml", &plain.replace("study.db", "new.db"));
-    sandbox
-        .fedbo(&["tune", "s.toml", "--trials", "6"])
-        .expect(0, &[]);
+    sandbox.fedbo(&["tune", "s.toml", "--trials", "6"]).expect(0, &[]);
     let before = TRAINING.course(&sandbox);
 
     let old = rusqlite::Connection::open(sandbox.path("study.db")).expect("a new file");
@@ -492,32 +413,17 @@ fn an_old_storage_is_upgraded_and_goes_on() {
     }
     let ran = sandbox.fedbo(&["storage", "upgrade", "study.db"]);
     ran.expect(0, &[]);
-    assert!(
-        ran.stdout
-            .contains("was brought from version 1 to version 2"),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.stdout.contains("was brought from version 1 to version 2"), "{}", ran.stdout);
     assert!(sandbox.names().contains(&"study.db.v1-backup".to_owned()));
     assert_eq!(TRAINING.course(&sandbox), before);
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
     ran.expect(0, &["goes on in sqlite:study.db: 6 of 10 trials told"]);
     sandbox.write("t.toml", &stopping.replace("\"test\"", "\"stopping\""));
     let ran = sandbox.fedbo(&["tune", "t.toml"]);
-    assert!(
-        ran.expect(0, &[]).stdout.contains("of them stopped early"),
-        "{}",
-        ran.stdout
-    );
-    sandbox
-        .fedbo(&["storage", "verify", "study.db"])
-        .expect(0, &[]);
+    assert!(ran.expect(0, &[]).stdout.contains("of them stopped early"), "{}", ran.stdout);
+    sandbox.fedbo(&["storage", "verify", "study.db"]).expect(0, &[]);
     let ran = sandbox.fedbo(&["storage", "upgrade", "study.db"]);
-    assert!(
-        ran.expect(0, &[]).stdout.contains("is up to date"),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.expect(0, &[]).stdout.contains("is up to date"), "{}", ran.stdout);
 }
 
 #[test]
@@ -527,11 +433,7 @@ fn mistakes_in_the_file_are_named() {
     sandbox.write("train.py", PYTHON);
     let good = study(6, &TRAINING.argv("0"), "");
     for (from, to, expected) in [
-        (
-            "trials_min = 3",
-            "trials_mim = 3",
-            "did you mean trials_min?",
-        ),
+        ("trials_min = 3", "trials_mim = 3", "did you mean trials_min?"),
         (
             "trials_min = 3",
             "patience = 3",
@@ -552,31 +454,11 @@ fn mistakes_in_the_file_are_named() {
             "epochs = \"ten\"\n",
             "early_stopping.epochs = \"ten\", expected a whole number from 2 to 1000000",
         ),
-        (
-            "trials_min = 3",
-            "first_rung = 3",
-            "early_stopping.first_rung is for \"asha\"",
-        ),
-        (
-            "\"median\"",
-            "\"average\"",
-            "expected \"bo-bos\", \"median\", \"asha\" or \"hyperband\"",
-        ),
-        (
-            "\"sobol\"",
-            "\"ts\"",
-            "strategy \"ts\" does not go with [early_stopping]",
-        ),
-        (
-            "epochs = 10\n",
-            "",
-            "add epochs = .., how many epochs a whole training has",
-        ),
-        (
-            "epochs = 10\n",
-            "epochs = 10\ngrace_s = \"long\"\n",
-            "grace_s",
-        ),
+        ("trials_min = 3", "first_rung = 3", "early_stopping.first_rung is for \"asha\""),
+        ("\"median\"", "\"average\"", "expected \"bo-bos\", \"median\", \"asha\" or \"hyperband\""),
+        ("\"sobol\"", "\"ts\"", "strategy \"ts\" does not go with [early_stopping]"),
+        ("epochs = 10\n", "", "add epochs = .., how many epochs a whole training has"),
+        ("epochs = 10\n", "epochs = 10\ngrace_s = \"long\"\n", "grace_s"),
     ] {
         sandbox.write("s.toml", &good.replacen(from, to, 1));
         let ran = sandbox.fedbo(&["tune", "s.toml"]);
@@ -589,30 +471,16 @@ fn mistakes_in_the_file_are_named() {
     sandbox.fedbo(&["tune", "s.toml", "--quiet"]).expect(0, &[]);
     sandbox.write("s.toml", &good.replace("epochs = 10", "epochs = 12"));
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
-    ran.expect(
-        2,
-        &[
-            "early_stopping.epochs is 12 in s.toml:",
-            ", the stored study has 10;",
-        ],
-    );
+    ran.expect(2, &["early_stopping.epochs is 12 in s.toml:", ", the stored study has 10;"]);
     let (begin, end) = (
         good.find("[early_stopping]").expect("it has one"),
         good.find("[objective]").expect("it has one"),
     );
     sandbox.write("s.toml", &format!("{}{}", &good[..begin], &good[end..]));
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
-    ran.expect(
-        2,
-        &["early_stopping.rule is not set in s.toml, the stored study has \"median\""],
-    );
-    sandbox.write(
-        "s.toml",
-        &good.replace("epochs = 10", "epochs = 10\ngrace_s = 3"),
-    );
-    sandbox
-        .fedbo(&["tune", "s.toml"])
-        .expect(0, &["there is nothing left to do"]);
+    ran.expect(2, &["early_stopping.rule is not set in s.toml, the stored study has \"median\""]);
+    sandbox.write("s.toml", &good.replace("epochs = 10", "epochs = 10\ngrace_s = 3"));
+    sandbox.fedbo(&["tune", "s.toml"]).expect(0, &["there is nothing left to do"]);
 }
 
 /// The example that the documentation shows, with either of its scripts.
@@ -636,18 +504,12 @@ fn the_example_runs() {
         .replace("\nbounds = ", "\n# bounds = ")
         .replace("sqlite:study.db", "sqlite:median.db");
     sandbox.write("median.toml", &by_median);
-    for (name, rule) in [
-        ("study.toml", "bo-bos"),
-        ("shell.toml", "bo-bos"),
-        ("median.toml", "median"),
-    ] {
+    for (name, rule) in
+        [("study.toml", "bo-bos"), ("shell.toml", "bo-bos"), ("median.toml", "median")]
+    {
         let ran = sandbox.fedbo(&["tune", name, "--trials", "16"]);
         let expected = format!("stopped early by {rule} within 30 epochs");
         ran.expect(0, &[&expected, ": stopped at epoch "]);
-        assert!(
-            ran.stdout.contains("16 of 16 trials told"),
-            "{}",
-            ran.stdout
-        );
+        assert!(ran.stdout.contains("16 of 16 trials told"), "{}", ran.stdout);
     }
 }

@@ -68,11 +68,7 @@ while [ $e -le 25 ]; do
 done
 "#;
 
-const TRAINING: Training = Training {
-    study,
-    script: PYTHON,
-    parameters: &["x", "y", "z"],
-};
+const TRAINING: Training = Training { study, script: PYTHON, parameters: &["x", "y", "z"] };
 
 #[test]
 #[ignore = "python: run by cargo xtask test --all"]
@@ -103,11 +99,7 @@ fn scripts_are_stopped_and_it_is_said_why() {
             format!("16 of 16 trials told, {n} of them stopped early: {epochs} epochs of 400;");
         assert!(ran.stdout.contains(&summary), "{}", ran.stdout);
         let saved = std::fs::read_to_string(sandbox.path("saved.txt")).expect("saved");
-        assert_eq!(
-            saved.lines().count(),
-            n,
-            "every script that was stopped heard of it"
-        );
+        assert_eq!(saved.lines().count(), n, "every script that was stopped heard of it");
 
         let document = json(&sandbox.fedbo(&["trials", "s.toml", "--json"]));
         let why = document["trials"][stopped[0]]["stopped_because"].as_str();
@@ -124,10 +116,7 @@ fn scripts_are_stopped_and_it_is_said_why() {
         let ticks = picture.lines().filter_map(|line| line.parse::<f64>().ok());
         let ticks: Vec<f64> = ticks.filter(|tick| *tick > 25.0).collect();
         assert!(ticks.len() >= 3, "{picture}");
-        assert!(
-            ticks.iter().all(|tick| (90.0..=420.0).contains(tick)),
-            "{ticks:?}"
-        );
+        assert!(ticks.iter().all(|tick| (90.0..=420.0).contains(tick)), "{ticks:?}");
         sandbox
             .fedbo(&["plot", "s.toml", "--trial", "0"])
             .expect(2, &["trial 0 has no decisions to draw"]);
@@ -136,9 +125,7 @@ fn scripts_are_stopped_and_it_is_said_why() {
         let name = "results/test/history.svg";
         let history = std::fs::read_to_string(sandbox.path(name)).expect("it was drawn");
         assert!(history.contains(&format!("({n} more stopped early, not shown)")));
-        sandbox
-            .fedbo(&["storage", "verify", "study.db"])
-            .expect(0, &[]);
+        sandbox.fedbo(&["storage", "verify", "study.db"]).expect(0, &[]);
     }
 }
 
@@ -148,12 +135,7 @@ fn scripts_are_stopped_and_it_is_said_why() {
 fn an_interrupted_study_ends_as_an_uninterrupted_one() {
     let course = TRAINING.survives(
         13,
-        &[
-            (1, 7, Signal::KILL),
-            (5, 2, Signal::KILL),
-            (6, 1, Signal::INT),
-            (8, 5, Signal::KILL),
-        ],
+        &[(1, 7, Signal::KILL), (5, 2, Signal::KILL), (6, 1, Signal::INT), (8, 5, Signal::KILL)],
     );
     assert!(!stopped(&course).is_empty(), "{course:#?}");
 }
@@ -167,13 +149,7 @@ fn a_person_reports_and_is_told_when_to_stop() {
     let ask = || json(&sandbox.fedbo(&["ask", "s.toml", "--json"]))["trial"].to_string();
     let report = |trial: &str, epoch: u32, level: f64| {
         let value = level + 20.0 * (-f64::from(epoch) / 3.0).exp();
-        sandbox.fedbo(&[
-            "report",
-            "s.toml",
-            trial,
-            &epoch.to_string(),
-            &value.to_string(),
-        ])
+        sandbox.fedbo(&["report", "s.toml", trial, &epoch.to_string(), &value.to_string()])
     };
     for level in [5.0, 9.0, 7.0, 8.0, 30.0] {
         let trial = ask();
@@ -182,9 +158,7 @@ fn a_person_reports_and_is_told_when_to_stop() {
             assert_eq!(ran.expect(0, &[]).stdout, "continue\n");
         }
         let value = level.to_string();
-        sandbox
-            .fedbo(&["tell", "s.toml", &trial, &value])
-            .expect(0, &[]);
+        sandbox.fedbo(&["tell", "s.toml", &trial, &value]).expect(0, &[]);
     }
     // The first epochs of 25 are four.
     let trial = ask();
@@ -195,10 +169,7 @@ fn a_person_reports_and_is_told_when_to_stop() {
     });
     let (epoch, said) = stops.expect("nothing speaks for it");
     assert!((5..12).contains(&epoch), "{epoch}");
-    assert!(
-        said.contains("it would end better than 5 with a probability of 0.0 %"),
-        "{said}"
-    );
+    assert!(said.contains("it would end better than 5 with a probability of 0.0 %"), "{said}");
     let again = report(&trial, epoch, 30.0);
     assert_eq!(again.expect(0, &[]).stdout, said);
 }
@@ -216,18 +187,8 @@ fn a_script_that_leaves_out_its_first_epochs_is_warned_of() {
             "warning: trial 0 has reported 0 of its first 4 epochs; rule \"bo-bos\" stops no trial that leaves out one of them",
         ],
     );
-    assert_eq!(
-        ran.stderr.matches("leaves out one").count(),
-        1,
-        "{}",
-        ran.stderr
-    );
-    assert!(
-        TRAINING
-            .course(&sandbox)
-            .iter()
-            .all(|row| row[0] == "complete")
-    );
+    assert_eq!(ran.stderr.matches("leaves out one").count(), 1, "{}", ran.stderr);
+    assert!(TRAINING.course(&sandbox).iter().all(|row| row[0] == "complete"));
 }
 
 #[test]
@@ -237,49 +198,25 @@ fn mistakes_in_the_file_are_named() {
     let with = |line: &str| good.replace("epochs = 25\n", &format!("epochs = 25\n{line}\n"));
     let cases = [
         (
-            good.replace(
-                "[early_stopping]",
-                "[strategy]\nname = \"random\"\n[early_stopping]",
-            ),
+            good.replace("[early_stopping]", "[strategy]\nname = \"random\"\n[early_stopping]"),
             "rule \"bo-bos\" needs the strategy \"gp-ucb\"",
         ),
         (
             good.replace("epochs = 25", "epochs = 2"),
             "early_stopping.epochs = 2, expected a whole number from 3 to 1000000 for this rule",
         ),
-        (
-            with("first_epochs = 1"),
-            "early_stopping.first_epochs = 1, expected at least 2",
-        ),
-        (
-            with("first_epochs = 25"),
-            "early_stopping.first_epochs = 25, expected at least 2",
-        ),
-        (
-            with("stop_std_ratio = 0.5"),
-            "early_stopping.stop_std_ratio = 0.5, expected",
-        ),
-        (
-            with("wrong_stop_loss = 0"),
-            "early_stopping.wrong_stop_loss = 0",
-        ),
-        (
-            with("wrong_stop_growth = 0.9"),
-            "early_stopping.wrong_stop_growth = 0.9, expected",
-        ),
+        (with("first_epochs = 1"), "early_stopping.first_epochs = 1, expected at least 2"),
+        (with("first_epochs = 25"), "early_stopping.first_epochs = 25, expected at least 2"),
+        (with("stop_std_ratio = 0.5"), "early_stopping.stop_std_ratio = 0.5, expected"),
+        (with("wrong_stop_loss = 0"), "early_stopping.wrong_stop_loss = 0"),
+        (with("wrong_stop_growth = 0.9"), "early_stopping.wrong_stop_growth = 0.9, expected"),
         (with("epoch_cost = -1"), "early_stopping.epoch_cost = -1"),
         (
             with("bounds = [1.0, 0.0]"),
             "expected [LOW, HIGH], two finite numbers, the lower one first",
         ),
-        (
-            with("bounds = [1.0]"),
-            "expected [LOW, HIGH], two finite numbers, the lower one first",
-        ),
-        (
-            with("warmup_epochs = 3"),
-            "early_stopping.warmup_epochs is for \"median\"",
-        ),
+        (with("bounds = [1.0]"), "expected [LOW, HIGH], two finite numbers, the lower one first"),
+        (with("warmup_epochs = 3"), "early_stopping.warmup_epochs is for \"median\""),
         (with("first_epoch = 3"), "first_epoch"),
     ];
     for (text, expected) in cases {

@@ -24,9 +24,7 @@ fn limited(lines: &str, trials: u64, strategy: &str, script: &str) -> String {
 /// The points and values of trials.
 fn course(rows: &[Exported]) -> Vec<[String; 4]> {
     let columns = ["x", "n", "kind", "value"];
-    rows.iter()
-        .map(|row| columns.map(|column| row[column].clone()))
-        .collect()
+    rows.iter().map(|row| columns.map(|column| row[column].clone())).collect()
 }
 
 fn n_of(rows: &[Exported], state: &str) -> usize {
@@ -62,20 +60,9 @@ fn a_command_is_mended(sandbox: &Sandbox, storage: &str) {
 
     sandbox.write("ok", "");
     let ran = sandbox.fedbo(&["retry", "s.toml"]);
-    assert!(
-        ran.expect(0, &["fedbo tune s.toml"])
-            .stdout
-            .contains("will be tried again as trials")
-    );
+    assert!(ran.expect(0, &["fedbo tune s.toml"]).stdout.contains("will be tried again as trials"));
     let again = sandbox.fedbo(&["retry", "s.toml"]);
-    assert!(
-        again
-            .expect(0, &[])
-            .stdout
-            .contains("no failed trial is left"),
-        "{}",
-        again.stdout
-    );
+    assert!(again.expect(0, &[]).stdout.contains("no failed trial is left"), "{}", again.stdout);
     let ran = sandbox.fedbo(&["tune", "s.toml", "--json"]);
     let closing = json(ran.expect(0, &[]));
     assert_eq!(closing["ended"], "complete");
@@ -89,40 +76,20 @@ fn a_command_is_mended(sandbox: &Sandbox, storage: &str) {
     );
 
     let rows = sandbox.export("s.toml");
-    assert_eq!(
-        (rows.len(), n_of(&rows, "failed"), n_of(&rows, "complete")),
-        (22, 10, 12)
-    );
-    assert!(
-        rows[3]["failure"].starts_with("exit: "),
-        "the failure stays in the record"
-    );
+    assert_eq!((rows.len(), n_of(&rows, "failed"), n_of(&rows, "complete")), (22, 10, 12));
+    assert!(rows[3]["failure"].starts_with("exit: "), "the failure stays in the record");
     assert_eq!(rows[13]["source"], "initial, retry of 3");
     let point = |row: &Exported| ["x", "n", "kind"].map(|name| row[name].clone());
     for (failed, retry) in rows[..10].iter().zip(&rows[10..20]) {
         assert_eq!(point(failed), point(retry));
     }
     let ran = sandbox.fedbo(&["trials", "s.toml"]);
-    assert!(
-        ran.expect(0, &[])
-            .stdout
-            .contains("failed: exit; again as 13"),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.expect(0, &[]).stdout.contains("failed: exit; again as 13"), "{}", ran.stdout);
 
     // The whole design was evaluated as if nothing had failed.
-    sandbox.write(
-        "whole.toml",
-        &study(12, "log-ei", LOSS).replace("study.db", "whole.db"),
-    );
-    sandbox
-        .fedbo(&["tune", "whole.toml", "--quiet"])
-        .expect(0, &[]);
-    assert_eq!(
-        course(&rows[10..20]),
-        course(&sandbox.export("whole.toml")[..10])
-    );
+    sandbox.write("whole.toml", &study(12, "log-ei", LOSS).replace("study.db", "whole.db"));
+    sandbox.fedbo(&["tune", "whole.toml", "--quiet"]).expect(0, &[]);
+    assert_eq!(course(&rows[10..20]), course(&sandbox.export("whole.toml")[..10]));
 }
 
 #[test]
@@ -146,26 +113,15 @@ fn one_trial_can_be_tried_again_and_only_one_that_failed() {
     let refused = |arguments: &[&str], words: &str| {
         sandbox.fedbo(arguments).expect(2, &[words]);
     };
-    refused(
-        &["retry", "s.toml", "--trial", "1"],
-        "trial 1 is complete; only a failed trial",
-    );
+    refused(&["retry", "s.toml", "--trial", "1"], "trial 1 is complete; only a failed trial");
     refused(&["retry", "s.toml", "--trial", "9"], "there is no trial 9");
     let ran = sandbox.fedbo(&["retry", "sqlite:study.db", "--trial", "2", "--json"]);
-    assert_eq!(
-        ran.expect(0, &[]).stdout.trim(),
-        r#"{"trials":[{"trial":4,"retry_of":2}]}"#
-    );
-    refused(
-        &["retry", "s.toml", "--trial", "2"],
-        "tried again already, as trial 4",
-    );
+    assert_eq!(ran.expect(0, &[]).stdout.trim(), r#"{"trials":[{"trial":4,"retry_of":2}]}"#);
+    refused(&["retry", "s.toml", "--trial", "2"], "tried again already, as trial 4");
     sandbox.fedbo(&["tune", "s.toml", "--quiet"]).expect(0, &[]);
     let rows = sandbox.export("s.toml");
     assert_eq!((rows.len(), n_of(&rows, "complete")), (5, 4));
-    sandbox
-        .fedbo(&["storage", "verify", "sqlite:study.db"])
-        .expect(0, &[]);
+    sandbox.fedbo(&["storage", "verify", "sqlite:study.db"]).expect(0, &[]);
 }
 
 #[test]
@@ -173,37 +129,21 @@ fn a_number_ends_a_run_later_too_and_zero_never_does() {
     let sandbox = Sandbox::new();
     // Values at first, then none.
     let script = format!("[ $FEDBO_TRIAL -gt 3 ] && exit 4; {LOSS}");
-    sandbox.write(
-        "s.toml",
-        &limited("failures_max = 3", 12, "random", &script),
-    );
+    sandbox.write("s.toml", &limited("failures_max = 3", 12, "random", &script));
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
-    ran.expect(
-        5,
-        &[
-            "error: 3 trials in a row failed: the run was ended",
-            "fedbo retry s.toml",
-        ],
-    );
+    ran.expect(5, &["error: 3 trials in a row failed: the run was ended", "fedbo retry s.toml"]);
     assert!(ran.stdout.contains("best value"), "{}", ran.stdout);
     assert_eq!(sandbox.export("s.toml").len(), 7);
-    sandbox
-        .fedbo(&["tune", "s.toml", "--failures-max", "0"])
-        .expect(0, &[]);
+    sandbox.fedbo(&["tune", "s.toml", "--failures-max", "0"]).expect(0, &[]);
     assert_eq!(sandbox.export("s.toml").len(), 12);
     // Without the key, failures after a value end nothing.
-    sandbox.write(
-        "t.toml",
-        &study(12, "random", &script).replace("study.db", "t.db"),
-    );
+    sandbox.write("t.toml", &study(12, "random", &script).replace("study.db", "t.db"));
     sandbox.fedbo(&["tune", "t.toml", "--quiet"]).expect(0, &[]);
     sandbox.write(
         "z.toml",
         &limited("failures_max = 0", 9, "random", "exit 1").replace("study.db", "z.db"),
     );
-    sandbox
-        .fedbo(&["tune", "z.toml"])
-        .expect(5, &["all 9 trials failed"]);
+    sandbox.fedbo(&["tune", "z.toml"]).expect(5, &["all 9 trials failed"]);
 }
 
 #[test]
@@ -211,13 +151,7 @@ fn several_workers_finish_what_they_evaluate_when_too_many_fail() {
     let sandbox = Sandbox::new();
     sandbox.write("s.toml", &study(40, "random", "sleep 0.1; exit 3"));
     let ran = sandbox.fedbo(&["tune", "s.toml", "--jobs", "4"]);
-    ran.expect(
-        5,
-        &[
-            "in a row failed",
-            "fedbo retry s.toml && fedbo tune s.toml --jobs 4",
-        ],
-    );
+    ran.expect(5, &["in a row failed", "fedbo retry s.toml && fedbo tune s.toml --jobs 4"]);
     let rows = sandbox.export("s.toml");
     assert!((5..=8).contains(&rows.len()), "{}", rows.len());
     assert_eq!(n_of(&rows, "failed"), rows.len());
@@ -235,16 +169,10 @@ fn a_study_without_progress_ends_and_goes_on_with_more_patience() {
             (ran, sandbox.export("s.toml").len())
         };
         let (ran, n_trials) = tune(&[]);
-        ran.expect(
-            0,
-            &["the last 6 trials brought no new best", "--patience 0"],
-        );
+        ran.expect(0, &["the last 6 trials brought no new best", "--patience 0"]);
         assert!((7..=9).contains(&n_trials), "{n_trials}");
         let (ran, same) = tune(&["--json"]);
-        assert_eq!(
-            (json(&ran)["ended"].as_str(), same),
-            (Some("patience"), n_trials)
-        );
+        assert_eq!((json(&ran)["ended"].as_str(), same), (Some("patience"), n_trials));
         assert_eq!(json(&ran)["told_by_this_run"], 0);
         let (_, more) = tune(&["--patience", "12"]);
         assert!((13..=15).contains(&more), "{more}");
@@ -258,18 +186,12 @@ fn a_run_ends_with_its_time_and_the_same_line_goes_on() {
     for jobs in ["1", "2"] {
         let sandbox = Sandbox::new();
         let script = format!("sleep 0.2; {LOSS}");
-        sandbox.write(
-            "s.toml",
-            &limited("timeout_s = 0.7", 200, "random", &script),
-        );
+        sandbox.write("s.toml", &limited("timeout_s = 0.7", 200, "random", &script));
         let mut before = 0;
         for _ in 0..2 {
             let began = Instant::now();
             let ran = sandbox.fedbo(&["tune", "s.toml", "--jobs", jobs, "--json"]);
-            ran.expect(
-                0,
-                &["the time of 0.7 s is over", "fedbo tune s.toml --jobs"],
-            );
+            ran.expect(0, &["the time of 0.7 s is over", "fedbo tune s.toml --jobs"]);
             assert!(began.elapsed() > Duration::from_millis(700));
             let closing = json(&ran);
             assert_eq!(closing["ended"], "timeout");
@@ -287,13 +209,8 @@ fn a_run_ends_with_its_time_and_the_same_line_goes_on() {
 fn limits_that_are_not_reached_and_interruptions_change_no_trial() {
     let sandbox = Sandbox::new();
     let script = format!("sleep 0.05; {LOSS}");
-    sandbox.write(
-        "plain.toml",
-        &study(16, "log-ei", &script).replace("study.db", "plain.db"),
-    );
-    sandbox
-        .fedbo(&["tune", "plain.toml", "--quiet"])
-        .expect(0, &[]);
+    sandbox.write("plain.toml", &study(16, "log-ei", &script).replace("study.db", "plain.db"));
+    sandbox.fedbo(&["tune", "plain.toml", "--quiet"]).expect(0, &[]);
     let plain = course(&sandbox.export("plain.toml"));
     let lines = "failures_max = 4\ntimeout_s = 600\npatience = 16";
     sandbox.write("s.toml", &limited(lines, 16, "log-ei", &script));
@@ -301,32 +218,18 @@ fn limits_that_are_not_reached_and_interruptions_change_no_trial() {
     assert_eq!(course(&sandbox.export("s.toml")), plain);
 
     // A patience that is over ends an interrupted study where it ends an uninterrupted one.
-    let patient = limited(
-        "patience = 4\nimprovement_min = 0.01",
-        60,
-        "log-ei",
-        &script,
-    );
+    let patient = limited("patience = 4\nimprovement_min = 0.01", 60, "log-ei", &script);
     sandbox.write("p.toml", &patient.replace("study.db", "p.db"));
     let ran = sandbox.fedbo(&["tune", "p.toml"]);
-    ran.expect(
-        0,
-        &["the last 4 trials brought no new best by more than 0.01"],
-    );
+    ran.expect(0, &["the last 4 trials brought no new best by more than 0.01"]);
     let whole = course(&sandbox.export("p.toml"));
-    sandbox.write(
-        "q.toml",
-        &patient
-            .replace("study.db", "q.db")
-            .replace("sleep 0.05", "sleep 0.3"),
-    );
+    sandbox
+        .write("q.toml", &patient.replace("study.db", "q.db").replace("sleep 0.05", "sleep 0.3"));
     let child = sandbox.start(&["tune", "q.toml"]);
     wait_until(|| sandbox.told("q.toml").len() >= 3);
     interrupt(&child, Signal::INT);
     finished(child).expect(130, &["go on with: fedbo tune q.toml"]);
-    sandbox
-        .fedbo(&["tune", "q.toml", "--quiet"])
-        .expect(0, &["the last 4 trials"]);
+    sandbox.fedbo(&["tune", "q.toml", "--quiet"]).expect(0, &["the last 4 trials"]);
     assert_eq!(course(&sandbox.export("q.toml")), whole);
 }
 
@@ -334,17 +237,11 @@ fn limits_that_are_not_reached_and_interruptions_change_no_trial() {
 fn limits_that_mean_nothing_are_named_with_a_way_out() {
     let sandbox = Sandbox::new();
     for (lines, words) in [
-        (
-            "timeout_s = 0",
-            "study.timeout_s = 0, expected a number of seconds above 0",
-        ),
+        ("timeout_s = 0", "study.timeout_s = 0, expected a number of seconds above 0"),
         ("timeout_s = nan", "expected a number of seconds above 0"),
         ("failures_max = -1", "failures_max"),
         ("improvement_min = 0.1", "study.patience, which is missing"),
-        (
-            "patience = 3\nimprovement_min = -0.1",
-            "expected a finite number of at least 0",
-        ),
+        ("patience = 3\nimprovement_min = -0.1", "expected a finite number of at least 0"),
     ] {
         sandbox.write("s.toml", &limited(lines, 4, "random", LOSS));
         sandbox.fedbo(&["tune", "s.toml"]).expect(2, &[words]);
@@ -360,10 +257,7 @@ fn limits_that_mean_nothing_are_named_with_a_way_out() {
 fn an_agent_that_fails_from_the_start_ends_fedbo_run_and_resume_goes_on() {
     let sandbox = Sandbox::new();
     let flaky = until_ok(PARABOLA);
-    sandbox.write(
-        "f.toml",
-        &federation(8, "", &[("good", PARABOLA), ("bad", &flaky)]),
-    );
+    sandbox.write("f.toml", &federation(8, "", &[("good", PARABOLA), ("bad", &flaky)]));
     let ran = sandbox.fedbo(&["run", "f.toml"]);
     ran.expect(
         5,
@@ -376,9 +270,7 @@ fn an_agent_that_fails_from_the_start_ends_fedbo_run_and_resume_goes_on() {
     );
     assert_eq!(sandbox.results("results/test").len(), 1 + 10);
     sandbox.write("ok", "");
-    sandbox
-        .fedbo(&["run", "f.toml", "--resume", "--quiet"])
-        .expect(0, &["5 of 10 trials failed"]);
+    sandbox.fedbo(&["run", "f.toml", "--resume", "--quiet"]).expect(0, &["5 of 10 trials failed"]);
     assert_eq!(sandbox.results("results/test").len(), 1 + 20);
 
     // Another number, and none.
@@ -387,7 +279,5 @@ fn an_agent_that_fails_from_the_start_ends_fedbo_run_and_resume_goes_on() {
     sandbox
         .fedbo(&[&again[..], &["2"]].concat())
         .expect(5, &["2 trials in a row", "--failures-max 2 --resume"]);
-    sandbox
-        .fedbo(&[&again[..], &["0"]].concat())
-        .expect(0, &["10 of 10 trials failed"]);
+    sandbox.fedbo(&[&again[..], &["0"]].concat()).expect(0, &["10 of 10 trials failed"]);
 }

@@ -52,13 +52,7 @@ fn a_team_runs_with_its_control_arms() {
             "--out",
             threads,
         ]);
-        ran.expect(
-            0,
-            &[
-                "neighbours share raw observations",
-                "no differential privacy is applied",
-            ],
-        );
+        ran.expect(0, &["neighbours share raw observations", "no differential privacy is applied"]);
     }
     let [one, two] = ["1/results.csv", "2/results.csv"].map(|path| rows(&read(&sandbox, path)));
     assert_eq!(one.len(), 3 * 4 * (2 + 6));
@@ -68,29 +62,18 @@ fn a_team_runs_with_its_control_arms() {
     // Three arms and six rounds.
     assert_eq!(regret.lines().count(), 1 + 18);
     let of = |arm: &str| -> Vec<&str> {
-        regret
-            .lines()
-            .filter(|line| line.split(',').nth(1) == Some(arm))
-            .collect()
+        regret.lines().filter(|line| line.split(',').nth(1) == Some(arm)).collect()
     };
     assert_eq!(of("distributed-ts").len(), 6);
-    assert_ne!(
-        of("distributed-ts")[5],
-        of("ts")[5].replace("ts", "distributed-ts")
-    );
+    assert_ne!(of("distributed-ts")[5], of("ts")[5].replace("ts", "distributed-ts"));
 }
 
 /// Each agent alone is the same whatever the graph, and a graph without edges is each agent alone.
 #[test]
 fn a_graph_without_edges_is_everybody_alone() {
     let sandbox = Sandbox::new();
-    sandbox.write(
-        "f.toml",
-        &file(HEAD, "[topology]\ngraph = \"edgeless\"\n", 3),
-    );
-    sandbox
-        .fedbo(&["run", "f.toml", "--arms", "distributed-ts,ts", "--out", "o"])
-        .expect(0, &[]);
+    sandbox.write("f.toml", &file(HEAD, "[topology]\ngraph = \"edgeless\"\n", 3));
+    sandbox.fedbo(&["run", "f.toml", "--arms", "distributed-ts,ts", "--out", "o"]).expect(0, &[]);
     let rows = rows(&read(&sandbox, "o/results.csv"));
     let of = |arm: &str| -> Vec<Vec<String>> {
         let own = rows.iter().filter(|row| row[1] == arm);
@@ -107,14 +90,8 @@ fn an_asynchronous_team_is_reproducible() {
     let tables = "[distributed-ts]\npace = \"asynchronous\"\ndelay = 0.4\nloss = 0.2\n[topology]\ngraph = \"ring\"\n";
     sandbox.write("a.toml", &file(HEAD, tables, 4));
     sandbox.write("s.toml", &file(HEAD, "[topology]\ngraph = \"ring\"\n", 4));
-    for (path, out, threads) in [
-        ("a.toml", "a", "1"),
-        ("a.toml", "b", "2"),
-        ("s.toml", "s", "2"),
-    ] {
-        sandbox
-            .fedbo(&["run", path, "--out", out, "--threads", threads])
-            .expect(0, &[]);
+    for (path, out, threads) in [("a.toml", "a", "1"), ("a.toml", "b", "2"), ("s.toml", "s", "2")] {
+        sandbox.fedbo(&["run", path, "--out", out, "--threads", threads]).expect(0, &[]);
     }
     let sorted = |path: &str| {
         let mut rows = rows(&read(&sandbox, path));
@@ -131,23 +108,16 @@ fn an_interrupted_team_goes_on() {
     let sandbox = Sandbox::new();
     for (name, tables) in [
         ("s", "[topology]\ngraph = \"star\"\n"),
-        (
-            "a",
-            "[distributed-ts]\npace = \"asynchronous\"\n[topology]\ngraph = \"star\"\n",
-        ),
+        ("a", "[distributed-ts]\npace = \"asynchronous\"\n[topology]\ngraph = \"star\"\n"),
     ] {
         let file_name = format!("{name}.toml");
         sandbox.write(&file_name, &file(HEAD, tables, 3));
-        sandbox
-            .fedbo(&["run", &file_name, "--out", name])
-            .expect(0, &[]);
+        sandbox.fedbo(&["run", &file_name, "--out", name]).expect(0, &[]);
         let path = format!("{name}/results.csv");
         let whole = read(&sandbox, &path);
         let cut: Vec<&str> = whole.lines().take(1 + 13).collect();
         sandbox.write(&path, &(cut.join("\n") + "\n"));
-        sandbox
-            .fedbo(&["run", &file_name, "--out", name, "--resume"])
-            .expect(0, &[]);
+        sandbox.fedbo(&["run", &file_name, "--out", name, "--resume"]).expect(0, &[]);
         assert_eq!(rows(&read(&sandbox, &path)), rows(&whole), "{name}");
     }
 }
@@ -189,25 +159,16 @@ fn tables_that_cannot_be_used_are_refused_with_the_key() {
         "[distributed-ts]\nradius = 0.1",
         &["distributed-ts.radius has no effect unless query = \"independent\""],
     );
-    refused(
-        "[distributed-ts]\nquery = \"independent\"",
-        &["distributed-ts.radius is missing"],
-    );
+    refused("[distributed-ts]\nquery = \"independent\"", &["distributed-ts.radius is missing"]);
     refused("[topology]\ngraph = \"start\"", &["did you mean \"star\"?"]);
-    refused(
-        "[topology]\nedges = [[\"robot 0\", \"robot 9\"]]\ngraph = \"edges\"",
-        &["robot 9"],
-    );
+    refused("[topology]\nedges = [[\"robot 0\", \"robot 9\"]]\ngraph = \"edges\"", &["robot 9"]);
     let other = HEAD.replace("distributed-ts", "fts");
     sandbox.write("f.toml", &file(&other, "[topology]\ngraph = \"star\"", 3));
-    sandbox.fedbo(&["run", "f.toml"]).expect(
-        2,
-        &["[topology] has no effect unless federation.algorithm is \"distributed-ts\""],
-    );
-    sandbox.write("f.toml", &file(HEAD, "", 1));
     sandbox
         .fedbo(&["run", "f.toml"])
-        .expect(2, &["needs at least 2 to learn from each other"]);
+        .expect(2, &["[topology] has no effect unless federation.algorithm is \"distributed-ts\""]);
+    sandbox.write("f.toml", &file(HEAD, "", 1));
+    sandbox.fedbo(&["run", "f.toml"]).expect(2, &["needs at least 2 to learn from each other"]);
 }
 
 /// Neighbours need no coordinator, and there is none for them.

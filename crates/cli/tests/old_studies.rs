@@ -56,8 +56,7 @@ fn tune(sandbox: &Sandbox, rest: &[&str]) -> Ran {
 /// Points and values of the trials that were told.
 fn told(sandbox: &Sandbox) -> Vec<[String; 3]> {
     let rows = sandbox.told("new.toml").into_iter();
-    rows.map(|row| ["x", "y", "value"].map(|name| row[name].clone()))
-        .collect()
+    rows.map(|row| ["x", "y", "value"].map(|name| row[name].clone())).collect()
 }
 
 #[test]
@@ -89,10 +88,7 @@ fn a_misleading_old_study_is_dropped_and_named_with_the_reason() {
     let old = &json(&sandbox.fedbo(&["best", "new.toml", "--json"]))["old_studies"];
     let of = |index: usize, key: &str| old["studies"][index][key].clone();
     let number = |index: usize, key: &str| of(index, key).as_f64().expect("a number");
-    assert_eq!(
-        (of(2, "name"), of(2, "dropped")),
-        ("unlike".into(), true.into())
-    );
+    assert_eq!((of(2, "name"), of(2, "dropped")), ("unlike".into(), true.into()));
     assert_eq!(of(2, "source"), "sqlite:old.db#unlike");
     assert!(number(2, "weight") < 0.05 && number(0, "weight") + number(1, "weight") > 0.95);
     assert!(number(2, "distance") > 2.0 * number(0, "distance").max(number(1, "distance")));
@@ -101,11 +97,7 @@ fn a_misleading_old_study_is_dropped_and_named_with_the_reason() {
     assert_eq!(&closing["old_studies"], old);
 
     let ran = sandbox.fedbo(&["plot", "new.toml", "--out", "pictures"]);
-    assert!(
-        ran.expect(0, &[])
-            .stdout
-            .ends_with("pictures/transfer.svg\npictures/transfer.png\n")
-    );
+    assert!(ran.expect(0, &[]).stdout.ends_with("pictures/transfer.svg\npictures/transfer.png\n"));
     let picture =
         std::fs::read_to_string(sandbox.path("pictures/transfer.svg")).expect("a picture");
     assert!(picture.contains("unlike: dropped"));
@@ -130,19 +122,10 @@ fn what_was_read_at_the_beginning_counts_after_a_kill_and_whatever_became_of_old
     child.kill().expect("alive");
     child.wait().expect("it ends");
     // One old study goes on, and another is in a file that has gone.
-    sandbox
-        .fedbo(&["tune", "near.toml", "--trials", "17", "--quiet"])
-        .expect(0, &[]);
+    sandbox.fedbo(&["tune", "near.toml", "--trials", "17", "--quiet"]).expect(0, &[]);
     let news = "old study near has changed: it has 17 trials now, and had 15; this study goes on with what it read when it began";
     let ran = tune(&sandbox, &["--trials", "6"]);
-    ran.expect(
-        0,
-        &[
-            "new: goes on in sqlite:new.db",
-            "near (sqlite:old.db#near): 15 trials",
-            news,
-        ],
-    );
+    ran.expect(0, &["new: goes on in sqlite:new.db", "near (sqlite:old.db#near): 15 trials", news]);
     assert!(!ran.stderr.contains("old study like"), "{}", ran.stderr);
     for name in ["old.db", "old.db-wal", "old.db-shm"] {
         let _ = std::fs::remove_file(sandbox.path(name)); // the last two need not be there
@@ -163,21 +146,11 @@ fn what_was_read_at_the_beginning_counts_after_a_kill_and_whatever_became_of_old
             "another name",
         ],
     );
-    sandbox.write(
-        "new.toml",
-        &study("new", "new.db", 9, &format!("{THREE}\nrate = 0.5"), NEW),
-    );
-    tune(&sandbox, &[]).expect(
-        2,
-        &[
-            "meta.rate is 0.5 in new.toml:",
-            ", the stored study has 1.0;",
-        ],
-    );
+    sandbox.write("new.toml", &study("new", "new.db", 9, &format!("{THREE}\nrate = 0.5"), NEW));
+    tune(&sandbox, &[])
+        .expect(2, &["meta.rate is 0.5 in new.toml:", ", the stored study has 1.0;"]);
     // To look at it, old studies need not be there, and a changed file is a warning.
-    sandbox
-        .fedbo(&["best", "new.toml"])
-        .expect(0, &["warning: new.toml was changed"]);
+    sandbox.fedbo(&["best", "new.toml"]).expect(0, &["warning: new.toml was changed"]);
 }
 
 #[test]
@@ -185,12 +158,9 @@ fn another_space_is_refused_and_what_is_shared_may_be_used() {
     let sandbox = with_old_studies();
     let with = |meta: &str| {
         let text = study("new", "new.db", 6, meta, "(x - 0.5)^2 + (z - 2)^2");
-        let text = text
-            .replace("{y}", "{z}")
-            .replace("-v y=", "-v z=")
-            .replace("space.y", "space.z");
-        text.replace("high = 2.0", "high = 1.0")
-            .replace("high = 1.0\n[meta]", "high = 3.0\n[meta]")
+        let text =
+            text.replace("{y}", "{z}").replace("-v y=", "-v z=").replace("space.y", "space.z");
+        text.replace("high = 2.0", "high = 1.0").replace("high = 1.0\n[meta]", "high = 3.0\n[meta]")
     };
     sandbox.write("new.toml", &with(TWO));
     tune(&sandbox, &[]).expect(
@@ -202,10 +172,7 @@ fn another_space_is_refused_and_what_is_shared_may_be_used() {
             "y: not here; to learn from what both have, add mismatch = \"shared\" to [meta]",
         ],
     );
-    assert!(
-        !sandbox.names().contains(&"new.db".to_owned()),
-        "nothing was begun"
-    );
+    assert!(!sandbox.names().contains(&"new.db".to_owned()), "nothing was begun");
     sandbox.write("new.toml", &with(&format!("{TWO}\nmismatch = \"shared\"")));
     let left_out =
         " outside the range of x here; taken as constant in z; the effect of y counts as noise\n";
@@ -217,13 +184,7 @@ fn another_space_is_refused_and_what_is_shared_may_be_used() {
     tune(&sandbox, &[]).expect(0, &["z was 2.0; the effect of y counts as noise"]);
     // With a parameter more, the first point is where old studies were good in all that they had.
     let more = "[space.z]\ntype = \"int\"\nlow = 1\nhigh = 9\n";
-    let text = study(
-        "new",
-        "third.db",
-        3,
-        &format!("{more}{TWO}\nmismatch = \"shared\""),
-        NEW,
-    );
+    let text = study("new", "third.db", 3, &format!("{more}{TWO}\nmismatch = \"shared\""), NEW);
     sandbox.write("new.toml", &text);
     tune(&sandbox, &[]).expect(0, &["best ", "; taken as constant in z\n"]);
     let first: f64 = told(&sandbox)[0][2].parse().expect("a value");
@@ -234,23 +195,15 @@ fn another_space_is_refused_and_what_is_shared_may_be_used() {
 fn a_table_of_trials_says_the_same_as_the_storage_that_it_is_from() {
     let sandbox = with_old_studies();
     let of = |place: &str| format!("[meta]\nstudies = [\"{place}\"]");
-    sandbox
-        .fedbo(&["export", "like.toml", "--out", "like.csv"])
-        .expect(0, &[]);
+    sandbox.fedbo(&["export", "like.toml", "--out", "like.csv"]).expect(0, &[]);
     sandbox.write("new.toml", &study("new", "new.db", 5, &of("like.csv"), NEW));
     tune(&sandbox, &[]).expect(0, &["  like (like.csv): 15 trials, best "]);
     let by_table = told(&sandbox);
-    sandbox.write(
-        "new.toml",
-        &study("new", "other.db", 5, &of("sqlite:old.db#like"), NEW),
-    );
+    sandbox.write("new.toml", &study("new", "other.db", 5, &of("sqlite:old.db#like"), NEW));
     tune(&sandbox, &[]).expect(0, &[]);
     assert_eq!(told(&sandbox), by_table);
     sandbox.write("like.csv", "x,y\n0.5,0.5\n");
-    sandbox.write(
-        "new.toml",
-        &study("new", "third.db", 5, &of("like.csv"), NEW),
-    );
+    sandbox.write("new.toml", &study("new", "third.db", 5, &of("like.csv"), NEW));
     tune(&sandbox, &[]).expect(2, &["\"like.csv\": it has no column value"]);
 }
 
@@ -258,68 +211,36 @@ fn a_table_of_trials_says_the_same_as_the_storage_that_it_is_from() {
 fn mistakes_about_old_studies_end_with_the_way_out() {
     let sandbox = with_old_studies();
     let cases = [
-        (
-            "studies = [\"sqlite:old.db\"]",
-            "\"sqlite:old.db\" cannot be read: which study?",
-        ),
+        ("studies = [\"sqlite:old.db\"]", "\"sqlite:old.db\" cannot be read: which study?"),
         (
             "studies = [\"sqlite:old.db#lik\"]",
             "there is no study \"lik\" in this storage; it has \"like\", \"near\", \"unlike\"",
         ),
-        (
-            "studies = [\"sqlite:none.db\"]",
-            "\"sqlite:none.db\" cannot be read",
-        ),
+        ("studies = [\"sqlite:none.db\"]", "\"sqlite:none.db\" cannot be read"),
         (
             "studies = [\"sqlite:old.db#like\"]\nvalues = { y = 0.5 }",
             "[meta.values] y: every old study has this parameter",
         ),
-        (
-            "studies = [\"sqlite:new.db\"]",
-            "\"sqlite:new.db\" cannot be read",
-        ),
+        ("studies = [\"sqlite:new.db\"]", "\"sqlite:new.db\" cannot be read"),
     ];
     for (meta, words) in cases {
         let text = study("new", "new.db", 5, &format!("[meta]\n{meta}"), NEW);
         sandbox.write("new.toml", &text);
         tune(&sandbox, &[]).expect(2, &["new.toml: ", words]);
-        assert!(
-            !sandbox.names().contains(&"new.db".to_owned()),
-            "nothing was begun"
-        );
+        assert!(!sandbox.names().contains(&"new.db".to_owned()), "nothing was begun");
     }
-    let text = study(
-        "self",
-        "old.db",
-        5,
-        "[meta]\nstudies = [\"sqlite:./old.db#self\"]",
-        NEW,
-    );
+    let text = study("self", "old.db", 5, "[meta]\nstudies = [\"sqlite:./old.db#self\"]", NEW);
     sandbox.write("new.toml", &text);
     tune(&sandbox, &[]).expect(2, &["is this study itself"]);
     let text = study("new", "new.db", 5, THREE, NEW).replace("minimize", "maximize");
     sandbox.write("new.toml", &text);
     tune(&sandbox, &[]).expect(2, &["is to minimize, this study is to maximize"]);
     // Trials that failed are none to learn from.
-    sandbox.write(
-        "failed.toml",
-        &study("failed", "failed.db", 2, "", "x; exit 3"),
-    );
-    sandbox
-        .fedbo(&["tune", "failed.toml", "--quiet"])
-        .expect(5, &[]);
-    let text = study(
-        "new",
-        "new.db",
-        5,
-        "[meta]\nstudies = [\"sqlite:failed.db\"]",
-        NEW,
-    );
+    sandbox.write("failed.toml", &study("failed", "failed.db", 2, "", "x; exit 3"));
+    sandbox.fedbo(&["tune", "failed.toml", "--quiet"]).expect(5, &[]);
+    let text = study("new", "new.db", 5, "[meta]\nstudies = [\"sqlite:failed.db\"]", NEW);
     sandbox.write("new.toml", &text);
-    tune(&sandbox, &[]).expect(
-        2,
-        &["\"sqlite:failed.db\" has no trial to learn from: 2 failed"],
-    );
+    tune(&sandbox, &[]).expect(2, &["\"sqlite:failed.db\" has no trial to learn from: 2 failed"]);
 }
 
 /// A process that dies while it creates the storage leaves an empty file.
@@ -340,9 +261,7 @@ fn an_empty_file_is_where_a_study_may_begin() {
             NEW,
         ),
     );
-    sandbox
-        .fedbo(&["tune", "twice.toml"])
-        .expect(2, &["./old.db#like", "named twice"]);
+    sandbox.fedbo(&["tune", "twice.toml"]).expect(2, &["./old.db#like", "named twice"]);
 }
 
 /// The best points of old studies come first, with whatever strategy, and an interruption changes nothing.
@@ -362,17 +281,12 @@ fn the_best_points_of_old_studies_can_be_tried_first() {
     };
     let (like, near) = (best("like.toml"), best("near.toml"));
     for strategy in ["log-ei", "random", "rm-gp-ucb"] {
-        sandbox.write(
-            "new.toml",
-            &study("new", "new.db", 8, &warm(3, strategy), NEW),
-        );
+        sandbox.write("new.toml", &study("new", "new.db", 8, &warm(3, strategy), NEW));
         let ran = tune(&sandbox, &["--trials", "2"]);
         ran.expect(0, &["tries the best 3 points of 2 old studies first:"]);
         // A point of one's own that is one of them is not tried twice.
         let point = [format!("x={}", like[1]["x"]), format!("y={}", like[1]["y"])];
-        sandbox
-            .fedbo(&["enqueue", "new.toml", &point[0], &point[1]])
-            .expect(0, &[]);
+        sandbox.fedbo(&["enqueue", "new.toml", &point[0], &point[1]]).expect(0, &[]);
         tune(&sandbox, &["--quiet"]).expect(0, &[]);
         let rows = sandbox.told("new.toml");
         assert_eq!(rows.len(), 8);
@@ -382,35 +296,15 @@ fn the_best_points_of_old_studies_can_be_tried_first() {
                 (number(row) - number(other)).abs() < 1e-8
             })
         };
-        assert!(
-            is_at(&rows[0], &like[0]) && is_at(&rows[1], &near[0]),
-            "{strategy}"
-        );
-        assert!(
-            is_at(&rows[2], &like[1]) && rows[2]["source"] == "enqueued",
-            "{strategy}"
-        );
-        let of_old = rows
-            .iter()
-            .filter(|row| row["source"] == "meta-tasks")
-            .count();
-        assert!(
-            of_old >= 2 && (of_old == 2 || strategy == "rm-gp-ucb"),
-            "{of_old}"
-        );
-        assert!(
-            !rows[3..].iter().any(|row| is_at(row, &like[1])),
-            "{strategy}"
-        );
+        assert!(is_at(&rows[0], &like[0]) && is_at(&rows[1], &near[0]), "{strategy}");
+        assert!(is_at(&rows[2], &like[1]) && rows[2]["source"] == "enqueued", "{strategy}");
+        let of_old = rows.iter().filter(|row| row["source"] == "meta-tasks").count();
+        assert!(of_old >= 2 && (of_old == 2 || strategy == "rm-gp-ucb"), "{of_old}");
+        assert!(!rows[3..].iter().any(|row| is_at(row, &like[1])), "{strategy}");
         sandbox.fedbo(&["best", "new.toml"]).expect(0, &[]);
-        sandbox
-            .fedbo(&["plot", "new.toml", "--out", "pictures"])
-            .expect(0, &[]);
+        sandbox.fedbo(&["plot", "new.toml", "--out", "pictures"]).expect(0, &[]);
         std::fs::remove_file(sandbox.path("new.db")).expect("it is there");
     }
-    sandbox.write(
-        "new.toml",
-        &study("new", "new.db", 8, &warm(0, "log-ei"), NEW),
-    );
+    sandbox.write("new.toml", &study("new", "new.db", 8, &warm(0, "log-ei"), NEW));
     tune(&sandbox, &[]).expect(2, &["add warm_start = 3 to [meta]"]);
 }

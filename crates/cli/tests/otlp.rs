@@ -34,9 +34,8 @@ fn what_is_logged_arrives_at_the_collector() {
                     .nth(1)
                     .and_then(|rest| rest.split("\r\n").next()?.parse::<usize>().ok());
                 let head = bytes.windows(4).position(|window| window == b"\r\n\r\n");
-                let is_whole = head
-                    .zip(length)
-                    .is_some_and(|(head, n)| bytes.len() >= head + 4 + n);
+                let is_whole =
+                    head.zip(length).is_some_and(|(head, n)| bytes.len() >= head + 4 + n);
                 if n == 0 || is_whole {
                     break;
                 }
@@ -58,12 +57,7 @@ fn what_is_logged_arrives_at_the_collector() {
     assert_eq!(service.end(), Some(0), "{:#?}", service.said);
     let all: Vec<u8> = arrives.try_iter().flatten().collect();
     let all = String::from_utf8_lossy(&all);
-    for part in [
-        "POST /v1/logs",
-        "labs-service",
-        "rounds are played here",
-        "a round begins",
-    ] {
+    for part in ["POST /v1/logs", "labs-service", "rounds are played here", "a round begins"] {
         assert!(all.contains(part), "{part:?} did not arrive: {all}");
     }
 }

@@ -35,9 +35,7 @@ fn study(trials: u64, more: &str) -> String {
 
 /// The decimals of a grid as they are written.
 fn of_grid(x: &Value) -> bool {
-    let known = [
-        "0.0", "0.05", "0.1", "0.15", "0.2", "0.25", "0.3", "0.35", "0.4", "0.45", "0.5",
-    ];
+    let known = ["0.0", "0.05", "0.1", "0.15", "0.2", "0.25", "0.3", "0.35", "0.4", "0.45", "0.5"];
     known.contains(&x.to_string().as_str())
 }
 
@@ -79,16 +77,8 @@ fn they_reach_the_objective_and_every_storage_as_they_were_declared() {
     }
     let trials = sandbox.fedbo(&["export", "s.toml", "--format", "json"]);
     let texts = trials.expect(0, &[]).stdout.replace([' ', '\n'], "");
-    for typed in [
-        "\"size\":16,",
-        "\"size\":0.5,",
-        "\"size\":true,",
-        "\"size\":\"auto\",",
-    ] {
-        assert!(
-            texts.replace('}', ",").contains(typed),
-            "{typed} in {texts}"
-        );
+    for typed in ["\"size\":16,", "\"size\":0.5,", "\"size\":true,", "\"size\":\"auto\","] {
+        assert!(texts.replace('}', ",").contains(typed), "{typed} in {texts}");
     }
     sandbox.fedbo(&["trials", "s.toml"]).expect(0, &[]);
     sandbox.fedbo(&["best", "s.toml"]).expect(0, &[]);
@@ -112,22 +102,15 @@ fn by_hand_they_are_found_by_their_texts() {
     enqueue("0.15000000000000002", "24.0", "16.0").expect(0, &[]);
     enqueue("0.15", "24", "True").expect(0, &[]);
     enqueue("0.15", "24", "16").expect(2, &["this point is trial 0 already"]);
-    enqueue("0.07", "24", "auto").expect(
-        2,
-        &["x = 0.07, expected a number from 0.0 to 0.5 in steps of 0.05"],
-    );
-    enqueue("0.1", "25", "auto").expect(
-        2,
-        &["n = 25, expected a whole number from 8 to 64 in steps of 8"],
-    );
+    enqueue("0.07", "24", "auto")
+        .expect(2, &["x = 0.07, expected a number from 0.0 to 0.5 in steps of 0.05"]);
+    enqueue("0.1", "25", "auto")
+        .expect(2, &["n = 25, expected a whole number from 8 to 64 in steps of 8"]);
     enqueue("0.1", "24", "32").expect(2, &["size = 32, expected one of 16, 0.5, true, auto"]);
     let asked = sandbox.fedbo(&["ask", "s.toml", "--json"]);
     let asked = json(asked.expect(0, &[]));
     let text = asked.to_string();
-    assert!(
-        text.contains("\"x\":0.15,") || text.contains("\"x\":0.15}"),
-        "{text}"
-    );
+    assert!(text.contains("\"x\":0.15,") || text.contains("\"x\":0.15}"), "{text}");
     assert!(text.contains("\"size\":16"), "{text}");
 }
 
@@ -227,10 +210,7 @@ fn mistakes_in_them_are_shown_with_their_line() {
     refused(
         "[16, 0.5",
         "[16, [0.5]",
-        &[
-            "space.size.choices",
-            "expected a number, a text, true or false",
-        ],
+        &["space.size.choices", "expected a number, a text, true or false"],
     );
     refused(
         "storage = \"sqlite:forms.db\"",
@@ -244,10 +224,7 @@ fn a_password_in_a_line_that_is_shown_is_not() {
     let sandbox = Sandbox::new();
     let text = study(9, "");
     let secret = "storge = \"postgresql://me:hunter2@host/db\"";
-    sandbox.write(
-        "s.toml",
-        &text.replacen("storage = \"sqlite:forms.db\"", secret, 1),
-    );
+    sandbox.write("s.toml", &text.replacen("storage = \"sqlite:forms.db\"", secret, 1));
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
     ran.expect(
         2,

@@ -111,30 +111,15 @@ fn what_cannot_begin_says_why() {
     let circle = PeerRing::new(Graph::Ring(3), 2, "");
     let mut first = circle.start(0);
     let line = first.said.iter().find(|line| line.contains("http://"));
-    let taken = line
-        .and_then(|line| line.rsplit('/').next())
-        .unwrap()
-        .to_owned();
+    let taken = line.and_then(|line| line.rsplit('/').next()).unwrap().to_owned();
     let cases: [(usize, &[&str], &str); 7] = [
         (1, &["--listen", &taken], "cannot listen on 127.0.0.1"),
         (1, &["--listen", "0.0.0.0:0"], "--plain-http"),
         (0, &[], "runs this peer"),
         (1, &["--name", "lab 9"], "which are lab 0, lab 1, lab 2"),
-        (
-            1,
-            &["--name", "lab 2"],
-            "\"lab 2\" is no neighbour of \"lab 2\"",
-        ),
-        (
-            1,
-            &["--neighbour", "lab 2=http://example.org"],
-            "--plain-http",
-        ),
-        (
-            1,
-            &["--neighbour", "http://127.0.0.1:1"],
-            "has an address by its name already",
-        ),
+        (1, &["--name", "lab 2"], "\"lab 2\" is no neighbour of \"lab 2\""),
+        (1, &["--neighbour", "lab 2=http://example.org"], "--plain-http"),
+        (1, &["--neighbour", "http://127.0.0.1:1"], "has an address by its name already"),
     ];
     for (peer, arguments, words) in cases {
         let output = circle.command(peer).args(arguments).output().unwrap();

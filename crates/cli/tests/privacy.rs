@@ -18,9 +18,7 @@ fn json(arguments: &str) -> Value {
 }
 
 fn number(value: &Value, key: &str) -> f64 {
-    value[key]
-        .as_f64()
-        .unwrap_or_else(|| panic!("{key} in {value}"))
+    value[key].as_f64().unwrap_or_else(|| panic!("{key} in {value}"))
 }
 
 const PAPERS: &str = "epsilon --sampling-rate 0.25 --noise-multiplier 1 --rounds 40";
@@ -57,10 +55,7 @@ fn an_epsilon_is_never_printed_alone() {
     sorted.sort();
     assert_eq!(sorted, expected);
     assert!((11.2817..11.34).contains(&number(&document, "epsilon")));
-    let nothing = json(&format!(
-        "{} --delta 1e-5",
-        PAPERS.replace("--rounds 40", "--rounds 0")
-    ));
+    let nothing = json(&format!("{} --delta 1e-5", PAPERS.replace("--rounds 40", "--rounds 0")));
     assert!(number(&nothing, "epsilon").abs() < f64::EPSILON);
 }
 
@@ -84,17 +79,11 @@ fn the_papers_figure_is_marked_as_the_papers() {
 #[test]
 fn accountants_stand_in_their_order_and_delta_has_a_default() {
     let by = |accountant: &str| {
-        number(
-            &json(&format!("{PAPERS} --agents 200 --accountant {accountant}")),
-            "epsilon",
-        )
+        number(&json(&format!("{PAPERS} --agents 200 --accountant {accountant}")), "epsilon")
     };
     let [pld, renyi, rdp, moments, fixed] =
         ["pld", "renyi", "rdp", "moments", "fixed-size"].map(by);
-    assert!(
-        pld < renyi && renyi < moments && moments < fixed,
-        "{pld} {renyi} {moments} {fixed}"
-    );
+    assert!(pld < renyi && renyi < moments && moments < fixed, "{pld} {renyi} {moments} {fixed}");
     assert_eq!(renyi.to_bits(), rdp.to_bits());
     let delta = |agents: u32| number(&json(&format!("{PAPERS} --agents {agents}")), "delta");
     assert_eq!(delta(200).to_bits(), 1e-5_f64.to_bits());
@@ -113,32 +102,17 @@ fn what_noise_finds_keeps_within_the_budget_and_nothing_less_does() {
             format!("--sampling-rate {rate} --noise-multiplier {z} --rounds {rounds} --agents 200");
         number(&json(&format!("epsilon {setting}")), "epsilon")
     };
-    assert_eq!(
-        number(&noise, "epsilon").to_bits(),
-        cost(z, 40, 0.25).to_bits()
-    );
-    assert!(
-        cost(z, 40, 0.25) <= 2.0 && cost(0.998 * z, 40, 0.25) > 2.0,
-        "{z}"
-    );
+    assert_eq!(number(&noise, "epsilon").to_bits(), cost(z, 40, 0.25).to_bits());
+    assert!(cost(z, 40, 0.25) <= 2.0 && cost(0.998 * z, 40, 0.25) > 2.0, "{z}");
 
-    let rounds = json(&format!(
-        "noise {budget} --solve rounds --sampling-rate 0.25 --noise-multiplier {z}"
-    ));
+    let rounds =
+        json(&format!("noise {budget} --solve rounds --sampling-rate 0.25 --noise-multiplier {z}"));
     let most = rounds["releases"].as_u64().expect("a count");
-    assert!(
-        most >= 40 && cost(z, most, 0.25) <= 2.0 && cost(z, most + 1, 0.25) > 2.0,
-        "{most}"
-    );
+    assert!(most >= 40 && cost(z, most, 0.25) <= 2.0 && cost(z, most + 1, 0.25) > 2.0, "{most}");
 
-    let rate = json(&format!(
-        "noise {budget} --solve rate --rounds 40 --noise-multiplier {z}"
-    ));
+    let rate = json(&format!("noise {budget} --solve rate --rounds 40 --noise-multiplier {z}"));
     let rate = number(&rate, "sampling_rate");
-    assert!(
-        cost(z, 40, rate) <= 2.0 && cost(z, 40, 1.002 * rate) > 2.0,
-        "{rate}"
-    );
+    assert!(cost(z, 40, rate) <= 2.0 && cost(z, 40, 1.002 * rate) > 2.0, "{rate}");
 
     let ran = privacy(&format!("noise {budget} --rounds 40 --sampling-rate 0.25"));
     let lines: Vec<&str> = ran.stdout.lines().collect();
@@ -156,34 +130,18 @@ fn a_plan_compares_rates_and_marks_the_best() {
     assert_eq!(rates.len(), 6);
     let mut best = (f64::INFINITY, 0.0);
     for row in rates {
-        let (q, z) = (
-            number(row, "sampling_rate"),
-            number(row, "noise_multiplier"),
-        );
-        assert!(
-            number(row, "epsilon") <= 8.0 && number(row, "epsilon") > 7.99,
-            "{row}"
-        );
+        let (q, z) = (number(row, "sampling_rate"), number(row, "noise_multiplier"));
+        assert!(number(row, "epsilon") <= 8.0 && number(row, "epsilon") > 7.99, "{row}");
         let ratio = z * 10.0 / (q * 50.0);
-        assert!(
-            (number(row, "noise_to_signal") / ratio - 1.0).abs() < 1e-12,
-            "{row}"
-        );
+        assert!((number(row, "noise_to_signal") / ratio - 1.0).abs() < 1e-12, "{row}");
         assert!((number(row, "noise_to_signal_one_sum") / (0.25 * ratio) - 1.0).abs() < 1e-12);
         if ratio < best.0 {
             best = (ratio, q);
         }
     }
-    assert_eq!(
-        number(&document, "recommended_sampling_rate").to_bits(),
-        f64::to_bits(best.1)
-    );
+    assert_eq!(number(&document, "recommended_sampling_rate").to_bits(), f64::to_bits(best.1));
     let ran = privacy(setting);
-    let marked: Vec<&str> = ran
-        .stdout
-        .lines()
-        .filter(|line| line.ends_with("best"))
-        .collect();
+    let marked: Vec<&str> = ran.stdout.lines().filter(|line| line.ends_with("best")).collect();
     assert!(
         marked.len() == 1 && marked[0].trim_start().starts_with(&best.1.to_string()),
         "{}",
@@ -198,11 +156,7 @@ fn a_plan_compares_rates_and_marks_the_best() {
     let ran = privacy(
         "plan --agents 20 --regions 4 --features 100 --rounds 40 --epsilon 0.5 --sampling-rate 0.5,1",
     );
-    assert!(
-        ran.code == Some(0) && ran.stderr.contains("more noise than signal"),
-        "{}",
-        ran.stderr
-    );
+    assert!(ran.code == Some(0) && ran.stderr.contains("more noise than signal"), "{}", ran.stderr);
 }
 
 #[test]
@@ -233,11 +187,8 @@ fn what_cannot_be_is_named_with_a_way_out() {
     epsilon("0.5", "1", "--delta 1e-5 --accountant fixed-size").expect(2, &["--agents N"]);
     epsilon("0.001", "1", "--agents 20 --accountant fixed-size")
         .expect(2, &["--sampling-rate 0.001", "no agent", "1/20"]);
-    privacy(&format!(
-        "{} --delta 1e-5",
-        PAPERS.replace("--rounds 40", "--rounds 1000000001")
-    ))
-    .expect(2, &["--rounds"]);
+    privacy(&format!("{} --delta 1e-5", PAPERS.replace("--rounds 40", "--rounds 1000000001")))
+        .expect(2, &["--rounds"]);
 
     privacy("noise --epsilon 0 --delta 1e-5 --rounds 40 --sampling-rate 0.5")
         .expect(2, &["--epsilon", "above 0"]);

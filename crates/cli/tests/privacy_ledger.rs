@@ -38,9 +38,7 @@ fn ledger(path: &Path, name: &str, rounds: u64) -> Head {
     let mut ledger = Ledger::create(path, &charter(name)).expect("a new ledger");
     for round in 0..rounds {
         let release = format!("<release of round {round}>");
-        ledger
-            .commit(round, &event(), release.as_bytes())
-            .expect("within the budget");
+        ledger.commit(round, &event(), release.as_bytes()).expect("within the budget");
     }
     ledger.head()
 }
@@ -93,9 +91,7 @@ fn a_statement_says_what_was_spent_and_on_what_the_figure_depends() {
     let delta = charter("wine").budget.delta();
     accountant.compose(&event(), 5 + further).expect("an event");
     assert!(accountant.epsilon(delta).expect("a bound") <= 3.0);
-    accountant
-        .compose(&event(), 2 + further / 1000)
-        .expect("an event");
+    accountant.compose(&event(), 2 + further / 1000).expect("an event");
     assert!(accountant.epsilon(delta).expect("a bound") > 3.0);
 
     let ran = sandbox.fedbo(&["privacy", "statement", "results/ledger.db"]);
@@ -112,10 +108,7 @@ fn a_statement_says_what_was_spent_and_on_what_the_figure_depends() {
     ] {
         assert!(ran.stdout.contains(part), "{part:?} in {}", ran.stdout);
     }
-    assert!(
-        !ran.stdout.contains("<release"),
-        "what was released is no part of it"
-    );
+    assert!(!ran.stdout.contains("<release"), "what was released is no part of it");
 }
 
 #[test]
@@ -127,11 +120,7 @@ fn a_statement_of_nothing_released_costs_nothing() {
     ran.expect(0, &[]);
     assert!(ran.stdout.contains("study x\\u202ey"), "{}", ran.stdout);
     assert!(ran.stdout.contains("epsilon = 0 ("), "{}", ran.stdout);
-    let said = json(
-        &sandbox
-            .fedbo(&["privacy", "statement", "a.db", "--json"])
-            .stdout,
-    );
+    let said = json(&sandbox.fedbo(&["privacy", "statement", "a.db", "--json"]).stdout);
     assert_eq!(said["epsilon"], 0.0);
     assert_eq!(said["further_releases"], serde_json::Value::Null);
     assert_eq!(said["charges"], serde_json::json!([]));
@@ -145,40 +134,21 @@ fn verify_tells_a_sound_ledger_from_a_changed_and_an_older_one() {
     let ran = sandbox.fedbo(&["privacy", "verify", "."]);
     ran.expect(0, &[]);
     assert!(
-        ran.stdout
-            .contains("ledger.db is sound as far as it goes: 3 releases"),
+        ran.stdout.contains("ledger.db is sound as far as it goes: 3 releases"),
         "{}",
         ran.stdout
     );
-    assert!(
-        ran.stdout.contains(&format!("head {head}")),
-        "{}",
-        ran.stdout
-    );
-    assert!(
-        ran.stderr.contains("`fedbo agent status`"),
-        "{}",
-        ran.stderr
-    );
+    assert!(ran.stdout.contains(&format!("head {head}")), "{}", ran.stdout);
+    assert!(ran.stderr.contains("`fedbo agent status`"), "{}", ran.stderr);
     let ran = sandbox.fedbo(&["privacy", "verify", "ledger.db", "--head", &head]);
     ran.expect(0, &[]);
-    assert!(
-        ran.stdout.contains("ledger.db is sound: 3 releases"),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.stdout.contains("ledger.db is sound: 3 releases"), "{}", ran.stdout);
 
     let older = ledger(&sandbox.path("older.db"), "wine", 2).to_string();
-    sandbox
-        .fedbo(&["privacy", "verify", "ledger.db", "--head", &older])
-        .expect(0, &[]);
+    sandbox.fedbo(&["privacy", "verify", "ledger.db", "--head", &older]).expect(0, &[]);
     let ran = sandbox.fedbo(&["privacy", "verify", "older.db", "--head", &head]);
     ran.expect(2, &["older.db: 1 problem in 2 releases"]);
-    assert!(
-        ran.stdout.contains("set back to an older state"),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.stdout.contains("set back to an older state"), "{}", ran.stdout);
 
     // A run writes its head beside its ledger: an older copy put in its place is noticed by that.
     sandbox.write("ledger.head", &format!("{head}\n"));
@@ -189,14 +159,8 @@ fn verify_tells_a_sound_ledger_from_a_changed_and_an_older_one() {
     std::fs::copy(sandbox.path("older.db"), &path).expect("a writable file");
     let ran = sandbox.fedbo(&["privacy", "verify", "."]);
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
-    assert!(
-        ran.stdout.contains("set back to an older state"),
-        "{}",
-        ran.stdout
-    );
-    sandbox
-        .fedbo(&["privacy", "statement", "."])
-        .expect(2, &["set back to an older state"]);
+    assert!(ran.stdout.contains("set back to an older state"), "{}", ran.stdout);
+    sandbox.fedbo(&["privacy", "statement", "."]).expect(2, &["set back to an older state"]);
     sandbox.write("ledger.head", "3");
     for command in ["statement", "verify"] {
         sandbox
@@ -223,10 +187,7 @@ fn verify_tells_a_sound_ledger_from_a_changed_and_an_older_one() {
     assert_eq!(said["problems"][0]["entry"], 2);
     sandbox
         .fedbo(&["privacy", "statement", "ledger.db"])
-        .expect(
-            2,
-            &["the ledger is damaged: entry 2", "`fedbo privacy verify`"],
-        );
+        .expect(2, &["the ledger is damaged: entry 2", "`fedbo privacy verify`"]);
 }
 
 #[test]
@@ -242,9 +203,7 @@ fn what_is_no_ledger_is_wrong_usage() {
             ("notes.txt", "it is no privacy ledger"),
             ("empty.db", "it is empty, no charge was ever stored in it"),
         ] {
-            sandbox
-                .fedbo(&["privacy", command, path])
-                .expect(2, &[part]);
+            sandbox.fedbo(&["privacy", command, path]).expect(2, &[part]);
         }
     }
     sandbox

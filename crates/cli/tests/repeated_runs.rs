@@ -18,9 +18,7 @@ fn of<'a>(rows: &'a [String], arm: &str, run: u32) -> Vec<&'a str> {
 /// Returns the queries and their results, without the names of arm and run.
 fn without_names(rows: &[&str]) -> Vec<String> {
     let fields = rows.iter().map(|row| row.split(',').collect::<Vec<_>>());
-    fields
-        .map(|row| [&row[2..3], &row[4..]].concat().join(","))
-        .collect()
+    fields.map(|row| [&row[2..3], &row[4..]].concat().join(",")).collect()
 }
 
 fn branin(seed: &str) -> String {
@@ -49,20 +47,14 @@ fn arms_of_a_run_share_their_draws_and_runs_do_not() {
     let initial = |arm: &str, number: u32| {
         let rows = of(&rows, arm, number);
         let initial = without_names(&rows).into_iter();
-        initial
-            .filter(|row| row.contains(",initial,"))
-            .collect::<Vec<_>>()
+        initial.filter(|row| row.contains(",initial,")).collect::<Vec<_>>()
     };
     for number in 0..3 {
         assert_eq!(initial("fts", number).len(), 6);
         assert_eq!(initial("fts", number), initial("ts", number));
         for before in 0..number {
             let before = initial("fts", before);
-            assert!(
-                initial("fts", number)
-                    .iter()
-                    .all(|row| !before.contains(row))
-            );
+            assert!(initial("fts", number).iter().all(|row| !before.contains(row)));
         }
     }
     for part in ["95 % interval", "p (Holm)", "over all 2 comparisons"] {
@@ -71,14 +63,8 @@ fn arms_of_a_run_share_their_draws_and_runs_do_not() {
     assert!(!ran.stderr.contains("repeat it"), "{}", ran.stderr);
     assert!(ran.stderr.contains("run 3 of 3, ts"), "{}", ran.stderr);
     // Threads change nothing, and the number of runs changes no run.
-    assert_eq!(
-        rows,
-        run("again", &["--runs", "3", "--seed", "5", "--threads", "2"]).0
-    );
-    assert_eq!(
-        rows[..1 + 28],
-        run("one", &["--runs", "1", "--seed", "5"]).0
-    );
+    assert_eq!(rows, run("again", &["--runs", "3", "--seed", "5", "--threads", "2"]).0);
+    assert_eq!(rows[..1 + 28], run("one", &["--runs", "1", "--seed", "5"]).0);
     // The file's seed is the default one, and --seed alone stands in for it.
     let by_file = run("by-file", &["--runs", "2"]).0;
     assert_eq!(by_file, run("by-option", &["--runs", "2", "--seed", "3"]).0);
@@ -91,10 +77,7 @@ fn arms_of_a_run_share_their_draws_and_runs_do_not() {
         run("option-8", &["--seed", "8"]).0
     });
     assert_ne!(plain[1..], by_file[1..1 + 28]);
-    ran.expect(
-        0,
-        &["repeat it with: fedbo run f.toml --out plain-runs --arms fts,ts --runs 20"],
-    );
+    ran.expect(0, &["repeat it with: fedbo run f.toml --out plain-runs --arms fts,ts --runs 20"]);
 }
 
 /// The differences in the summary agree with a computation from the rows.
@@ -111,11 +94,7 @@ fn differences_are_paired_by_run_and_judged_by_students_t() {
         .iter()
         .filter_map(|arm| arm["arm"].as_str())
         .collect();
-    assert_eq!(
-        arms,
-        ["fts", "ts", "placebo"],
-        "the controls come with --runs"
-    );
+    assert_eq!(arms, ["fts", "ts", "placebo"], "the controls come with --runs");
     // The regret of the last query of each agent, averaged over agents.
     let rows = sandbox.results("results/test");
     let regret = |arm: &str, run: u32| {
@@ -130,9 +109,7 @@ fn differences_are_paired_by_run_and_judged_by_students_t() {
         assert_eq!(regrets.len(), 2);
         f64::midpoint(regrets[0], regrets[1])
     };
-    let differences: Vec<f64> = (0..4)
-        .map(|run| regret("fts", run) - regret("ts", run))
-        .collect();
+    let differences: Vec<f64> = (0..4).map(|run| regret("fts", run) - regret("ts", run)).collect();
     let mean = differences.iter().sum::<f64>() / 4.0;
     let squares: f64 = differences.iter().map(|each| (each - mean).powi(2)).sum();
     let error = (squares / 12.0).sqrt();
@@ -170,9 +147,7 @@ fn an_interrupted_repetition_goes_on_in_the_middle() {
     let text = federation(4, "", &[("a", SLOW), ("b", SLOW)]);
     sandbox.write("f.toml", &text);
     let command = |out: &'static str, runs: &'static str| {
-        vec![
-            "run", "f.toml", "--out", out, "--arms", "fts,ts", "--seed", "9", "--runs", runs,
-        ]
+        vec!["run", "f.toml", "--out", out, "--arms", "fts,ts", "--seed", "9", "--runs", runs]
     };
     sandbox.fedbo(&command("whole", "3")).expect(0, &[]);
     let expected = sandbox.results("whole");
@@ -180,12 +155,7 @@ fn an_interrupted_repetition_goes_on_in_the_middle() {
     assert_eq!(expected.len(), 1 + 3 * of_a_run);
 
     let path = sandbox.path("parts/results.csv");
-    let n_rows = || {
-        std::fs::read_to_string(&path)
-            .unwrap_or_default()
-            .lines()
-            .count()
-    };
+    let n_rows = || std::fs::read_to_string(&path).unwrap_or_default().lines().count();
     let child = sandbox.start(&command("parts", "3"));
     wait_until(|| n_rows() >= 1 + of_a_run + 5);
     sandbox.write("hold", "");
@@ -203,9 +173,7 @@ fn an_interrupted_repetition_goes_on_in_the_middle() {
 
     // Another seed or none, fewer runs than there are, and single runs are other runs.
     let refused = |more: &[&str], part: &str| {
-        let begin = [
-            "run", "f.toml", "--out", "parts", "--arms", "fts,ts", "--resume",
-        ];
+        let begin = ["run", "f.toml", "--out", "parts", "--arms", "fts,ts", "--resume"];
         let ran = sandbox.fedbo(&[&begin[..], more].concat());
         ran.expect(2, &["cannot go on from parts/", part]);
         assert_eq!(sandbox.results("parts"), kept);
@@ -230,19 +198,12 @@ fn an_interrupted_repetition_goes_on_in_the_middle() {
     std::fs::remove_file(sandbox.path("hold")).expect("it was there");
     sandbox.fedbo(&resume("4")).expect(0, &[]);
     let more = sandbox.results("parts");
-    assert_eq!(
-        (more.len(), &more[..expected.len()]),
-        (1 + 4 * of_a_run, &expected[..])
-    );
+    assert_eq!((more.len(), &more[..expected.len()]), (1 + 4 * of_a_run, &expected[..]));
 
     // A single run is not the first of several.
+    sandbox.fedbo(&["run", "f.toml", "--out", "single"]).expect(0, &[]);
     sandbox
-        .fedbo(&["run", "f.toml", "--out", "single"])
-        .expect(0, &[]);
-    sandbox
-        .fedbo(&[
-            "run", "f.toml", "--out", "single", "--arms", "fts", "--resume", "--runs", "2",
-        ])
+        .fedbo(&["run", "f.toml", "--out", "single", "--arms", "fts", "--resume", "--runs", "2"])
         .expect(2, &["it was begun without --runs"]);
 }
 
@@ -251,21 +212,14 @@ fn what_cannot_be_repeated_is_refused() {
     let sandbox = Sandbox::new();
     let agents = [("a", PARABOLA), ("b", PARABOLA)];
     sandbox.write("f.toml", &federation(1, "", &agents));
-    for (option, value) in [
-        ("--runs", "0"),
-        ("--runs", "-1"),
-        ("--seed", "-1"),
-        ("--seed", "x"),
-    ] {
+    for (option, value) in [("--runs", "0"), ("--runs", "-1"), ("--seed", "-1"), ("--seed", "x")] {
         let ran = sandbox.fedbo(&["run", "f.toml", option, value]);
         ran.expect(2, &[option]);
     }
     // A federation whose agents are alone has no controls.
     let alone = federation(1, "", &agents).replace("\"fts\"", "\"ts\"");
     sandbox.write("f.toml", &alone);
-    sandbox
-        .fedbo(&["run", "f.toml", "--runs", "2"])
-        .expect(0, &[]);
+    sandbox.fedbo(&["run", "f.toml", "--runs", "2"]).expect(0, &[]);
     let rows = sandbox.results("results/test");
     assert!(rows[1..].iter().all(|row| row.starts_with("test,ts,")));
 }
@@ -285,23 +239,13 @@ fn a_budget_is_not_spent_by_repetition() {
         text
     };
     sandbox.write("f.toml", &file("epsilon = 2.0\nreleases = 2"));
-    sandbox.fedbo(&["run", "f.toml", "--runs", "3"]).expect(
-        2,
-        &[
-            "--runs 3 would release 3 times",
-            "--arms ts,placebo",
-            "simulate = true",
-        ],
-    );
-    assert!(!sandbox.path("results").exists(), "nothing was begun");
     sandbox
-        .fedbo(&["run", "f.toml", "--runs", "3", "--arms", "ts,placebo"])
-        .expect(0, &[]);
+        .fedbo(&["run", "f.toml", "--runs", "3"])
+        .expect(2, &["--runs 3 would release 3 times", "--arms ts,placebo", "simulate = true"]);
+    assert!(!sandbox.path("results").exists(), "nothing was begun");
+    sandbox.fedbo(&["run", "f.toml", "--runs", "3", "--arms", "ts,placebo"]).expect(0, &[]);
     assert!(!sandbox.path("results/test/ledger.db").exists());
-    sandbox.write(
-        "g.toml",
-        &file("simulate = true\nepsilon = 2.0\nreleases = 2"),
-    );
+    sandbox.write("g.toml", &file("simulate = true\nepsilon = 2.0\nreleases = 2"));
     let ran = sandbox.fedbo(&["run", "g.toml", "--runs", "3", "--out", "simulated"]);
     ran.expect(0, &["the noise comes from the seed and protects nobody"]);
     let rows = sandbox.results("simulated");

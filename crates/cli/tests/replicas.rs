@@ -27,10 +27,7 @@ use federation_folder::Setup;
 const PRIVACY: &str = "epsilon = 1000.0\nnoise_multiplier = 1.0\nreleases = 10\n";
 
 fn charged() -> Setup {
-    Setup {
-        privacy: PRIVACY,
-        ..Setup::charged(3, 10, 1.0)
-    }
+    Setup { privacy: PRIVACY, ..Setup::charged(3, 10, 1.0) }
 }
 
 /// With two coordinators behind a proxy, every trial is that of one process.
@@ -43,37 +40,22 @@ fn two_coordinators_do_what_one_process_does() {
     let mut agents = cluster.start_agents();
     for (agent, process) in agents.iter_mut().enumerate() {
         assert_eq!(process.end(), Some(0), "{:#?}", process.said);
-        assert_eq!(
-            cluster.world.trials(agent),
-            expected[agent],
-            "agent {agent}"
-        );
+        assert_eq!(cluster.world.trials(agent), expected[agent], "agent {agent}");
     }
     cluster.wait_until_finished();
-    assert!(
-        cluster.inbox().iter().all(|(_, has_vector)| !has_vector),
-        "INV-16"
-    );
+    assert!(cluster.inbox().iter().all(|(_, has_vector)| !has_vector), "INV-16");
 }
 
 /// With messages that are relayed too.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn two_coordinators_relay_what_one_process_does() {
-    let setup = Setup {
-        algorithm: "fts",
-        privacy: "",
-        ..Setup::simulated(3, 4, 60.0)
-    };
+    let setup = Setup { algorithm: "fts", privacy: "", ..Setup::simulated(3, 4, 60.0) };
     let cluster = Cluster::new(&setup, 2);
     let expected = cluster.world.in_process();
     for (agent, process) in cluster.start_agents().iter_mut().enumerate() {
         assert_eq!(process.end(), Some(0), "{:#?}", process.said);
-        assert_eq!(
-            cluster.world.trials(agent),
-            expected[agent],
-            "agent {agent}"
-        );
+        assert_eq!(cluster.world.trials(agent), expected[agent], "agent {agent}");
     }
 }
 
@@ -159,10 +141,7 @@ fn other_keys_and_unsafe_databases_are_refused() {
     let err = refused(&cluster, "other.key", 2);
     assert!(err.contains("by another key"), "{err}");
     let key = cluster.world.path("fedbo.key");
-    assert_eq!(
-        std::fs::metadata(key).unwrap().permissions().mode() & 0o777,
-        0o600
-    );
+    assert_eq!(std::fs::metadata(key).unwrap().permissions().mode() & 0o777, 0o600);
     for setting in ["fsync", "synchronous_commit"] {
         cluster.server.restart_with(&[(setting, "off")]);
         let err = refused(&cluster, "fedbo.key", 4);

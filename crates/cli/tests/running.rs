@@ -46,10 +46,7 @@ fn failing_objectives_are_recorded_and_the_others_go_on() {
     assert!(started.elapsed() < Duration::from_secs(20));
     let rows = sandbox.results("results/test");
     assert_eq!(rows.iter().filter(|row| row.ends_with(",ok")).count(), 3);
-    assert_eq!(
-        rows.iter().filter(|row| row.contains("failed: ")).count(),
-        24
-    );
+    assert_eq!(rows.iter().filter(|row| row.contains("failed: ")).count(), 24);
 }
 
 #[test]
@@ -80,9 +77,7 @@ fn equal_files_give_equal_results_whatever_the_number_of_threads() {
     sandbox.write("b.toml", &text);
     let run = |out: &str, threads: &str, more: &[&str]| {
         let arguments = ["run", "b.toml", "--out", out, "--threads", threads];
-        sandbox
-            .fedbo(&[&arguments[..], more].concat())
-            .expect(0, &[]);
+        sandbox.fedbo(&[&arguments[..], more].concat()).expect(0, &[]);
         sandbox.results(out)
     };
     let arms = ["--arms", "fts,ts,placebo"];
@@ -94,9 +89,7 @@ fn equal_files_give_equal_results_whatever_the_number_of_threads() {
     let of = |arm: &str, iteration: &str| -> Vec<String> {
         let part = format!("b,{arm},");
         let rows = one.iter().filter_map(|row| row.strip_prefix(&part));
-        rows.filter(|row| row.contains(iteration))
-            .map(str::to_owned)
-            .collect()
+        rows.filter(|row| row.contains(iteration)).map(str::to_owned).collect()
     };
     assert_eq!(of("fts", ",initial,"), of("ts", ",initial,"));
     assert_eq!(of("fts", ",initial,"), of("placebo", ",initial,"));
@@ -112,10 +105,7 @@ fn equal_files_give_equal_results_whatever_the_number_of_threads() {
 #[test]
 fn json_is_on_standard_output_alone() {
     let sandbox = Sandbox::new();
-    sandbox.write(
-        "f.toml",
-        &federation(1, "", &[("a", PARABOLA), ("b", PARABOLA)]),
-    );
+    sandbox.write("f.toml", &federation(1, "", &[("a", PARABOLA), ("b", PARABOLA)]));
     let ran = sandbox.fedbo(&["run", "f.toml", "--json", "--quiet", "--arms", "fts,ts"]);
     ran.expect(0, &[]);
     assert!(ran.stderr.is_empty(), "{}", ran.stderr);
@@ -151,10 +141,7 @@ fn a_tradeoff_is_drawn_again_from_the_summary() {
     let ran = sandbox.fedbo(&["plot", "results/test"]);
     ran.expect(0, &[]);
     let files: Vec<&str> = ran.stdout.lines().collect();
-    assert_eq!(
-        files[2..],
-        ["results/test/tradeoff.svg", "results/test/tradeoff.png"]
-    );
+    assert_eq!(files[2..], ["results/test/tradeoff.svg", "results/test/tradeoff.png"]);
     let svg = std::fs::read_to_string(sandbox.path(files[2])).expect("the picture");
     for text in ["of one kind", "dear", ">\nts\n<"] {
         assert!(svg.contains(text), "{text} is not in {svg}");
@@ -164,10 +151,7 @@ fn a_tradeoff_is_drawn_again_from_the_summary() {
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     let sandbox = Sandbox::new();
-    sandbox.write(
-        "f.toml",
-        &federation(1, "", &[("a", PARABOLA), ("b", PARABOLA)]),
-    );
+    sandbox.write("f.toml", &federation(1, "", &[("a", PARABOLA), ("b", PARABOLA)]));
     for arguments in [&["run", "f.toml"][..], &["experiment", "list"], &["--help"]] {
         let mut child = sandbox.start(arguments);
         drop(child.stdout.take());
@@ -211,10 +195,7 @@ command = ["sh", "-c", "pwd >> seen; echo \"$FEDBO_PARAMS\" >> seen; echo \"{\\\
     );
     assert!(rows[2].ends_with(",1,1,,ok"), "{rows:?}");
     let seen = std::fs::read_to_string(sandbox.path("elsewhere/seen")).expect("it ran there");
-    assert!(
-        seen.contains("/elsewhere\n{\"zeta\":") && seen.contains("\"alpha\":"),
-        "{seen}"
-    );
+    assert!(seen.contains("/elsewhere\n{\"zeta\":") && seen.contains("\"alpha\":"), "{seen}");
 }
 
 /// Slow enough to be caught in the middle; `hold` marks a trial that waits to be interrupted.
@@ -237,16 +218,13 @@ fn an_interrupted_run_goes_on_and_equals_one_that_was_not() {
     // Records, not lines: the reason of a failure may have several.
     let n_rows = |path: &std::path::Path| {
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        text.lines()
-            .filter(|line| line.starts_with("test,"))
-            .count()
+        text.lines().filter(|line| line.starts_with("test,")).count()
     };
     let mut n_kept = 0;
     let half = (expected.len() - 1) / 2;
-    for (target, signal) in [
-        (8, rustix::process::Signal::INT),
-        (half + 4, rustix::process::Signal::TERM),
-    ] {
+    for (target, signal) in
+        [(8, rustix::process::Signal::INT), (half + 4, rustix::process::Signal::TERM)]
+    {
         let again = if n_kept > 0 { &["--resume"][..] } else { &[] };
         let child =
             sandbox.start(&[&["run", "f.toml", "--out", "parts"][..], &arms, again].concat());
@@ -256,13 +234,7 @@ fn an_interrupted_run_goes_on_and_equals_one_that_was_not() {
         interrupt(&child, signal);
         let ran = finished(child);
         std::fs::remove_file(sandbox.path("hold")).expect("it was there");
-        ran.expect(
-            130,
-            &[
-                "interrupted: ",
-                "fedbo run f.toml --out parts --arms fts,ts --resume",
-            ],
-        );
+        ran.expect(130, &["interrupted: ", "fedbo run f.toml --out parts --arms fts,ts --resume"]);
         assert!(
             sandbox.path("parts/summary.json").exists()
                 && sandbox.path("parts/curves.png").exists()
@@ -323,23 +295,15 @@ fn results_of_another_file_are_not_gone_on_from() {
     let text = federation(2, "", &[("a", PARABOLA), ("b", PARABOLA)]);
     sandbox.write("f.toml", &text);
     // Nothing there yet: nothing to go on from, and nothing is begun.
-    let nothing = [
-        "results/test holds nothing to go on from",
-        "leave out --resume",
-        "--out DIR",
-    ];
+    let nothing = ["results/test holds nothing to go on from", "leave out --resume", "--out DIR"];
     let resume = ["run", "f.toml", "--resume", "--arms", "fts,ts"];
     sandbox.fedbo(&resume).expect(2, &nothing);
     assert!(!sandbox.path("results").exists());
     std::fs::create_dir_all(sandbox.path("results/test")).expect("writable");
     sandbox.fedbo(&resume).expect(2, &nothing);
-    let n_files = std::fs::read_dir(sandbox.path("results/test"))
-        .expect("a folder")
-        .count();
+    let n_files = std::fs::read_dir(sandbox.path("results/test")).expect("a folder").count();
     assert_eq!(n_files, 0);
-    sandbox
-        .fedbo(&["run", "f.toml", "--arms", "fts,ts"])
-        .expect(0, &[]);
+    sandbox.fedbo(&["run", "f.toml", "--arms", "fts,ts"]).expect(0, &[]);
     let before = std::fs::read(sandbox.path("results/test/results.csv")).expect("results");
     let refused = |from: &str, to: &str, arms: &str, part: &str| {
         sandbox.write("g.toml", &text.replacen(from, to, 1));
@@ -376,9 +340,7 @@ fn results_of_another_file_are_not_gone_on_from() {
     );
     // More rounds are a way to go on.
     sandbox.write("g.toml", &text.replace("rounds = 2", "rounds = 3"));
-    sandbox
-        .fedbo(&["run", "g.toml", "--resume", "--arms", "fts,ts"])
-        .expect(0, &[]);
+    sandbox.fedbo(&["run", "g.toml", "--resume", "--arms", "fts,ts"]).expect(0, &[]);
     assert_eq!(sandbox.results("results/test").len(), 1 + 2 * 2 * 5);
 }
 
@@ -387,10 +349,7 @@ fn a_second_signal_exits_at_once() {
     let sandbox = Sandbox::new();
     // Neither script ends at SIGTERM, so that the first signal takes its grace of half a second.
     let stubborn = "trap '' TERM; sleep 3";
-    sandbox.write(
-        "f.toml",
-        &federation(1, "", &[("a", stubborn), ("b", stubborn)]),
-    );
+    sandbox.write("f.toml", &federation(1, "", &[("a", stubborn), ("b", stubborn)]));
     let child = sandbox.start(&["run", "f.toml"]);
     wait_until(|| sandbox.path("results/test/results.csv").exists());
     std::thread::sleep(Duration::from_millis(200));
@@ -406,11 +365,7 @@ fn a_second_signal_exits_at_once() {
 #[test]
 fn the_help_lists_the_exit_codes() {
     let ran = Sandbox::new().fedbo(&["--help"]);
-    let (_, codes) = ran
-        .expect(0, &[])
-        .stdout
-        .split_once("Exit codes:")
-        .expect("a table");
+    let (_, codes) = ran.expect(0, &[]).stdout.split_once("Exit codes:").expect("a table");
     let expected = "
   0    done
   1    internal error
@@ -452,11 +407,7 @@ fn two_runs_do_not_share_a_folder() {
     interrupt(&child, rustix::process::Signal::INT);
     finished(child).expect(130, &[]);
     let summary = std::fs::read_to_string(sandbox.path("results/test/summary.json"));
-    assert!(
-        summary
-            .expect("a summary")
-            .contains("\"interrupted\": true")
-    );
+    assert!(summary.expect("a summary").contains("\"interrupted\": true"));
 }
 
 #[test]
@@ -465,9 +416,7 @@ fn agents_that_cannot_fit_into_memory_are_refused() {
     let names: Vec<String> = (0..2000).map(|i| format!("a{i}")).collect();
     let agents: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), PARABOLA)).collect();
     sandbox.write("f.toml", &federation(1, "", &agents));
-    sandbox
-        .fedbo(&["run", "f.toml"])
-        .expect(2, &["2000 agents", "GB of memory", "features.count"]);
+    sandbox.fedbo(&["run", "f.toml"]).expect(2, &["2000 agents", "GB of memory", "features.count"]);
 }
 
 /// Commands see the environment without our secrets, and no open file of ours (INV-26), in a study as in a federation.
@@ -475,10 +424,7 @@ fn agents_that_cannot_fit_into_memory_are_refused() {
 fn commands_get_no_secrets() {
     let sandbox = Sandbox::new();
     let script = "env > seen.$$; ls -l /proc/$$/fd > open.$$; echo 1";
-    sandbox.write(
-        "f.toml",
-        &federation(1, "", &[("a", script), ("b", script)]),
-    );
+    sandbox.write("f.toml", &federation(1, "", &[("a", script), ("b", script)]));
     sandbox.write("s.toml", &common::study(2, "random", script));
     let secrets = [
         "FEDBO_TOKEN",

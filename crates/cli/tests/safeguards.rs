@@ -18,13 +18,7 @@ fn no_result_is_written_over_the_study_itself() {
     std::os::unix::fs::symlink("study.db", sandbox.path("link")).expect("a link");
     let absolute = sandbox.path("study.db").display().to_string();
     let names = sandbox.names();
-    for out in [
-        "study.db",
-        &absolute,
-        "link",
-        "study.db-wal",
-        "./study.db-shm",
-    ] {
+    for out in ["study.db", &absolute, "link", "study.db-wal", "./study.db-shm"] {
         for study in ["s.toml", "sqlite:link"] {
             for command in ["export", "plot"] {
                 let ran = sandbox.fedbo(&[command, study, "--out", out]);
@@ -42,22 +36,14 @@ fn no_result_is_written_over_the_study_itself() {
     // What is written aside first, and pictures, might hit it as well.
     std::fs::create_dir(sandbox.path("p")).expect("a folder");
     for (name, arguments) in [
-        (
-            "all.csv.part",
-            ["export", "sqlite:all.csv.part", "--out", "all.csv"],
-        ),
-        (
-            "p/slices.svg",
-            ["plot", "sqlite:p/slices.svg", "--out", "p"],
-        ),
+        ("all.csv.part", ["export", "sqlite:all.csv.part", "--out", "all.csv"]),
+        ("p/slices.svg", ["plot", "sqlite:p/slices.svg", "--out", "p"]),
     ] {
         std::fs::copy(sandbox.path("study.db"), sandbox.path(name)).expect("a copy");
         sandbox.fedbo(&arguments).expect(2, &["would overwrite"]);
         assert_eq!(sandbox.fedbo(&["export", arguments[1]]).stdout, before);
     }
-    sandbox
-        .fedbo(&["export", "s.toml", "--out", "other.db"])
-        .expect(0, &[]);
+    sandbox.fedbo(&["export", "s.toml", "--out", "other.db"]).expect(0, &[]);
 }
 
 #[test]
@@ -65,10 +51,7 @@ fn a_folder_is_no_storage() {
     let sandbox = Sandbox::new();
     for place in [".", "./", "./.", ".//"] {
         let address = format!("sqlite:{place}");
-        sandbox.write(
-            "s.toml",
-            &study(3, "random", LOSS).replace("sqlite:study.db", &address),
-        );
+        sandbox.write("s.toml", &study(3, "random", LOSS).replace("sqlite:study.db", &address));
         let says = ["it is a folder; name a file in it"];
         for command in ["tune", "ask", "trials"] {
             sandbox.fedbo(&[command, "s.toml"]).expect(2, &says);
@@ -109,10 +92,9 @@ fn a_signal_that_was_ignored_from_the_start_stays_so() {
 fn a_trial_that_nobody_reads_is_given_back() {
     let sandbox = Sandbox::new();
     sandbox.write("s.toml", &study(2000, "sobol", LOSS));
-    for arguments in [
-        &["ask", "s.toml", "--count", "1000"][..],
-        &["ask", "s.toml", "--count", "1000", "--json"],
-    ] {
+    for arguments in
+        [&["ask", "s.toml", "--count", "1000"][..], &["ask", "s.toml", "--count", "1000", "--json"]]
+    {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let mut command = sandbox.command(arguments);
@@ -135,9 +117,7 @@ fn the_way_to_more_trials_is_the_one_that_leads_there() {
     let ran = sandbox.fedbo(&["tune", "s.toml", "--trials", "3"]);
     assert!(!ran.expect(0, &[limit]).stderr.contains(raise));
     let told = "3 of 3 trials told in sqlite:study.db, and --trials 3 is the limit";
-    sandbox
-        .fedbo(&["tune", "s.toml", "--trials", "3"])
-        .expect(0, &[told, limit]);
+    sandbox.fedbo(&["tune", "s.toml", "--trials", "3"]).expect(0, &[told, limit]);
     let ran = sandbox.fedbo(&["tune", "s.toml", "--trials", "9"]);
     let more = "run the same line with more than --trials 9";
     assert!(!ran.expect(0, &[more]).stderr.contains(raise));
@@ -182,17 +162,12 @@ fn a_command_that_is_gone_ends_the_run_and_nothing_counts_as_tried() {
     };
     put();
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
-    ran.expect(
-        2,
-        &["error: ", "the trial was given back, and the run ended"],
-    );
+    ran.expect(2, &["error: ", "the trial was given back, and the run ended"]);
     let stored = "s.toml"; // which can be read although its command is gone
     assert_eq!(sandbox.told(stored).len(), 3);
     assert_eq!(sandbox.export(stored)[3]["state"], "waiting");
     put();
-    sandbox
-        .fedbo(&["tune", "s.toml"])
-        .expect(0, &["3 of 9 trials told"]);
+    sandbox.fedbo(&["tune", "s.toml"]).expect(0, &["3 of 9 trials told"]);
 }
 
 #[test]
@@ -233,11 +208,9 @@ fn verify_reads_definitions_and_points() {
     }
     let ran = sandbox.fedbo(&verify);
     ran.expect(2, &["study.db is damaged: "]);
-    for part in [
-        "study \"one\": trial ",
-        "parameter n = ",
-        "study \"three\": the stored definition",
-    ] {
+    for part in
+        ["study \"one\": trial ", "parameter n = ", "study \"three\": the stored definition"]
+    {
         assert!(ran.stdout.contains(part), "{part:?} in {}", ran.stdout);
     }
     assert!(!ran.stdout.contains("\"two\""), "{}", ran.stdout);
@@ -274,11 +247,7 @@ fn texts_of_others_do_not_steer_the_terminal() {
     tune.expect(0, &["trial 1 failed: ", "ends: red\\u202e"]);
     let point = ["x=0", "n=1", "kind=b\u{202e}"];
     let enqueued = sandbox.fedbo(&[&["enqueue", "s.toml"][..], &point].concat());
-    assert!(
-        enqueued.expect(0, &[]).stdout.contains("kind=b\\u202e"),
-        "{}",
-        enqueued.stdout
-    );
+    assert!(enqueued.expect(0, &[]).stdout.contains("kind=b\\u202e"), "{}", enqueued.stdout);
     let trials = sandbox.fedbo(&["trials", "s.toml"]);
     assert!(trials.stdout.contains("b\\u202e"), "{}", trials.stdout);
     let document = sandbox.fedbo(&["trials", "s.toml", "--json"]);
@@ -293,9 +262,5 @@ fn texts_of_others_do_not_steer_the_terminal() {
     assert_eq!(kind, "b\u{202e}");
     assert_eq!(sandbox.export("s.toml")[4]["kind"], "b\u{202e}");
     let asked = sandbox.fedbo(&["ask", "s.toml"]);
-    assert!(
-        asked.stdout.contains("'kind=b\u{202e}'"),
-        "{}",
-        asked.stdout
-    );
+    assert!(asked.stdout.contains("'kind=b\u{202e}'"), "{}", asked.stdout);
 }

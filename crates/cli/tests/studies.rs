@@ -22,8 +22,7 @@ fn a_study_runs_says_what_it_does_and_prints_its_best() {
     );
     assert!(ran.stdout.starts_with("best value "), "{}", ran.stdout);
     assert!(
-        ran.stdout
-            .ends_with("\n15 of 15 trials told; stored in sqlite:study.db\n"),
+        ran.stdout.ends_with("\n15 of 15 trials told; stored in sqlite:study.db\n"),
         "{}",
         ran.stdout
     );
@@ -41,24 +40,16 @@ fn a_study_runs_says_what_it_does_and_prints_its_best() {
     assert_eq!(closing["trials"]["complete"], 17);
     let best = &closing["best"];
     let values = sandbox.export("s.toml");
-    let values = values
-        .iter()
-        .map(|row| row["value"].parse().expect("a number"));
+    let values = values.iter().map(|row| row["value"].parse().expect("a number"));
     let least = values.fold(f64::INFINITY, f64::min);
-    assert_eq!(
-        best["value"].as_f64().map(f64::to_bits),
-        Some(least.to_bits())
-    );
+    assert_eq!(best["value"].as_f64().map(f64::to_bits), Some(least.to_bits()));
     assert!(best["parameters"]["kind"].is_string());
 
     // Over the storage alone, the same is seen.
     for command in ["trials", "best", "export"] {
         let of_file = sandbox.fedbo(&[command, "s.toml"]);
         let of_storage = sandbox.fedbo(&[command, "sqlite:study.db"]);
-        assert_eq!(
-            of_file.expect(0, &[]).stdout,
-            of_storage.expect(0, &[]).stdout
-        );
+        assert_eq!(of_file.expect(0, &[]).stdout, of_storage.expect(0, &[]).stdout);
     }
     let ran = sandbox.fedbo(&["best", "s.toml"]);
     assert!(ran.stdout.contains("parameter  value"), "{}", ran.stdout);
@@ -118,20 +109,10 @@ esac"#
             "trial 3 failed: the command was killed after its timeout of 0.3 s",
         ],
     );
-    assert!(
-        ran.stdout.contains("8 of 8 trials told, 5 of them failed"),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.stdout.contains("8 of 8 trials told, 5 of them failed"), "{}", ran.stdout);
     let rows = sandbox.export("s.toml");
     let failures: Vec<&str> = rows.iter().map(|row| row["failure"].as_str()).collect();
-    let kinds = [
-        "exit: ",
-        "not-finite: ",
-        "timed-out: ",
-        "signal: ",
-        "unparsable: ",
-    ];
+    let kinds = ["exit: ", "not-finite: ", "timed-out: ", "signal: ", "unparsable: "];
     for (failure, kind) in failures[1..].iter().zip(kinds) {
         assert!(failure.starts_with(kind), "{failures:?}");
     }
@@ -155,14 +136,10 @@ fn a_study_without_one_value_is_code_5() {
         ],
     );
     assert!(ran.stdout.is_empty());
-    sandbox
-        .fedbo(&["tune", "s.toml"])
-        .expect(5, &["all 3 trials failed"]);
+    sandbox.fedbo(&["tune", "s.toml"]).expect(5, &["all 3 trials failed"]);
     let ran = sandbox.fedbo(&["tune", "s.toml", "--json"]);
     assert!(json(ran.expect(5, &[]))["best"].is_null());
-    sandbox
-        .fedbo(&["best", "s.toml"])
-        .expect(5, &["no trial has a value: 3 trials failed"]);
+    sandbox.fedbo(&["best", "s.toml"]).expect(5, &["no trial has a value: 3 trials failed"]);
     sandbox.fedbo(&["plot", "s.toml"]).expect(0, &[]);
 }
 
@@ -173,21 +150,14 @@ fn a_loop_of_ask_and_tell_completes_a_study_without_a_command() {
     let text = study(12, "log-ei", "");
     let (text, _) = text.split_once("[objective]").expect("a table");
     sandbox.write("s.toml", text);
-    sandbox.fedbo(&["tune", "s.toml"]).expect(
-        2,
-        &[
-            "s.toml names no command; add [objective]",
-            "fedbo ask s.toml",
-        ],
-    );
+    sandbox
+        .fedbo(&["tune", "s.toml"])
+        .expect(2, &["s.toml names no command; add [objective]", "fedbo ask s.toml"]);
     assert_eq!(sandbox.names(), ["s.toml"]);
     for command in ["trials", "best", "plot"] {
         sandbox.fedbo(&[command, "s.toml"]).expect(
             2,
-            &[
-                "study \"test\" has no trials yet in sqlite:study.db",
-                "fedbo tune s.toml",
-            ],
+            &["study \"test\" has no trials yet in sqlite:study.db", "fedbo tune s.toml"],
         );
     }
     assert_eq!(sandbox.names(), ["s.toml"]);
@@ -211,10 +181,7 @@ done"#;
     assert_eq!(rows.len(), 12);
     for row in &rows {
         let number = |name: &str| -> f64 { row[name].parse().expect("a number") };
-        assert!(
-            (number("x") - 3.0 - number("value")).abs() < 1e-15,
-            "{row:?}"
-        );
+        assert!((number("x") - 3.0 - number("value")).abs() < 1e-15, "{row:?}");
         assert_eq!(row["state"], "complete");
     }
     assert!(rows.iter().any(|row| row["source"] == "own"));
@@ -240,53 +207,28 @@ fn trials_are_asked_for_told_given_back_and_enqueued_by_hand() {
         ran.expect(code, parts);
         ran.stdout
     };
-    assert_eq!(
-        tell(&["0", "-1.5e-3"], 0, &[]),
-        "trial 0 told: -0.0015; best -0.0015 (trial 0)\n"
-    );
+    assert_eq!(tell(&["0", "-1.5e-3"], 0, &[]), "trial 0 told: -0.0015; best -0.0015 (trial 0)\n");
     assert_eq!(
         tell(&["0", "-0.0015"], 0, &[]),
         "trial 0 was told already: -0.0015; best -0.0015 (trial 0)\n"
     );
-    tell(
-        &["0", "-0.0016"],
-        2,
-        &["trial 0 has ended already with the value -0.0015, which stays"],
-    );
-    tell(
-        &["0", "--failed", "no"],
-        2,
-        &["has ended already with the value"],
-    );
+    tell(&["0", "-0.0016"], 2, &["trial 0 has ended already with the value -0.0015, which stays"]);
+    tell(&["0", "--failed", "no"], 2, &["has ended already with the value"]);
     assert!(tell(&["1", "--failed", "-no luck"], 0, &[]).starts_with("trial 1 told: failed"));
     assert!(
         tell(&["1", "--failed", "-no luck", "--json"], 0, &[]).contains("\"told\":\"already\"")
     );
-    tell(
-        &["7", "1"],
-        2,
-        &["there is no trial 7; the study has 3 so far, numbered from 0"],
-    );
-    tell(
-        &["2"],
-        2,
-        &["how did trial 2 end? give its VALUE, or --failed REASON"],
-    );
+    tell(&["7", "1"], 2, &["there is no trial 7; the study has 3 so far, numbered from 0"]);
+    tell(&["2"], 2, &["how did trial 2 end? give its VALUE, or --failed REASON"]);
     tell(&["2", "1", "--failed", "x"], 2, &["cannot be used with"]);
     for value in ["nan", "-inf", "1e999"] {
-        tell(
-            &["2", value],
-            2,
-            &["is not a finite number; tell a failure instead"],
-        );
+        tell(&["2", value], 2, &["is not a finite number; tell a failure instead"]);
     }
     tell(&["2", "one"], 2, &["'one'", "expected a number"]);
     tell(&["two", "1"], 2, &["'two'"]);
 
     let release = |code: i32, parts: &[&str]| {
-        sandbox
-            .fedbo(&["release", "s.toml", "2"])
-            .expect(code, parts);
+        sandbox.fedbo(&["release", "s.toml", "2"]).expect(code, parts);
     };
     release(0, &[]);
     assert_eq!(sandbox.export("s.toml")[2]["state"], "waiting");
@@ -296,20 +238,13 @@ fn trials_are_asked_for_told_given_back_and_enqueued_by_hand() {
     release(2, &["trial 2 has ended already"]);
 
     let ran = sandbox.fedbo(&["enqueue", "s.toml", "x=-0.25", "kind=b", "n=4"]);
-    assert_eq!(
-        ran.expect(0, &[]).stdout,
-        "trial 3 waits: x=-0.25 n=4 kind=b\n"
-    );
+    assert_eq!(ran.expect(0, &[]).stdout, "trial 3 waits: x=-0.25 n=4 kind=b\n");
     sandbox
         .fedbo(&["enqueue", "s.toml", "x=-0.25", "kind=b", "n=4"])
         .expect(2, &["this point is trial 3 already"]);
     let ran = sandbox.fedbo(&["ask", "s.toml", "--count", "5"]);
     ran.expect(0, &["only 3 of 5: study \"test\" has all its 6 trials"]);
-    assert!(
-        ran.stdout.starts_with("3 x=-0.25 n=4 kind=b\n4 x="),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.stdout.starts_with("3 x=-0.25 n=4 kind=b\n4 x="), "{}", ran.stdout);
     sandbox.fedbo(&["ask", "s.toml"]).expect(
         2,
         &["held by hand and not told yet: 3, 4, 5 (fedbo tell s.toml TRIAL VALUE, or fedbo release s.toml TRIAL)"],
@@ -318,10 +253,7 @@ fn trials_are_asked_for_told_given_back_and_enqueued_by_hand() {
     sandbox.fedbo(&["release", "s.toml", "4"]).expect(0, &[]);
     sandbox.fedbo(&["tune", "s.toml"]).expect(
         0,
-        &[
-            "3 of 6 trials told (1 failed), 1 waits",
-            "held by hand and not told yet: 3, 5;",
-        ],
+        &["3 of 6 trials told (1 failed), 1 waits", "held by hand and not told yet: 3, 5;"],
     );
     assert_eq!(sandbox.export("s.toml")[4]["state"], "complete");
     assert_eq!(sandbox.export("s.toml")[3]["source"], "enqueued");
@@ -333,29 +265,22 @@ fn a_storage_may_hold_several_studies() {
     for name in ["one", "two"] {
         let text = study(2, "random", LOSS).replace("\"test\"", &format!("{name:?}"));
         sandbox.write(&format!("{name}.toml"), &text);
-        sandbox
-            .fedbo(&["tune", &format!("{name}.toml")])
-            .expect(0, &[]);
+        sandbox.fedbo(&["tune", &format!("{name}.toml")]).expect(0, &[]);
     }
     let at = "sqlite:study.db";
-    sandbox.fedbo(&["trials", at]).expect(
-        2,
-        &["which study? this storage has \"one\", \"two\"; name one with --study NAME"],
-    );
+    sandbox
+        .fedbo(&["trials", at])
+        .expect(2, &["which study? this storage has \"one\", \"two\"; name one with --study NAME"]);
     let ran = sandbox.fedbo(&["trials", at, "--study", "two", "--json"]);
     assert_eq!(json(ran.expect(0, &[]))["study"], "two");
-    sandbox.fedbo(&["trials", at, "--study", "three"]).expect(
-        2,
-        &["there is no study \"three\" in this storage; it has \"one\", \"two\""],
-    );
+    sandbox
+        .fedbo(&["trials", at, "--study", "three"])
+        .expect(2, &["there is no study \"three\" in this storage; it has \"one\", \"two\""]);
     // A storage does not know how many trials a study is to have.
     sandbox.fedbo(&["ask", at, "--study", "one"]).expect(0, &[]);
     let ran = sandbox.fedbo(&["storage", "verify", at, "--json"]);
     let report = json(ran.expect(0, &[]));
-    assert_eq!(
-        (&report["studies"], &report["trials"]),
-        (&2.into(), &5.into())
-    );
+    assert_eq!((&report["studies"], &report["trials"]), (&2.into(), &5.into()));
     assert_eq!(report["is_sound"], true);
 }
 
@@ -366,16 +291,10 @@ fn a_noisy_study_also_names_the_best_by_its_model() {
     sandbox.write("s.toml", &text);
     sandbox.fedbo(&["tune", "s.toml", "--quiet"]).expect(0, &[]);
     let ran = sandbox.fedbo(&["best", "s.toml"]);
-    assert!(
-        ran.expect(0, &[]).stdout.contains("the model "),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.expect(0, &[]).stdout.contains("the model "), "{}", ran.stdout);
     // Points may be tried again.
     for _ in 0..2 {
-        sandbox
-            .fedbo(&["enqueue", "s.toml", "x=0", "n=1", "kind=a"])
-            .expect(0, &[]);
+        sandbox.fedbo(&["enqueue", "s.toml", "x=0", "n=1", "kind=a"]).expect(0, &[]);
     }
 }
 
@@ -392,9 +311,7 @@ fn a_space_that_is_used_up_ends_a_study() {
     assert_eq!(sandbox.export("s.toml").len(), 6);
     let ran = sandbox.fedbo(&["tune", "s.toml", "--json"]);
     assert_eq!(json(ran.expect(0, &[]))["ended"], "exhausted");
-    sandbox
-        .fedbo(&["ask", "s.toml"])
-        .expect(2, &["all 6 points", "the study ends here"]);
+    sandbox.fedbo(&["ask", "s.toml"]).expect(2, &["all 6 points", "the study ends here"]);
 }
 
 #[test]
@@ -413,10 +330,7 @@ fn an_export_has_all_columns_and_reads_back() {
     let trials = document["trials"].as_array().expect("a list");
     for (row, trial) in sandbox.export("s.toml").iter().zip(trials) {
         let value: f64 = row["value"].parse().expect("a number");
-        assert_eq!(
-            trial["value"].as_f64().map(f64::to_bits),
-            Some(value.to_bits())
-        );
+        assert_eq!(trial["value"].as_f64().map(f64::to_bits), Some(value.to_bits()));
         let x: f64 = row["x"].parse().expect("a number");
         let told = trial["parameters"]["x"].as_f64();
         assert_eq!(told.map(f64::to_bits), Some(x.to_bits()));
@@ -429,9 +343,7 @@ fn the_pictures_of_a_study_are_drawn() {
     let sandbox = Sandbox::new();
     sandbox.write("s.toml", &study(8, "sobol", LOSS));
     sandbox.fedbo(&["ask", "s.toml"]).expect(0, &[]);
-    sandbox
-        .fedbo(&["plot", "s.toml"])
-        .expect(2, &["has no finished trial to draw yet"]);
+    sandbox.fedbo(&["plot", "s.toml"]).expect(2, &["has no finished trial to draw yet"]);
     sandbox.fedbo(&["tune", "s.toml"]).expect(0, &[]);
     let ran = sandbox.fedbo(&["plot", "s.toml", "--json"]);
     let files = json(ran.expect(0, &[]));
@@ -447,10 +359,9 @@ fn the_pictures_of_a_study_are_drawn() {
     sandbox
         .fedbo(&["plot", "s.toml", "--out", "plain/x"])
         .expect(4, &["cannot create the folder plain/x"]);
-    sandbox.fedbo(&["plot", "there", "--out", "x"]).expect(
-        2,
-        &["--out, --study and --trial are for the pictures of a study"],
-    );
+    sandbox
+        .fedbo(&["plot", "there", "--out", "x"])
+        .expect(2, &["--out, --study and --trial are for the pictures of a study"]);
 }
 
 #[test]
@@ -459,11 +370,7 @@ fn a_damaged_storage_is_named_and_never_written() {
     sandbox.write("s.toml", &study(30, "random", LOSS));
     sandbox.fedbo(&["tune", "s.toml"]).expect(0, &[]);
     let ran = sandbox.fedbo(&["storage", "upgrade", "sqlite:study.db"]);
-    assert!(
-        ran.expect(0, &[]).stdout.contains("study.db is up to date"),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.expect(0, &[]).stdout.contains("study.db is up to date"), "{}", ran.stdout);
     let mut bytes = std::fs::read(sandbox.path("study.db")).expect("a file");
     let n_bytes = bytes.len();
     bytes[n_bytes - 3000..].fill(0x5a);
@@ -474,14 +381,10 @@ fn a_damaged_storage_is_named_and_never_written() {
     let ran = sandbox.fedbo(&["storage", "verify", "study.db", "--json"]);
     assert_eq!(json(ran.expect(2, &[]))["is_sound"], false);
     std::fs::write(sandbox.path("study.db"), "words").expect("writable");
-    for arguments in [
-        &["trials", "s.toml"][..],
-        &["tune", "s.toml"],
-        &["storage", "verify", "study.db"],
-    ] {
-        sandbox
-            .fedbo(arguments)
-            .expect(2, &["study.db: it is no storage of studies"]);
+    for arguments in
+        [&["trials", "s.toml"][..], &["tune", "s.toml"], &["storage", "verify", "study.db"]]
+    {
+        sandbox.fedbo(arguments).expect(2, &["study.db: it is no storage of studies"]);
     }
     let after = std::fs::read_to_string(sandbox.path("study.db"));
     assert_eq!(after.expect("still text"), "words");

@@ -41,46 +41,22 @@ fn mistakes_in_the_file_are_placed_before_anything_is_created() {
         "trials = \"six\"",
         &["line 4: study.trials = \"six\", expected a whole number"],
     );
-    refused(
-        "trials = 6",
-        "trials = 0",
-        &["study.trials = 0, expected a whole number from 1 to"],
-    );
+    refused("trials = 6", "trials = 0", &["study.trials = 0, expected a whole number from 1 to"]);
     refused(
         "trials = 6",
         "trials = 99999",
         &["study.trials = 99999", "(\"random\" and \"sobol\" go on)"],
     );
-    refused(
-        "[study]\nname = \"test\"",
-        "[study]",
-        &["study.name is missing; add name = "],
-    );
-    refused(
-        "direction = \"minimize\"\n",
-        "",
-        &["study.direction is missing; add direction = "],
-    );
+    refused("[study]\nname = \"test\"", "[study]", &["study.name is missing; add name = "]);
+    refused("direction = \"minimize\"\n", "", &["study.direction is missing; add direction = "]);
     refused(
         "low = -1.0",
         "low = 3.0",
         &["line 9: space.x.low = 3.0, expected a number below high = 2 (are the bounds reversed?)"],
     );
-    refused(
-        "low = -1.0",
-        "low = nan",
-        &["space.x.low = nan, expected a finite number"],
-    );
-    refused(
-        "\"int\"",
-        "\"integer\"",
-        &["space.n.type = \"integer\", expected \"float\""],
-    );
-    refused(
-        "[\"a\", \"b\", \"c\"]",
-        "[\"a\"]",
-        &["space.kind.choices", "at least two names"],
-    );
+    refused("low = -1.0", "low = nan", &["space.x.low = nan, expected a finite number"]);
+    refused("\"int\"", "\"integer\"", &["space.n.type = \"integer\", expected \"float\""]);
+    refused("[\"a\", \"b\", \"c\"]", "[\"a\"]", &["space.kind.choices", "at least two names"]);
     refused(
         "\"log-ei\"",
         "\"log_ei\"",
@@ -94,16 +70,9 @@ fn mistakes_in_the_file_are_placed_before_anything_is_created() {
     refused(
         "sqlite:study.db",
         "sqllite:study.db",
-        &[
-            "line 6: study.storage = \"sqllite:study.db\"",
-            "did you mean \"sqlite:study.db\"?",
-        ],
+        &["line 6: study.storage = \"sqllite:study.db\"", "did you mean \"sqlite:study.db\"?"],
     );
-    refused(
-        "sqlite:study.db",
-        "study.db",
-        &["or \"memory:\"; did you mean \"sqlite:study.db\"?"],
-    );
+    refused("sqlite:study.db", "study.db", &["or \"memory:\"; did you mean \"sqlite:study.db\"?"]);
     refused_to_run(
         "command = [\"sh\"",
         "command = [\"no-such-program\"",
@@ -114,11 +83,7 @@ fn mistakes_in_the_file_are_placed_before_anything_is_created() {
         "command = [\"./missing.sh\"",
         &["there is no file", "missing.sh"],
     );
-    refused_to_run(
-        "\"{x}\"",
-        "\"{y}\"",
-        &["{y} is no parameter; known are x, n, kind"],
-    );
+    refused_to_run("\"{x}\"", "\"{y}\"", &["{y} is no parameter; known are x, n, kind"]);
     refused_to_run(
         "[objective]\n",
         "[objective]\ntimeout_s = 0\n",
@@ -140,16 +105,10 @@ fn what_a_file_lacks_is_named_with_what_to_add() {
         assert_eq!(sandbox.names(), ["s.toml"]);
     };
     let whole = study(6, "log-ei", LOSS);
-    refused(
-        "",
-        &["s.toml: [study] is missing; begin the file with [study]"],
-    );
+    refused("", &["s.toml: [study] is missing; begin the file with [study]"]);
     let (head, rest) = whole.split_once("[space.x]").expect("a table");
     let (_, tail) = rest.split_once("[strategy]").expect("a table");
-    refused(
-        &format!("{head}[strategy]{tail}"),
-        &["[space] is missing; add a [space.NAME] table"],
-    );
+    refused(&format!("{head}[strategy]{tail}"), &["[space] is missing; add a [space.NAME] table"]);
     let (without, _) = whole.split_once("command").expect("a key");
     refused(without, &["objective.command is missing; add command = "]);
     let (without, _) = whole.split_once("[objective]").expect("a table");
@@ -182,25 +141,10 @@ fn a_changed_definition_is_refused_and_old_trials_stay_readable() {
     let before = sandbox.fedbo(&["export", "sqlite:study.db"]).stdout;
     for (from, to, key, values) in [
         ("high = 2.0", "high = 3.0", "space.x.high", ["3.0", "2.0"]),
-        (
-            "\"minimize\"",
-            "\"maximize\"",
-            "study.direction",
-            ["\"maximize\"", "\"minimize\""],
-        ),
-        (
-            "\"log-ei\"",
-            "\"ts\"",
-            "strategy.name",
-            ["\"ts\"", "\"log-ei\""],
-        ),
+        ("\"minimize\"", "\"maximize\"", "study.direction", ["\"maximize\"", "\"minimize\""]),
+        ("\"log-ei\"", "\"ts\"", "strategy.name", ["\"ts\"", "\"log-ei\""]),
         ("seed = 3", "seed = 4", "study.seed", ["4", "3"]),
-        (
-            "[space.n]",
-            "[space.m]",
-            "space",
-            ["[\"x\",\"m\",\"kind\"]", "[\"x\",\"n\",\"kind\"]"],
-        ),
+        ("[space.n]", "[space.m]", "space", ["[\"x\",\"m\",\"kind\"]", "[\"x\",\"n\",\"kind\"]"]),
     ] {
         let changed = text.replacen(from, to, 1);
         let changed = match key {
@@ -230,25 +174,15 @@ fn a_changed_definition_is_refused_and_old_trials_stay_readable() {
             sandbox.fedbo(arguments).expect(2, &[&stored, way]);
         }
         let ran = sandbox.fedbo(&["export", "s.toml"]);
-        ran.expect(
-            0,
-            &[
-                "warning: s.toml was changed, what is stored counts: ",
-                &stored,
-            ],
-        );
+        ran.expect(0, &["warning: s.toml was changed, what is stored counts: ", &stored]);
         assert_eq!(ran.stdout, before);
     }
     // A value that was measured is not lost over it.
-    sandbox
-        .fedbo(&["tell", "s.toml", "3", "0.5"])
-        .expect(0, &["warning: "]);
+    sandbox.fedbo(&["tell", "s.toml", "3", "0.5"]).expect(0, &["warning: "]);
     // More trials, other jobs and another command are no other study.
     let more = text.replace("trials = 3", "trials = 5\njobs = 2");
     sandbox.write("s.toml", &more.replace("printf", "printf "));
-    sandbox
-        .fedbo(&["tune", "s.toml"])
-        .expect(0, &["4 of 5 trials told"]);
+    sandbox.fedbo(&["tune", "s.toml"]).expect(0, &["4 of 5 trials told"]);
 }
 
 #[test]
@@ -260,66 +194,33 @@ fn arguments_are_checked() {
         assert_eq!(sandbox.names(), ["s.toml"]);
     };
     refused(&["tune"], &["<FILE>"]);
-    refused(
-        &["tune", "s.toml", "--jobs", "0"],
-        &["expected a number from 1 to 256"],
-    );
+    refused(&["tune", "s.toml", "--jobs", "0"], &["expected a number from 1 to 256"]);
     refused(
         &["tune", "s.toml", "--trials", "0"],
         &["--trials 0: expected a number from 1 to 5000"],
     );
     refused(&["tune", "s.toml", "--trials", "-3"], &["-3"]);
-    refused(
-        &["tune", "sqlite:study.db"],
-        &["fedbo tune needs the study's file"],
-    );
+    refused(&["tune", "sqlite:study.db"], &["fedbo tune needs the study's file"]);
     refused(&["ask", "s.toml", "--count", "0"], &["--count"]);
     refused(&["export", "s.toml", "--format", "xml"], &["csv, json"]);
-    refused(
-        &["trials", "s.toml", "--study", "other"],
-        &["the study of s.toml is \"test\""],
-    );
+    refused(&["trials", "s.toml", "--study", "other"], &["the study of s.toml is \"test\""]);
     refused(&["storage", "verify", "memory:"], &["memory: is no file"]);
-    refused(
-        &["storage", "verify", "none.db"],
-        &["none.db: there is no such storage"],
-    );
-    refused(
-        &["storage", "upgrade", "sqlite:none.db"],
-        &["none.db: there is no such storage"],
-    );
+    refused(&["storage", "verify", "none.db"], &["none.db: there is no such storage"]);
+    refused(&["storage", "upgrade", "sqlite:none.db"], &["none.db: there is no such storage"]);
     let enqueue = |values: &[&str], parts: &[&str]| {
         refused(&[&["enqueue", "s.toml"], values].concat(), parts);
     };
     enqueue(&[], &["<NAME=VALUE>"]);
-    enqueue(
-        &["x=0", "n=1"],
-        &["lacks parameter kind; give a value for each of x, n, kind"],
-    );
-    enqueue(
-        &["x=0", "n=1", "kind=d"],
-        &["parameter kind = d, expected one of a, b, c"],
-    );
-    enqueue(
-        &["x=5", "n=1", "kind=a"],
-        &["parameter x = 5.0, expected a number from -1.0 to 2.0"],
-    );
-    enqueue(
-        &["x=nan", "n=1", "kind=a"],
-        &["parameter x = NaN, expected a number from"],
-    );
+    enqueue(&["x=0", "n=1"], &["lacks parameter kind; give a value for each of x, n, kind"]);
+    enqueue(&["x=0", "n=1", "kind=d"], &["parameter kind = d, expected one of a, b, c"]);
+    enqueue(&["x=5", "n=1", "kind=a"], &["parameter x = 5.0, expected a number from -1.0 to 2.0"]);
+    enqueue(&["x=nan", "n=1", "kind=a"], &["parameter x = NaN, expected a number from"]);
     enqueue(
         &["x=0", "n=1.5", "kind=a"],
         &["parameter n = 1.5, expected a whole number from 1 to 9"],
     );
-    enqueue(
-        &["x=0", "n=one", "kind=a"],
-        &["parameter n = one, expected a whole number"],
-    );
-    enqueue(
-        &["x=0", "y=1", "kind=a"],
-        &["there is no parameter y; the space has x, n, kind"],
-    );
+    enqueue(&["x=0", "n=one", "kind=a"], &["parameter n = one, expected a whole number"]);
+    enqueue(&["x=0", "y=1", "kind=a"], &["there is no parameter y; the space has x, n, kind"]);
     enqueue(&["x=0", "x=1", "kind=a"], &["x is given twice"]);
     enqueue(&["x", "n=1", "kind=a"], &["\"x\": expected NAME=VALUE"]);
 }

@@ -62,9 +62,7 @@ fn a_database_holds_the_same_study_as_a_file_and_no_password_is_printed() {
     let without = server.url_of("guarded", "postgres");
     let outside = |password: Option<&str>| -> Ran {
         let mut command = sandbox.command(&["trials", &without]);
-        command
-            .env_remove("PGPASSFILE")
-            .env("HOME", sandbox.folder.path());
+        command.env_remove("PGPASSFILE").env("HOME", sandbox.folder.path());
         match password {
             Some(password) => command.env("PGPASSWORD", password),
             None => command.env_remove("PGPASSWORD"),
@@ -74,15 +72,10 @@ fn a_database_holds_the_same_study_as_a_file_and_no_password_is_printed() {
     assert_eq!(outside(Some("se@cret")).code, Some(0));
     outside(None).expect(2, &["cannot connect"]);
     outside(Some("no")).expect(2, &["PGPASSWORD"]);
-    sandbox
-        .fedbo(&["trials", &masked])
-        .expect(2, &["stands for a password that was not shown"]);
+    sandbox.fedbo(&["trials", &masked]).expect(2, &["stands for a password that was not shown"]);
 
     // Mistakes in an address, on the command line and in a file.
-    for wrong in [
-        url.replace("postgresql:", "postgresqI:"),
-        format!("{url}?sslcert=x"),
-    ] {
+    for wrong in [url.replace("postgresql:", "postgresqI:"), format!("{url}?sslcert=x")] {
         silent(&sandbox.fedbo(&["trials", &wrong])).expect(2, &["postgresql://"]);
         sandbox.write("wrong.toml", &study_at(&wrong, 12, "log-ei", LOSS));
         silent(&sandbox.fedbo(&["tune", "wrong.toml"])).expect(2, &["postgresql://"]);
@@ -95,10 +88,7 @@ fn a_run_goes_on_when_the_server_is_killed_and_restarted() {
     let mut server = Server::start();
     let sandbox = Sandbox::new();
     let slow = format!("sleep 0.02; {LOSS}");
-    sandbox.write(
-        "s.toml",
-        &study_at(&server.url("postgres"), 60, "random", &slow),
-    );
+    sandbox.write("s.toml", &study_at(&server.url("postgres"), 60, "random", &slow));
     let run = sandbox.start(&["tune", "s.toml", "--jobs", "3"]);
     for least in [3, 20] {
         wait_until(|| sandbox.told("s.toml").len() >= least);
@@ -131,25 +121,14 @@ fn an_old_database_is_upgraded_and_takes_reports() {
          DROP TABLE fedbo.reports; UPDATE fedbo.layout SET version = 1",
     );
     let ran = sandbox.fedbo(&["trials", "s.toml"]);
-    silent(&ran).expect(
-        2,
-        &[
-            "layout has version 1",
-            "`fedbo storage upgrade` brings it up to date",
-        ],
-    );
+    silent(&ran)
+        .expect(2, &["layout has version 1", "`fedbo storage upgrade` brings it up to date"]);
     let ran = sandbox.fedbo(&["storage", "upgrade", &url]);
     let said = &silent(ran.expect(0, &[])).stdout;
-    assert!(
-        said.ends_with("was brought from version 1 to version 2 of the layout\n"),
-        "{said}"
-    );
+    assert!(said.ends_with("was brought from version 1 to version 2 of the layout\n"), "{said}");
     let ran = sandbox.fedbo(&["storage", "upgrade", &url]);
     let said = &silent(ran.expect(0, &[])).stdout;
-    assert!(
-        said.ends_with("is up to date: its layout has version 2\n"),
-        "{said}"
-    );
+    assert!(said.ends_with("is up to date: its layout has version 2\n"), "{said}");
     assert_eq!(sandbox.export("s.toml"), before);
 
     let script = r#"for e in 1 2 3 4; do
@@ -163,19 +142,13 @@ done"#;
     let course = |name: &str| {
         let ran = sandbox.fedbo(&["tune", name]);
         assert!(
-            silent(ran.expect(0, &[]))
-                .stdout
-                .contains("of them stopped early"),
+            silent(ran.expect(0, &[])).stdout.contains("of them stopped early"),
             "{}",
             ran.stdout
         );
         let kept = ["state", "value", "trained_epochs", "x"];
         let row = |row: common::Exported| kept.map(|name| row[name].clone());
-        sandbox
-            .export(name)
-            .into_iter()
-            .map(row)
-            .collect::<Vec<_>>()
+        sandbox.export(name).into_iter().map(row).collect::<Vec<_>>()
     };
     let in_database = course("db.toml");
     assert!(in_database.iter().any(|row| row[0] == "stopped"));

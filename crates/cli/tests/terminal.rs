@@ -19,12 +19,7 @@ fn terminal(columns: u16) -> (OwnedFd, OwnedFd) {
     let name = ptsname(&ours, Vec::new()).expect("a name");
     let theirs = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty());
     let theirs = theirs.expect("the other end");
-    let size = Winsize {
-        ws_row: 24,
-        ws_col: columns,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
+    let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(&theirs, size).expect("a terminal");
     (ours, theirs)
 }
@@ -83,10 +78,7 @@ fn a_terminal_shows_how_far_the_study_is() {
 #[test]
 fn a_narrow_terminal_shows_less() {
     let (screen, _) = watched(30);
-    assert!(
-        screen.contains("  best   ") && screen.contains('…'),
-        "{screen:?}"
-    );
+    assert!(screen.contains("  best   ") && screen.contains('…'), "{screen:?}");
     // What is drawn is cleared again: at the end only lines stand there.
     let (_, end) = screen.rsplit_once("\u{1b}[2K").expect("a cleared line");
     assert!(!end.contains("  now    "), "{screen:?}");
@@ -160,21 +152,14 @@ fn a_terminal_has_colours_unless_they_are_not_wanted() {
     sandbox.write("s.toml", &study(4, "sobol", LOSS));
     sandbox.fedbo(&["tune", "s.toml", "-q"]).expect(0, &[]);
     let best = sandbox.fedbo(&["best", "s.toml", "--json"]);
-    let number = common::json(&best)["best"]["number"]
-        .as_u64()
-        .expect("a number");
+    let number = common::json(&best)["best"]["number"].as_u64().expect("a number");
 
     let shown = on_terminal(&sandbox, &["trials", "s.toml"], &[]);
     let lines: Vec<&str> = shown.lines().collect();
     assert!(lines[0].starts_with("\u{1b}[1mtrial"), "{shown:?}");
-    let green: Vec<&&str> = lines
-        .iter()
-        .filter(|line| line.contains("\u{1b}[32m"))
-        .collect();
+    let green: Vec<&&str> = lines.iter().filter(|line| line.contains("\u{1b}[32m")).collect();
     assert_eq!(green.len(), 1, "{shown:?}");
-    let row = green[0]
-        .trim_start_matches("\u{1b}[1m\u{1b}[32m")
-        .trim_start();
+    let row = green[0].trim_start_matches("\u{1b}[1m\u{1b}[32m").trim_start();
     assert!(row.starts_with(&format!("{number} ")), "{shown:?}");
 
     for off in [("NO_COLOR", "1"), ("CLICOLOR", "0"), ("TERM", "dumb")] {
@@ -182,10 +167,7 @@ fn a_terminal_has_colours_unless_they_are_not_wanted() {
         assert!(!shown.contains('\u{1b}'), "{off:?}: {shown:?}");
         assert!(shown.contains("trial"), "{off:?}: {shown:?}");
         let shown = on_terminal(&sandbox, &["tune", "none.toml"], &[off]);
-        assert!(
-            shown.starts_with("error: cannot read none.toml"),
-            "{off:?}: {shown:?}"
-        );
+        assert!(shown.starts_with("error: cannot read none.toml"), "{off:?}: {shown:?}");
         let shown = on_terminal(&sandbox, &["--help"], &[off]);
         assert!(!shown.contains('\u{1b}'), "{off:?}: {shown:?}");
     }
@@ -207,12 +189,7 @@ fn pipes_have_no_colours_unless_they_are_forced() {
     let sandbox = Sandbox::new();
     sandbox.write("s.toml", &study(4, "sobol", LOSS));
     sandbox.fedbo(&["tune", "s.toml", "-q"]).expect(0, &[]);
-    for arguments in [
-        &["trials", "s.toml"][..],
-        &["tune", "none.toml"],
-        &["--help"],
-        &["tune"],
-    ] {
+    for arguments in [&["trials", "s.toml"][..], &["tune", "none.toml"], &["--help"], &["tune"]] {
         let (stdout, stderr) = in_pipes(&sandbox, arguments, &[]);
         assert!(!(stdout + &stderr).contains('\u{1b}'), "{arguments:?}");
     }

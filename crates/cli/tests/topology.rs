@@ -21,9 +21,7 @@ fn json(sandbox: &Sandbox, arguments: &[&str]) -> Value {
 }
 
 fn number(value: &Value) -> f64 {
-    value
-        .as_f64()
-        .unwrap_or_else(|| panic!("a number: {value}"))
+    value.as_f64().unwrap_or_else(|| panic!("a number: {value}"))
 }
 
 #[test]
@@ -45,10 +43,7 @@ fn a_list_of_edges_is_shown_in_numbers_and_pictures() {
     }
     let clique = &shown["largest_clique"];
     assert_eq!(clique["members"], serde_json::json!(["a", "b", "c"]));
-    assert_eq!(
-        (&clique["exact"], &clique["upper_bound"]),
-        (&true.into(), &3.into())
-    );
+    assert_eq!((&clique["exact"], &clique["upper_bound"]), (&true.into(), &3.into()));
     let svg =
         std::fs::read_to_string(sandbox.path("results/tail/topology.svg")).expect("a picture");
     assert!(svg.starts_with("<svg") && svg.contains("largest clique: 3 agents"));
@@ -80,10 +75,7 @@ fn a_ring_of_many_agents_is_measured_and_one_of_very_many_is_not_drawn() {
     };
     sandbox.write("ring.csv", &ring(40));
     let shown = json(&sandbox, &["show", "ring.csv"]);
-    assert_eq!(
-        (&shown["diameter"], &shown["components"]),
-        (&20.into(), &1.into())
-    );
+    assert_eq!((&shown["diameter"], &shown["components"]), (&20.into(), &1.into()));
     let expected = 2.0 - 2.0 * (std::f64::consts::TAU / 40.0).cos();
     assert!((number(&shown["algebraic_connectivity"]) - expected).abs() < 1e-12);
     sandbox.write("long.csv", &ring(1_200));
@@ -96,32 +88,17 @@ fn a_ring_of_many_agents_is_measured_and_one_of_very_many_is_not_drawn() {
 fn the_advised_edge_raises_the_largest_clique() {
     let sandbox = Sandbox::new();
     sandbox.write("ring.csv", "from,to\na,b\nb,c\nc,d\nd,e\ne,a\n");
-    let arguments = [
-        "advise",
-        "ring.csv",
-        "--noise-std",
-        "3",
-        "--points",
-        "200",
-        "--rounds",
-        "300",
-    ];
+    let arguments =
+        ["advise", "ring.csv", "--noise-std", "3", "--points", "200", "--rounds", "300"];
     let advised = json(&sandbox, &arguments);
     // A chord of five gives a triangle; all five chords are alike, so the first is named.
     assert_eq!(advised["edge"]["from"], "a");
     assert_eq!(advised["edge"]["to"], "c");
     assert_eq!(
-        (
-            &advised["raising_edges"],
-            &advised["raising_edges_all_found"]
-        ),
+        (&advised["raising_edges"], &advised["raising_edges_all_found"]),
         (&5.into(), &true.into())
     );
-    let bounds = [
-        &advised["bound_alone"],
-        &advised["bound"],
-        &advised["edge"]["bound"],
-    ];
+    let bounds = [&advised["bound_alone"], &advised["bound"], &advised["edge"]["bound"]];
     for (bound, size) in bounds.iter().zip(1_u32..) {
         assert_eq!(bound["clique_size"], size);
         let beta = 2.0 * (90_000.0 * f64::from(size) * 200.0).ln();
@@ -135,16 +112,7 @@ fn the_advised_edge_raises_the_largest_clique() {
     sandbox.write("more.csv", "from,to\na,b\nb,c\nc,d\nd,e\ne,a\na,c\n");
     let after = json(
         &sandbox,
-        &[
-            "advise",
-            "more.csv",
-            "--noise-std",
-            "3",
-            "--points",
-            "200",
-            "--rounds",
-            "300",
-        ],
+        &["advise", "more.csv", "--noise-std", "3", "--points", "200", "--rounds", "300"],
     );
     assert_eq!(after["bound"], advised["edge"]["bound"]);
     let connectivity =
@@ -174,11 +142,7 @@ fn where_no_edge_helps_it_says_what_would() {
     let sandbox = Sandbox::new();
     sandbox.write("whole.csv", "from,to\na,b\nb,c\na,c\n");
     let ran = topology(&sandbox, &["advise", "whole.csv", "--points", "100"]);
-    assert!(
-        ran.stdout.contains("every two agents are neighbours"),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.stdout.contains("every two agents are neighbours"), "{}", ran.stdout);
     ran.expect(0, &["the lowest bound is that of 1 of the 3 agents"]);
     sandbox.write("apart.csv", "from,to\na,b\nb,c\na,c\nd,e\n");
     let arguments = ["advise", "apart.csv", "--points", "100"];
@@ -236,33 +200,16 @@ fn a_federation_has_its_graph_and_its_prior() {
     assert_eq!(advised["prior"], prior);
     let own = json(
         &sandbox,
-        &[
-            "advise",
-            "ring.toml",
-            "--points",
-            "50",
-            "--rounds",
-            "9",
-            "--noise-std",
-            "0.7",
-        ],
+        &["advise", "ring.toml", "--points", "50", "--rounds", "9", "--noise-std", "0.7"],
     );
-    assert_eq!(
-        (&own["prior"]["rounds"], &own["prior"]["noise_std"]),
-        (&9.into(), &0.7.into())
-    );
+    assert_eq!((&own["prior"]["rounds"], &own["prior"]["noise_std"]), (&9.into(), &0.7.into()));
     topology(&sandbox, &["advise", "ring.toml", "--dim", "3"])
         .expect(2, &["--dim 3", "1 parameters"]);
 
-    sandbox.write(
-        "bad.toml",
-        &format!("{FEDERATION}graph = \"ring\"\ncolumns = 2\n"),
-    );
+    sandbox.write("bad.toml", &format!("{FEDERATION}graph = \"ring\"\ncolumns = 2\n"));
     topology(&sandbox, &["show", "bad.toml"])
         .expect(2, &["bad.toml, line ", "topology.columns has no effect"]);
-    let alone = FEDERATION
-        .replace("distributed-ts", "fts")
-        .replace("[topology]\n", "");
+    let alone = FEDERATION.replace("distributed-ts", "fts").replace("[topology]\n", "");
     sandbox.write("fts.toml", &alone);
     topology(&sandbox, &["show", "fts.toml"])
         .expect(2, &["fts.toml", "no neighbours", "\"distributed-ts\""]);
@@ -284,11 +231,7 @@ fn what_cannot_be_used_is_named_with_a_way_out() {
         ("--lengthscale", "-1", "a finite number above 0"),
         ("--noise-std", "NaN", "a finite number above 0"),
         ("--noise-std", "1e-9", "from 1e-6"),
-        (
-            "--kernel",
-            "matern",
-            "matern-5/2, matern-3/2, squared-exponential",
-        ),
+        ("--kernel", "matern", "matern-5/2, matern-3/2, squared-exponential"),
     ] {
         topology(&sandbox, &["advise", "tail.csv", flag, value]).expect(2, &[words, value]);
     }

@@ -32,10 +32,7 @@ fn commands(terminal: &str) -> String {
             (false, None) => {}
         }
     }
-    assert!(
-        !text.is_empty(),
-        "the page has no commands for {terminal:?}"
-    );
+    assert!(!text.is_empty(), "the page has no commands for {terminal:?}");
     text
 }
 
@@ -110,10 +107,7 @@ fn the_tutorial_does_what_it_says() {
     // Enrolling and running warn of such rounds.
     let warning = "warning: the rounds of this study last 0.5 s";
     labs.expect(0, &[warning]);
-    assert!(
-        began.elapsed() < Duration::from_secs(60),
-        "half a minute, the page says"
-    );
+    assert!(began.elapsed() < Duration::from_secs(60), "half a minute, the page says");
 
     // All labs have run to the end of the study, and know what they spent.
     for lab in 1..=N_LABS {
@@ -126,10 +120,7 @@ fn the_tutorial_does_what_it_says() {
         let told = repository.told(&format!("sqlite:examples/network/lab-{lab}/trials.db"));
         // Three points before the first round, then one in each that it did not miss.
         assert!((4..=15).contains(&told.len()), "{} trials", told.len());
-        assert!(
-            told.iter().all(|row| row["state"] == "complete"),
-            "{told:?}"
-        );
+        assert!(told.iter().all(|row| row["state"] == "complete"), "{told:?}");
         let home = format!("examples/network/lab-{lab}");
         let status = repository.fedbo(&["agent", "status", "--home", &home, "--json"]);
         let status = common::json(status.expect(0, &[]));
@@ -146,10 +137,7 @@ fn the_tutorial_does_what_it_says() {
     let data = folder.join("coordinator");
     wait_until(|| {
         let show = ["coordinator", "study", "show", "tutorial", "--json"];
-        let show = repository
-            .command(&show)
-            .env("FEDBO_COORDINATOR", &data)
-            .output();
+        let show = repository.command(&show).env("FEDBO_COORDINATOR", &data).output();
         common::json(&show.unwrap().into())["state"] == "finished"
     });
     let operator = Terminal::open(&repository, &of("operator")).close();
@@ -159,11 +147,7 @@ fn the_tutorial_does_what_it_says() {
         "3 rounds, accountant pld, mode default)",
         "tutorial.ledger.db is sound: 3 releases",
     ] {
-        assert!(
-            operator.stdout.contains(shown),
-            "{shown}: {}",
-            operator.stdout
-        );
+        assert!(operator.stdout.contains(shown), "{shown}: {}", operator.stdout);
     }
     assert_eq!(operator.stdout.matches("  enrolled  lab-").count(), N_LABS);
 
@@ -171,16 +155,9 @@ fn the_tutorial_does_what_it_says() {
     coordinator.signal(Signal::INT);
     let service = coordinator.close();
     for line in service.stderr.lines() {
-        assert!(
-            !line.contains(" WARN ") && !line.contains(" ERROR "),
-            "{line}"
-        );
+        assert!(!line.contains(" WARN ") && !line.contains(" ERROR "), "{line}");
     }
-    assert!(
-        service
-            .stderr
-            .contains(&format!("https://{ADDRESS}:{port}"))
-    );
+    assert!(service.stderr.contains(&format!("https://{ADDRESS}:{port}")));
     assert!(TcpStream::connect((ADDRESS, port)).is_err());
     // Its terminal has shown no token.
     let tokens = std::fs::read_to_string(folder.join("tokens.txt")).unwrap();

@@ -20,11 +20,7 @@ fn main() -> Result<(), StudyError> {
     study.optimize(30, |point| Ok(branin(point)))?;
     if let Some(best) = study.best()? {
         let (a, b) = (best.point.number("a"), best.point.number("b"));
-        println!(
-            "trial {}: f({a:.3}, {b:.3}) = {:.6}",
-            best.number,
-            branin(&best.point)
-        );
+        println!("trial {}: f({a:.3}, {b:.3}) = {:.6}", best.number, branin(&best.point));
     }
     Ok(())
 }

@@ -117,8 +117,7 @@ impl UsesHandouts for Agent {
         }
         for message in &broadcast.messages {
             if message.sender != own_id {
-                self.messages
-                    .insert(message.sender, message.weights.clone());
+                self.messages.insert(message.sender, message.weights.clone());
             }
         }
         Vec::new()
@@ -150,11 +149,7 @@ name = "west"
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut federation = Federation::from_text(TEXT, &[MEAN_OF_MESSAGES])?;
-    for (agent, (x, y)) in [
-        ("north", (0.7, 0.2)),
-        ("south", (0.6, 0.3)),
-        ("west", (0.7, 0.3)),
-    ] {
+    for (agent, (x, y)) in [("north", (0.7, 0.2)), ("south", (0.6, 0.3)), ("west", (0.7, 0.3))] {
         let peak = move |point: &Point| {
             let distance = (point.number("x") - x).powi(2) + (point.number("y") - y).powi(2);
             Ok((-20.0 * distance).exp())

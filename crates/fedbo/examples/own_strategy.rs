@@ -24,15 +24,10 @@ impl Strategy for ProbabilityOfImprovement {
         let score = |mean: f64, std: f64| {
             let std = std.max(1e-9);
             let z = (mean - target) / std;
-            Score {
-                value: z,
-                d_mean: 1.0 / std,
-                d_std: -z / std,
-            }
+            Score { value: z, d_mean: 1.0 / std, d_std: -z / std }
         };
         let acquisition = Acquisition::new(&predictor, score);
-        self.proposer
-            .propose_acquisition(&acquisition, pending, stream)
+        self.proposer.propose_acquisition(&acquisition, pending, stream)
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {

@@ -1,10 +1,7 @@
 //! Micro benchmarks of the surrogates: one operation, three sizes, fixed data.
 //!
 //! `cargo xtask bench micro`. Names read operation/model/size; `n` counts observations, `m` features.
-#![allow(
-    missing_docs,
-    reason = "criterion's macros make functions without documentation"
-)]
+#![allow(missing_docs, reason = "criterion's macros make functions without documentation")]
 
 use std::hint::black_box;
 

@@ -52,11 +52,7 @@ fn errors(
         let features: Vec<Vec<f64>> = points.rows().map(|x| map.features(x)).collect();
         for (i, x) in points.rows().enumerate() {
             for (j, z) in points.rows().enumerate().take(i) {
-                let inner: f64 = features[i]
-                    .iter()
-                    .zip(&features[j])
-                    .map(|(a, b)| a * b)
-                    .sum();
+                let inner: f64 = features[i].iter().zip(&features[j]).map(|(a, b)| a * b).sum();
                 let error = (inner - kernel.value(x, z)).powi(2);
                 let distance: f64 = x.iter().zip(z).map(|(a, b)| (a - b).powi(2)).sum();
                 all = (all.0 + error, all.1 + 1);

@@ -78,12 +78,7 @@ impl DecayProcess {
                 expected: "of at least 0",
             });
         }
-        Ok(Self {
-            shape,
-            rate,
-            level_variance,
-            noise_variance,
-        })
+        Ok(Self { shape, rate, level_variance, noise_variance })
     }
 
     /// The process for a curve whose first errors, of epochs 1 to N₀, are given. Cost O(N₀³) for each of some thousand evidences.
@@ -95,11 +90,7 @@ impl DecayProcess {
             return Err(GpError::NotFinite { index });
         }
         match fit {
-            DecayFit::BayesianUpdate {
-                shape,
-                rate,
-                noise_variance,
-            } => {
+            DecayFit::BayesianUpdate { shape, rate, noise_variance } => {
                 #[expect(
                     clippy::cast_precision_loss,
                     reason = "numbers of epochs are far below 2^53"
@@ -129,10 +120,7 @@ impl DecayProcess {
 
     /// k(n, n').
     pub fn covariance(&self, n: usize, m: usize) -> f64 {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "numbers of epochs are far below 2^53"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "numbers of epochs are far below 2^53")]
         let sum = (n + m) as f64;
         self.level_variance + (self.rate / (sum + self.rate)).powf(self.shape)
     }
@@ -146,10 +134,7 @@ impl DecayProcess {
         let mut whitened = errors.to_vec();
         factor.solve_lower(&mut whitened);
         let square: f64 = whitened.iter().map(|v| v * v).sum();
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "numbers of epochs are far below 2^53"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "numbers of epochs are far below 2^53")]
         let n = errors.len() as f64;
         Ok(-0.5 * (square + factor.log_determinant() + n * std::f64::consts::TAU.ln()))
     }
@@ -193,11 +178,7 @@ impl DecayProcess {
             whitened.push(cross);
         }
         let covariance = |i: usize, j: usize| {
-            let explained: f64 = whitened[i]
-                .iter()
-                .zip(&whitened[j])
-                .map(|(a, b)| a * b)
-                .sum();
+            let explained: f64 = whitened[i].iter().zip(&whitened[j]).map(|(a, b)| a * b).sum();
             self.covariance(n_first + 1 + i, n_first + 1 + j) - explained
         };
         let factor = low_rank(mean.len(), covariance);
@@ -301,10 +282,9 @@ mod tests {
                 *sum += value;
             }
             let averages: Vec<f64> = sums.iter().map(|sum| sum / (i + 1) as f64).collect();
-            for (values, (mean, std)) in [
-                (epoch, (found.mean()[i], found.std()[i])),
-                (&averages[..], found.averages()[i]),
-            ] {
+            for (values, (mean, std)) in
+                [(epoch, (found.mean()[i], found.std()[i])), (&averages[..], found.averages()[i])]
+            {
                 let n = n_paths as f64;
                 let sampled = values.iter().sum::<f64>() / n;
                 let square = values.iter().map(|v| (v - sampled).powi(2)).sum::<f64>() / n;
@@ -325,9 +305,7 @@ mod tests {
             let errors: Vec<f64> = (1..=8)
                 .map(|n| end + start * (-rate * f64::from(n)).exp() + 0.004 * stream.normal())
                 .collect();
-            let fit = DecayFit::Evidence {
-                noise: DecayNoise::Fixed(1.6e-5),
-            };
+            let fit = DecayFit::Evidence { noise: DecayNoise::Fixed(1.6e-5) };
             let found = DecayProcess::fit(&errors, 0.0, fit).unwrap();
             let ours = found.log_evidence(&errors).unwrap();
             let on = |(low, high): (f64, f64), step: u32| {
@@ -353,31 +331,21 @@ mod tests {
         let root = truth.factor(8).unwrap();
         for _ in 0..5 {
             let errors = root.multiply_lower(&stream.normals(8));
-            let fit = DecayFit::Evidence {
-                noise: DecayNoise::Fixed(1e-5),
-            };
+            let fit = DecayFit::Evidence { noise: DecayNoise::Fixed(1e-5) };
             let found = DecayProcess::fit(&errors, 0.0, fit).unwrap();
-            let (ours, theirs) = (
-                found.log_evidence(&errors).unwrap(),
-                truth.log_evidence(&errors).unwrap(),
-            );
+            let (ours, theirs) =
+                (found.log_evidence(&errors).unwrap(), truth.log_evidence(&errors).unwrap());
             assert!(ours >= theirs, "{ours} {theirs}");
         }
         let rising = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8];
-        let fit = DecayFit::Evidence {
-            noise: DecayNoise::Fitted,
-        };
+        let fit = DecayFit::Evidence { noise: DecayNoise::Fitted };
         let found = DecayProcess::fit(&rising, 0.0, fit).unwrap();
         assert!(found.shape() > 0.0 && found.rate() > 0.0 && found.noise_variance() > 0.0);
     }
 
     #[test]
     fn the_bayesian_update_counts_epochs_and_adds_errors() {
-        let fit = DecayFit::BayesianUpdate {
-            shape: 1.0,
-            rate: 0.5,
-            noise_variance: 1e-3,
-        };
+        let fit = DecayFit::BayesianUpdate { shape: 1.0, rate: 0.5, noise_variance: 1e-3 };
         let found = DecayProcess::fit(&[0.5, 0.25, 0.25], 0.0, fit).unwrap();
         assert!((found.shape() - 4.0).abs() < 1e-12 && (found.rate() - 1.5).abs() < 1e-12);
         assert!(DecayProcess::fit(&[f64::NAN], 0.0, fit).is_err());

@@ -48,13 +48,7 @@ pub(crate) struct Workspace<'a> {
 
 impl<'a> Workspace<'a> {
     pub(crate) fn new(inputs: &'a Points, y: &'a [f64]) -> Self {
-        assert_eq!(
-            inputs.len(),
-            y.len(),
-            "{} inputs and {} outputs",
-            inputs.len(),
-            y.len()
-        );
+        assert_eq!(inputs.len(), y.len(), "{} inputs and {} outputs", inputs.len(), y.len());
         let square = || Square::new(y.len());
         Self {
             inputs,
@@ -90,13 +84,7 @@ impl<'a> Workspace<'a> {
         let inverse = &self.covariance;
         let dim = kernel.dim();
         let mut gradient = vec![0.0; dim + 2];
-        moments(
-            &self.columns,
-            &alpha,
-            inverse,
-            &self.slopes,
-            &mut gradient[..dim],
-        );
+        moments(&self.columns, &alpha, inverse, &self.slopes, &mut gradient[..dim]);
         for (g, lengthscale) in gradient.iter_mut().zip(kernel.lengthscales()) {
             *g = *g / lengthscale / lengthscale; // twice, as ℓ² may underflow
         }
@@ -104,11 +92,7 @@ impl<'a> Workspace<'a> {
         let trace = lanes::wide_dot(&alpha, &alpha) - inverse.trace();
         gradient[dim] = 0.5 * (data_fit - n - (noise_variance + jitter) * trace);
         gradient[dim + 1] = 0.5 * noise_variance * trace;
-        Ok(Evidence {
-            value,
-            gradient,
-            jitter,
-        })
+        Ok(Evidence { value, gradient, jitter })
     }
 }
 

@@ -131,10 +131,8 @@ impl FeatureMap {
                     let lengthscale = median * (spread * normal_quantile(point[0])).exp();
                     let lengthscale = positive("lengthscale", lengthscale)?;
                     let scale = tail_scale(description.family, stream) / lengthscale;
-                    let row: Vec<f64> = point[1..]
-                        .iter()
-                        .map(|u| scale * normal_quantile(*u))
-                        .collect();
+                    let row: Vec<f64> =
+                        point[1..].iter().map(|u| scale * normal_quantile(*u)).collect();
                     let phase = std::f64::consts::TAU * stream.uniform();
                     for shift in [0.0, std::f64::consts::FRAC_PI_2] {
                         if phases.len() < m {
@@ -197,11 +195,7 @@ impl FeatureMap {
                 expected: n_features * dim,
             });
         }
-        if let Some(index) = frequencies
-            .iter()
-            .chain(phases)
-            .position(|v| !v.is_finite())
-        {
+        if let Some(index) = frequencies.iter().chain(phases).position(|v| !v.is_finite()) {
             return Err(GpError::NotFinite { index });
         }
         let stride = padded(n_features);
@@ -313,11 +307,7 @@ impl FeatureMap {
     /// a/√(Σ cos²); 0 when all cosines vanish, so that φ is the zero vector instead of NaN.
     #[inline(always)]
     fn normalizer(&self, square_sum: f64) -> f64 {
-        if square_sum > 0.0 {
-            (self.outputscale / square_sum).sqrt()
-        } else {
-            0.0
-        }
+        if square_sum > 0.0 { (self.outputscale / square_sum).sqrt() } else { 0.0 }
     }
 
     /// s_i·x + b_i; returns a bound of their magnitudes.
@@ -423,10 +413,7 @@ fn fingerprint(dim: usize, outputscale: f64, frequencies: &[f64], phases: &[f64]
     hasher.update(b"fedbo feature map 1\0");
     hasher.update((phases.len() as u64).to_le_bytes());
     hasher.update((dim as u64).to_le_bytes());
-    for number in std::iter::once(&outputscale)
-        .chain(frequencies)
-        .chain(phases)
-    {
+    for number in std::iter::once(&outputscale).chain(frequencies).chain(phases) {
         hasher.update(number.to_le_bytes());
     }
     MapHash(hasher.finalize().into())

@@ -41,10 +41,7 @@ impl LogNormal {
     /// The logarithm of the density at e^t, without its constant, and its derivative in t.
     fn ln_density(self, t: f64) -> (f64, f64) {
         let off = t - self.location;
-        (
-            -t - off.powi(2) / (2.0 * self.variance),
-            -1.0 - off / self.variance,
-        )
+        (-t - off.powi(2) / (2.0 * self.variance), -1.0 - off / self.variance)
     }
 }
 
@@ -85,15 +82,9 @@ impl Default for FitOptions {
             lengthscale_bounds: (1e-2, 1e2),
             outputscale_bounds: (1e-3, 1e3),
             noise_bounds: (1e-6, 10.0),
-            lengthscale_prior: LogNormal {
-                location: 2.0_f64.sqrt(),
-                variance: 3.0,
-            },
+            lengthscale_prior: LogNormal { location: 2.0_f64.sqrt(), variance: 3.0 },
             lengthscale_offsets: Vec::new(),
-            noise_prior: LogNormal {
-                location: -4.0,
-                variance: 1.0,
-            },
+            noise_prior: LogNormal { location: -4.0, variance: 1.0 },
             local: LbfgsbOptions {
                 max_iterations: 200,
                 gradient_tolerance: 1e-5,
@@ -158,10 +149,7 @@ pub fn fit(
         match found {
             Ok(maximum) => {
                 n_evaluations += maximum.n_evaluations;
-                if best
-                    .as_ref()
-                    .is_none_or(|(value, _)| maximum.value > *value)
-                {
+                if best.as_ref().is_none_or(|(value, _)| maximum.value > *value) {
                     best = Some((maximum.value, maximum.x));
                 }
             }
@@ -174,12 +162,7 @@ pub fn fit(
     match best {
         Some((value, theta)) => {
             let hyperparameters = problem.decode(&theta)?;
-            Ok(Fitted {
-                hyperparameters,
-                value,
-                n_evaluations,
-                n_failed_starts,
-            })
+            Ok(Fitted { hyperparameters, value, n_evaluations, n_failed_starts })
         }
         None => Err(last_error.unwrap_or(GpError::Hyperparameter {
             name: "log marginal likelihood",
@@ -215,11 +198,7 @@ impl Problem<'_> {
     fn encode(&self, h: &Hyperparameters) -> Vec<f64> {
         let lengthscales = &h.kernel.lengthscales()[..self.n_lengthscales()];
         let others = [h.kernel.outputscale(), h.noise_variance];
-        lengthscales
-            .iter()
-            .chain(&others)
-            .map(|v| v.max(f64::MIN_POSITIVE).ln())
-            .collect()
+        lengthscales.iter().chain(&others).map(|v| v.max(f64::MIN_POSITIVE).ln()).collect()
     }
 
     fn decode(&self, theta: &[f64]) -> Result<Hyperparameters, GpError> {
@@ -230,10 +209,7 @@ impl Problem<'_> {
             theta[..n].iter().map(|v| v.exp()).collect()
         };
         let kernel = Kernel::new(self.family, lengthscales, theta[n].exp())?;
-        Ok(Hyperparameters {
-            kernel,
-            noise_variance: theta[n + 1].exp(),
-        })
+        Ok(Hyperparameters { kernel, noise_variance: theta[n + 1].exp() })
     }
 
     /// Uniform within the middle of the (logarithmic) bounds: ends give degenerate models.
@@ -257,19 +233,13 @@ impl Problem<'_> {
         gradient[n..].copy_from_slice(&found.gradient[self.dim..]);
         let mut value = found.value;
         if self.options.criterion == FitCriterion::MaximumPosterior {
-            #[expect(
-                clippy::cast_precision_loss,
-                reason = "input dimensions are far below 2^53"
-            )]
+            #[expect(clippy::cast_precision_loss, reason = "input dimensions are far below 2^53")]
             let d = self.dim as f64;
             let lengthscale_prior = LogNormal {
                 location: self.options.lengthscale_prior.location + 0.5 * d.ln(),
                 ..self.options.lengthscale_prior
             };
-            let outputscale_prior = LogNormal {
-                location: 0.0,
-                variance: 1.0,
-            };
+            let outputscale_prior = LogNormal { location: 0.0, variance: 1.0 };
             for (i, t) in theta.iter().enumerate() {
                 let prior = match i.checked_sub(n) {
                     None => LogNormal {

@@ -62,17 +62,8 @@ impl JointSampler {
     }
 
     fn with_factor(kernel: Kernel, domain: Points, prior_factor: PriorFactor) -> Self {
-        let index_of = domain
-            .rows()
-            .enumerate()
-            .map(|(index, x)| (bits(x), index))
-            .collect();
-        Self {
-            kernel,
-            domain,
-            prior_factor,
-            index_of,
-        }
+        let index_of = domain.rows().enumerate().map(|(index, x)| (bits(x), index)).collect();
+        Self { kernel, domain, prior_factor, index_of }
     }
 
     /// The kernel whose prior is factored.
@@ -103,11 +94,7 @@ impl JointSampler {
         beta: f64,
         stream: &mut Stream,
     ) -> Result<Vec<f64>, GpError> {
-        assert_eq!(
-            posterior.kernel(),
-            &self.kernel,
-            "the sampler's prior has another kernel"
-        );
+        assert_eq!(posterior.kernel(), &self.kernel, "the sampler's prior has another kernel");
         let mut at = Vec::with_capacity(posterior.len());
         for (index, x) in posterior.inputs().rows().enumerate() {
             at.push(self.index_of(x).ok_or(GpError::OffDomain { index })?);
@@ -181,9 +168,7 @@ impl LowRank {
         let coefficients = posterior.path_coefficients(at_inputs, beta, stream);
         z.iter_mut().for_each(|z| *z *= beta);
         for (index, v) in at.iter().zip(&coefficients) {
-            z.iter_mut()
-                .zip(self.row(*index))
-                .for_each(|(z, l)| *z += v * l);
+            z.iter_mut().zip(self.row(*index)).for_each(|(z, l)| *z += v * l);
         }
         let mut values = vec![0.0; self.rows.len() / self.stride];
         work(&self.rows, &z[..], &mut values);

@@ -38,19 +38,12 @@ impl Kernel {
     /// # Panics
     /// If there is no length scale.
     pub fn new(family: Family, lengthscales: Vec<f64>, outputscale: f64) -> Result<Self, GpError> {
-        assert!(
-            !lengthscales.is_empty(),
-            "a kernel needs at least one input dimension"
-        );
+        assert!(!lengthscales.is_empty(), "a kernel needs at least one input dimension");
         for value in &lengthscales {
             positive("lengthscale", *value)?;
         }
         positive("outputscale", outputscale)?;
-        Ok(Self {
-            family,
-            lengthscales,
-            outputscale,
-        })
+        Ok(Self { family, lengthscales, outputscale })
     }
 
     /// The same length scale in all `dim` dimensions.
@@ -88,12 +81,8 @@ impl Kernel {
 
     /// k(x, z) at one pair of points.
     pub fn value(&self, x: &[f64], z: &[f64]) -> f64 {
-        let r2 = x
-            .iter()
-            .zip(z)
-            .zip(&self.lengthscales)
-            .map(|((x, z), l)| ((x - z) / l).powi(2))
-            .sum();
+        let r2 =
+            x.iter().zip(z).zip(&self.lengthscales).map(|((x, z), l)| ((x - z) / l).powi(2)).sum();
         self.outputscale * profile(self.family, r2).0
     }
 
@@ -261,12 +250,7 @@ impl Columns {
                 data[j * stride + i] = *value;
             }
         }
-        Self {
-            dim,
-            n,
-            stride,
-            data,
-        }
+        Self { dim, n, stride, data }
     }
 
     /// Number of points.

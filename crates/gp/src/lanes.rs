@@ -73,12 +73,7 @@ pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len());
     let mut sums = [0.0; LANES];
     let (blocks_a, blocks_b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
-    let tail: f64 = blocks_a
-        .remainder()
-        .iter()
-        .zip(blocks_b.remainder())
-        .map(|(x, y)| x * y)
-        .sum();
+    let tail: f64 = blocks_a.remainder().iter().zip(blocks_b.remainder()).map(|(x, y)| x * y).sum();
     for (x, y) in blocks_a.zip(blocks_b) {
         for lane in 0..LANES {
             sums[lane] += x[lane] * y[lane];
@@ -190,11 +185,8 @@ pub(crate) fn sin_cos(angles: &mut [f64], sines: &mut [f64], bound: f64) {
 }
 
 /// π/2 in three parts: the first two have 33 bits, so that their products with an integer below 2^20 are exact.
-const PIO2: [f64; 3] = [
-    1.570_796_326_734_125_6,
-    6.077_100_506_303_966e-11,
-    2.022_266_248_795_950_7e-21,
-];
+const PIO2: [f64; 3] =
+    [1.570_796_326_734_125_6, 6.077_100_506_303_966e-11, 2.022_266_248_795_950_7e-21];
 
 /// cos x for |x| ≤ 1e6 by one polynomial: x = r + (2q+1)·π/2 with |r| ≤ π/2, so that cos x = (−1)^(q+1) sin r. The
 /// polynomial is SLEEF's for the sine on that range (Shibata & Petrogalli 2020).
@@ -248,10 +240,7 @@ fn sin_cos_reduced(x: f64) -> (f64, f64) {
     let (s, c) = if swap { (cosine, sine) } else { (sine, cosine) };
     let sign_s = (quadrant & 2) << 62;
     let sign_c = (quadrant.wrapping_add(1) & 2) << 62;
-    (
-        f64::from_bits(s.to_bits() ^ sign_s),
-        f64::from_bits(c.to_bits() ^ sign_c),
-    )
+    (f64::from_bits(s.to_bits() ^ sign_s), f64::from_bits(c.to_bits() ^ sign_c))
 }
 
 /// e^x of one number x ≤ 0, relative error below 4e-16 down to −708, and 0 below that. NaN stays NaN.
@@ -302,29 +291,16 @@ mod tests {
     #[test]
     fn sine_and_cosine_agree_with_the_standard_library() {
         for span in [1.0, 100.0, 1e4, 9.9e5] {
-            let angles: Vec<f64> = (0..4001)
-                .map(|i| (f64::from(i) / 2000.0 - 1.0) * span + 1e-3)
-                .collect();
+            let angles: Vec<f64> =
+                (0..4001).map(|i| (f64::from(i) / 2000.0 - 1.0) * span + 1e-3).collect();
             let (mut cosines, mut sines) = (angles.clone(), vec![0.0; angles.len()]);
             wide_sin_cos(&mut cosines, &mut sines);
             let mut only = angles.clone();
             wide_cos(&mut only, span);
             for i in 0..angles.len() {
-                assert!(
-                    (cosines[i] - angles[i].cos()).abs() < 4e-16,
-                    "cos {}",
-                    angles[i]
-                );
-                assert!(
-                    (sines[i] - angles[i].sin()).abs() < 4e-16,
-                    "sin {}",
-                    angles[i]
-                );
-                assert!(
-                    (only[i] - angles[i].cos()).abs() < 4e-16,
-                    "cos alone {}",
-                    angles[i]
-                );
+                assert!((cosines[i] - angles[i].cos()).abs() < 4e-16, "cos {}", angles[i]);
+                assert!((sines[i] - angles[i].sin()).abs() < 4e-16, "sin {}", angles[i]);
+                assert!((only[i] - angles[i].cos()).abs() < 4e-16, "cos alone {}", angles[i]);
             }
         }
     }

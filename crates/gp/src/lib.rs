@@ -85,10 +85,6 @@ pub(crate) fn positive(name: &'static str, value: f64) -> Result<f64, GpError> {
     if value.is_normal() && value > 0.0 {
         Ok(value)
     } else {
-        Err(GpError::Hyperparameter {
-            name,
-            value,
-            expected: "above 0",
-        })
+        Err(GpError::Hyperparameter { name, value, expected: "above 0" })
     }
 }

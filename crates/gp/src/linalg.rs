@@ -35,10 +35,7 @@ pub struct PackedLower {
 impl PackedLower {
     /// An n×n triangle of zeros.
     pub fn zeros(n: usize) -> Self {
-        Self {
-            n,
-            data: vec![0.0; n * (n + 1) / 2],
-        }
+        Self { n, data: vec![0.0; n * (n + 1) / 2] }
     }
 
     /// Number of rows.
@@ -117,10 +114,7 @@ impl SpdFactor {
     pub fn new(matrix: &PackedLower) -> Result<Self, NotPositiveDefinite> {
         let mut square = Square::new(matrix.size());
         let jitter = square.factor(|square| square.unpack(matrix))?;
-        Ok(Self {
-            lower: square.pack(),
-            jitter,
-        })
+        Ok(Self { lower: square.pack(), jitter })
     }
 
     /// Number of rows n.
@@ -148,21 +142,13 @@ impl SpdFactor {
     /// If `row` has not n+1 entries.
     pub fn append(&mut self, row: &[f64]) -> Result<(), NotPositiveDefinite> {
         let n = self.size();
-        assert_eq!(
-            row.len(),
-            n + 1,
-            "a row of {} entries for a factor of size {n}",
-            row.len()
-        );
+        assert_eq!(row.len(), n + 1, "a row of {} entries for a factor of size {n}", row.len());
         let mut new = row.to_vec();
         self.solve_lower(&mut new[..n]);
         match self.pivot(&new[..n], row[n]) {
             Some(pivot) => new[n] = pivot,
             None => {
-                return Err(NotPositiveDefinite {
-                    size: n + 1,
-                    mean_diagonal: row[n],
-                });
+                return Err(NotPositiveDefinite { size: n + 1, mean_diagonal: row[n] });
             }
         }
         self.lower.push_row(&new);
@@ -268,9 +254,7 @@ impl SpdFactor {
 
     /// ln det(L Lᵀ) = 2 Σ_i ln L_ii.
     pub fn log_determinant(&self) -> f64 {
-        (0..self.size())
-            .map(|i| 2.0 * self.lower.row(i)[i].ln())
-            .sum()
+        (0..self.size()).map(|i| 2.0 * self.lower.row(i)[i].ln()).sum()
     }
 
     /// Lower triangle of (L Lᵀ)⁻¹; never used to draw. Cost O(n³).
@@ -352,12 +336,7 @@ impl Square {
         // Columns a multiple of 4 KiB apart would share their cache lines' places.
         let stride = lanes::padded(n) + if n > 256 { lanes::LANES } else { 0 };
         let need = llt::factor::cholesky_in_place_scratch::<f64>(n, Par::Seq, Default::default());
-        Self {
-            n,
-            stride,
-            data: vec![0.0; n * stride],
-            scratch: MemBuffer::new(need),
-        }
+        Self { n, stride, data: vec![0.0; n * stride], scratch: MemBuffer::new(need) }
     }
 
     /// Column j of the triangle: entries (j, j) to (n−1, j).
@@ -406,10 +385,7 @@ impl Square {
                 return Ok(jitter);
             }
         }
-        Err(NotPositiveDefinite {
-            size: self.n,
-            mean_diagonal,
-        })
+        Err(NotPositiveDefinite { size: self.n, mean_diagonal })
     }
 
     /// L ← (L Lᵀ)⁻¹, for gradients of the evidence; never used to draw. `inverse` is room for L⁻¹. Cost O(n³).
@@ -484,10 +460,7 @@ impl Square {
     }
 
     fn mean_diagonal(&self) -> f64 {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "matrix sizes are far below 2^53"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "matrix sizes are far below 2^53")]
         let n = self.n.max(1) as f64;
         (0..self.n).map(|j| self.column(j)[0] / n).sum()
     }
@@ -498,9 +471,8 @@ impl Square {
             for j in 0..bottom {
                 let first = top.max(j);
                 let place = j * self.stride + first;
-                for (offset, value) in self.data[place..place + bottom - first]
-                    .iter_mut()
-                    .enumerate()
+                for (offset, value) in
+                    self.data[place..place + bottom - first].iter_mut().enumerate()
                 {
                     *value = packed.row(first + offset)[j];
                 }

@@ -64,11 +64,7 @@ impl MultiTaskHyperparameters {
         }
         let factor = SpdFactor::new(&correlation)
             .unwrap_or_else(|error| unreachable!("ones above halves: {error}"));
-        Self {
-            kernel,
-            task_factor: factor.lower().clone(),
-            noise_variance: 0.01,
-        }
+        Self { kernel, task_factor: factor.lower().clone(), noise_variance: 0.01 }
     }
 
     /// B_st.
@@ -158,12 +154,7 @@ impl MultiTaskPosterior {
         let factor = SpdFactor::new(&covariance(&hyperparameters, &observations))?;
         let mut alpha = observations.y.clone();
         factor.solve(&mut alpha);
-        Ok(Self {
-            inverse: factor.inverse(),
-            hyperparameters,
-            observations,
-            alpha,
-        })
+        Ok(Self { inverse: factor.inverse(), hyperparameters, observations, alpha })
     }
 
     /// Fits hyperparameters from one start by maximum posterior density, with L-BFGS-B, and conditions on the observations. Cost
@@ -236,11 +227,7 @@ impl MultiTaskPosterior {
             .collect();
         let n = self.alpha.len();
         let (mut cross, mut slopes) = (Vec::with_capacity(n), Vec::with_capacity(n));
-        let observed = self
-            .observations
-            .inputs
-            .rows()
-            .zip(&self.observations.tasks);
+        let observed = self.observations.inputs.rows().zip(&self.observations.tasks);
         for (z, other) in observed {
             let (rho, slope) = profile(kernel.family(), squared_distance(kernel, x, z));
             cross.push(between[*other] * rho);
@@ -258,10 +245,8 @@ impl MultiTaskPosterior {
             solved[i] += sum;
         }
         let dot = |a: &[f64]| -> f64 { a.iter().zip(&cross).map(|(a, c)| a * c).sum() };
-        for (j, (of_mean, of_variance)) in mean_gradient
-            .iter_mut()
-            .zip(variance_gradient.iter_mut())
-            .enumerate()
+        for (j, (of_mean, of_variance)) in
+            mean_gradient.iter_mut().zip(variance_gradient.iter_mut()).enumerate()
         {
             let scale = kernel.lengthscales()[j].powi(2);
             (*of_mean, *of_variance) = (0.0, 0.0);
@@ -384,22 +369,14 @@ mod tests {
             let sign = if *task == 2 { -1.0 } else { 1.0 };
             sign * ((5.0 * x[0]).sin() + x[1]) + 0.05 * stream.normal()
         });
-        TaskObservations {
-            y: y.collect(),
-            tasks,
-            inputs,
-        }
+        TaskObservations { y: y.collect(), tasks, inputs }
     }
 
     /// Central differences with a step of 1e-5, for every family and entry of θ.
     #[test]
     fn the_gradient_of_the_evidence_agrees_with_differences() {
         let data = observations(17, 3);
-        for family in [
-            Family::SquaredExponential,
-            Family::Matern32,
-            Family::Matern52,
-        ] {
+        for family in [Family::SquaredExponential, Family::Matern32, Family::Matern52] {
             let start = MultiTaskHyperparameters::initial(family, 2, 3);
             let theta: Vec<f64> = start
                 .encode()
@@ -421,10 +398,7 @@ mod tests {
                 };
                 let slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
                 let error = (gradient[k] - slope).abs();
-                assert!(
-                    error < 1e-4 * slope.abs().max(1.0),
-                    "{k}: {gradient:?} {slope}"
-                );
+                assert!(error < 1e-4 * slope.abs().max(1.0), "{k}: {gradient:?} {slope}");
             }
         }
     }
@@ -475,11 +449,7 @@ mod tests {
         };
         let start = MultiTaskHyperparameters::initial(Family::Matern52, 2, 3);
         let fitted = MultiTaskPosterior::fit(&start, data, &LbfgsbOptions::default()).unwrap();
-        assert!(
-            fitted.task_correlation(0, 1) > 0.8,
-            "{:?}",
-            fitted.hyperparameters()
-        );
+        assert!(fitted.task_correlation(0, 1) > 0.8, "{:?}", fitted.hyperparameters());
         assert!(fitted.task_correlation(0, 2) < -0.8);
         let error = uniform_points(50, 2, &mut test_stream(7));
         let error = error.rows().map(|x| {

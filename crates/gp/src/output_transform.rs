@@ -34,17 +34,9 @@ impl OutputTransform {
         assert!(bounds.0 <= bounds.1, "bounds {bounds:?} of a power");
         let before = Standardizer::new(y);
         let z: Vec<f64> = y.iter().map(|v| before.standardize(*v)).collect();
-        let power = if z.len() < 3 {
-            1.0
-        } else {
-            most_likely_power(&z, bounds)
-        };
+        let power = if z.len() < 3 { 1.0 } else { most_likely_power(&z, bounds) };
         let powered: Vec<f64> = z.iter().map(|v| yeo_johnson(*v, power)).collect();
-        Self {
-            before,
-            power,
-            after: Standardizer::new(&powered),
-        }
+        Self { before, power, after: Standardizer::new(&powered) }
     }
 
     /// λ.
@@ -54,15 +46,13 @@ impl OutputTransform {
 
     /// The transformed output.
     pub fn apply(&self, y: f64) -> f64 {
-        self.after
-            .standardize(yeo_johnson(self.before.standardize(y), self.power))
+        self.after.standardize(yeo_johnson(self.before.standardize(y), self.power))
     }
 
     /// The output whose transformed value is z. For λ in `[0, 2]` every z has one; else, beyond the range of ψ, the answer
     /// is that of a value at its end, far outside the outputs.
     pub fn restore(&self, z: f64) -> f64 {
-        self.before
-            .restore(inverse_yeo_johnson(self.after.restore(z), self.power))
+        self.before.restore(inverse_yeo_johnson(self.after.restore(z), self.power))
     }
 }
 
@@ -70,10 +60,7 @@ impl OutputTransform {
 fn most_likely_power(z: &[f64], (low, high): (f64, f64)) -> f64 {
     let logs: Vec<(f64, f64)> = z.iter().map(|v| (v.signum(), v.abs().ln_1p())).collect();
     let slope: f64 = logs.iter().map(|(sign, log)| sign * log).sum();
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "numbers of observations are far below 2^53"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "numbers of observations are far below 2^53")]
     let n = z.len() as f64;
     let power = |step: u32| low + (high - low) * f64::from(step) / f64::from(N_POWERS);
     let mut values = vec![0.0; z.len()];
@@ -85,11 +72,7 @@ fn most_likely_power(z: &[f64], (low, high): (f64, f64)) -> f64 {
         let mean = values.iter().sum::<f64>() / n;
         let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n;
         let likelihood = -0.5 * n * variance.ln() + (power - 1.0) * slope;
-        if likelihood.is_finite() {
-            likelihood
-        } else {
-            f64::NEG_INFINITY
-        }
+        if likelihood.is_finite() { likelihood } else { f64::NEG_INFINITY }
     };
     let mut best = (f64::NEG_INFINITY, 0);
     let mut consider = |step: u32| {
@@ -122,19 +105,11 @@ fn yeo_johnson(z: f64, power: f64) -> f64 {
 /// ψ(z) from the sign of z and ln(1 + |z|).
 fn powered(sign: f64, log: f64, power: f64) -> f64 {
     let exponent = if sign >= 0.0 { power } else { 2.0 - power };
-    if exponent.abs() < 1e-9 {
-        sign * log
-    } else {
-        sign * (exponent * log).exp_m1() / exponent
-    }
+    if exponent.abs() < 1e-9 { sign * log } else { sign * (exponent * log).exp_m1() / exponent }
 }
 
 fn inverse_yeo_johnson(value: f64, power: f64) -> f64 {
-    let (exponent, sign) = if value >= 0.0 {
-        (power, 1.0)
-    } else {
-        (2.0 - power, -1.0)
-    };
+    let (exponent, sign) = if value >= 0.0 { (power, 1.0) } else { (2.0 - power, -1.0) };
     let size = value.abs();
     if exponent.abs() < 1e-9 {
         sign * size.exp_m1()

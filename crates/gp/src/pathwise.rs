@@ -51,12 +51,7 @@ impl<'a> PathwiseSample<'a> {
         let at_inputs = map.weighted_sums(posterior.inputs(), &prior_weights);
         let coefficients = posterior.path_coefficients(at_inputs, beta, stream);
         prior_weights.iter_mut().for_each(|w| *w *= beta);
-        Ok(Self {
-            posterior,
-            map,
-            prior_weights,
-            coefficients,
-        })
+        Ok(Self { posterior, map, prior_weights, coefficients })
     }
 }
 

@@ -41,18 +41,8 @@ impl Posterior {
         inputs: Points,
         y: Vec<f64>,
     ) -> Result<Self, GpError> {
-        assert_eq!(
-            inputs.dim(),
-            kernel.dim(),
-            "inputs have another dimension than the kernel"
-        );
-        assert_eq!(
-            inputs.len(),
-            y.len(),
-            "{} inputs and {} outputs",
-            inputs.len(),
-            y.len()
-        );
+        assert_eq!(inputs.dim(), kernel.dim(), "inputs have another dimension than the kernel");
+        assert_eq!(inputs.len(), y.len(), "{} inputs and {} outputs", inputs.len(), y.len());
         if !(noise_variance.is_finite() && noise_variance >= 0.0) {
             return Err(GpError::Hyperparameter {
                 name: "noise variance",
@@ -111,8 +101,7 @@ impl Posterior {
         let n_added = self.factor.append_rows(rows.collect());
         self.inputs = Points::from_flat(dim, all.as_flat()[..(n + n_added) * dim].to_vec());
         self.columns = Columns::new(&self.inputs);
-        self.y
-            .extend_from_slice(&y[range.start..range.start + n_added]);
+        self.y.extend_from_slice(&y[range.start..range.start + n_added]);
         n_added
     }
 
@@ -142,13 +131,7 @@ impl Posterior {
     /// # Panics
     /// If shapes differ.
     pub fn extended(mut self, inputs: &Points, y: &[f64]) -> Result<Self, GpError> {
-        assert_eq!(
-            inputs.len(),
-            y.len(),
-            "{} inputs and {} outputs",
-            inputs.len(),
-            y.len()
-        );
+        assert_eq!(inputs.len(), y.len(), "{} inputs and {} outputs", inputs.len(), y.len());
         check_finite(inputs, y)?;
         let mut done = 0;
         while done < y.len() {
@@ -306,11 +289,7 @@ impl Posterior {
     ) -> Result<Vec<f64>, GpError> {
         let (mean, covariance) = self.joint(points);
         let deviation = SpdFactor::new(&covariance)?.multiply_lower(&stream.normals(points.len()));
-        Ok(mean
-            .iter()
-            .zip(deviation)
-            .map(|(m, d)| m + beta * d)
-            .collect())
+        Ok(mean.iter().zip(deviation).map(|(m, d)| m + beta * d).collect())
     }
 }
 

@@ -71,10 +71,7 @@ impl Prediction<'_> {
             None => posterior.factor().solve_upper(&mut whitened_weights),
         }
         let mut weights = self.slopes.clone();
-        for ((weight, w), alpha) in weights
-            .iter_mut()
-            .zip(&whitened_weights)
-            .zip(posterior.alpha())
+        for ((weight, w), alpha) in weights.iter_mut().zip(&whitened_weights).zip(posterior.alpha())
         {
             *weight *= mean_weight * alpha + w;
         }
@@ -120,32 +117,19 @@ impl Predictor<'_> {
                 cross
             }
         };
-        Prediction {
-            posterior,
-            inverse: self.inverse.as_ref(),
-            x,
-            mean,
-            whitened,
-            slopes,
-        }
+        Prediction { posterior, inverse: self.inverse.as_ref(), x, mean, whitened, slopes }
     }
 }
 
 impl Posterior {
     /// This posterior for predictions at many points one by one. Cost O(n³) up to a few hundred observations.
     pub fn predictor(&self) -> Predictor<'_> {
-        Predictor {
-            inverse: self.inverse_for_search(),
-            posterior: Cow::Borrowed(self),
-        }
+        Predictor { inverse: self.inverse_for_search(), posterior: Cow::Borrowed(self) }
     }
 
     /// The same for a posterior that stays as it is: what is formed once serves every search.
     pub fn into_predictor(self) -> Predictor<'static> {
-        Predictor {
-            inverse: self.inverse_for_search(),
-            posterior: Cow::Owned(self),
-        }
+        Predictor { inverse: self.inverse_for_search(), posterior: Cow::Owned(self) }
     }
 
     fn inverse_for_search(&self) -> Option<PackedLower> {
@@ -157,10 +141,7 @@ impl Posterior {
     pub fn predict_each(&self, points: &Points, mut visit: impl FnMut(f64, f64, &[f64])) {
         let n = self.len();
         if points.len() < FEW {
-            let predictor = Predictor {
-                posterior: Cow::Borrowed(self),
-                inverse: None,
-            };
+            let predictor = Predictor { posterior: Cow::Borrowed(self), inverse: None };
             for x in points.rows() {
                 let found = predictor.predict(x);
                 visit(found.mean(), found.variance(), found.whitened());
@@ -173,9 +154,7 @@ impl Posterior {
             let size = BLOCK.min(points.len() - first);
             let mut means = Vec::with_capacity(size);
             for offset in 0..size {
-                let row = self
-                    .kernel()
-                    .row(points.row(first + offset), self.columns());
+                let row = self.kernel().row(points.row(first + offset), self.columns());
                 means.push(lanes::wide_dot(&row[..n], self.alpha()));
                 block[offset * n..(offset + 1) * n].copy_from_slice(&row[..n]);
             }
@@ -241,10 +220,7 @@ mod tests {
         let posterior = Posterior::new(kernel, 1e-6, inputs, y).unwrap();
         let (formed, solved) = (
             posterior.predictor(),
-            Predictor {
-                posterior: Cow::Borrowed(&posterior),
-                inverse: None,
-            },
+            Predictor { posterior: Cow::Borrowed(&posterior), inverse: None },
         );
         assert!(formed.inverse.is_some());
         for x in uniform_points(20, 3, &mut test_stream(2)).rows() {
@@ -263,11 +239,7 @@ mod tests {
     /// Central differences with a step of 1e-5, of m·mean + w·v for random w and of the variance.
     #[test]
     fn gradients_agree_with_differences() {
-        for family in [
-            Family::SquaredExponential,
-            Family::Matern32,
-            Family::Matern52,
-        ] {
+        for family in [Family::SquaredExponential, Family::Matern32, Family::Matern52] {
             let posterior = posterior(family, 20);
             let predictor = posterior.predictor();
             let w = test_stream(4).normals(20);
@@ -292,10 +264,7 @@ mod tests {
                     let slope = (combined(&up) - combined(&down)) / 2e-5;
                     assert!((of_combined[j] - slope).abs() < 1e-4 * slope.abs().max(1.0));
                     let slope = (variance(&up) - variance(&down)) / 2e-5;
-                    assert!(
-                        (of_variance[j] - slope).abs() < 1e-6,
-                        "{of_variance:?} {slope}"
-                    );
+                    assert!((of_variance[j] - slope).abs() < 1e-6, "{of_variance:?} {slope}");
                 }
             }
         }

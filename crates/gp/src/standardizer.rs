@@ -12,11 +12,7 @@ pub struct Standardizer {
 
 impl Standardizer {
     /// The map that leaves outputs as they are.
-    pub const RAW: Self = Self {
-        scale: 1.0,
-        mean: 0.0,
-        std: 1.0,
-    };
+    pub const RAW: Self = Self { scale: 1.0, mean: 0.0, std: 1.0 };
 
     /// The map for these finite outputs. Constant outputs (spread below 1e-15 of their size) and an empty list are
     /// centred, not stretched.
@@ -31,15 +27,8 @@ impl Standardizer {
         )]
         let n = y.len() as f64;
         let mean = y.iter().map(|v| v / scale / n).sum::<f64>();
-        let variance = y
-            .iter()
-            .map(|v| (v / scale - mean).powi(2) / n)
-            .sum::<f64>();
-        let std = if variance > 1e-30 {
-            variance.sqrt()
-        } else {
-            1.0
-        };
+        let variance = y.iter().map(|v| (v / scale - mean).powi(2) / n).sum::<f64>();
+        let std = if variance > 1e-30 { variance.sqrt() } else { 1.0 };
         Self { scale, mean, std }
     }
 

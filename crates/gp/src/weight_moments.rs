@@ -38,16 +38,11 @@ impl WeightMoments {
     /// If a length does not fit the map, a number is not finite, or C is not positive definite.
     pub fn new(map: Arc<FeatureMap>, mean: &[f64], covariance: &[f64]) -> Result<Self, GpError> {
         let m = map.n_features();
-        for (what, numbers, expected) in [
-            ("weight mean", mean, m),
-            ("weight covariance", covariance, m * m),
-        ] {
+        for (what, numbers, expected) in
+            [("weight mean", mean, m), ("weight covariance", covariance, m * m)]
+        {
             if numbers.len() != expected {
-                return Err(GpError::Length {
-                    what,
-                    found: numbers.len(),
-                    expected,
-                });
+                return Err(GpError::Length { what, found: numbers.len(), expected });
             }
             if let Some(index) = numbers.iter().position(|v| !v.is_finite()) {
                 return Err(GpError::NotFinite { index });
@@ -147,10 +142,7 @@ impl WeightMoments {
             }
         }
         let dim = self.map.dim();
-        assert_eq!(
-            (x.len(), mean_gradient.len(), variance_gradient.len()),
-            (dim, dim, dim)
-        );
+        assert_eq!((x.len(), mean_gradient.len(), variance_gradient.len()), (dim, dim, dim));
         work(self, x, mean_gradient, variance_gradient)
     }
 

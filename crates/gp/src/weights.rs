@@ -45,11 +45,7 @@ impl<'a> WeightPosterior<'a> {
         inputs: &Points,
         y: &[f64],
     ) -> Result<Self, GpError> {
-        let form = if y.len() < map.n_features() {
-            Form::Dual
-        } else {
-            Form::Primal
-        };
+        let form = if y.len() < map.n_features() { Form::Dual } else { Form::Primal };
         Self::in_form(form, map, noise_variance, inputs, y)
     }
 
@@ -64,13 +60,7 @@ impl<'a> WeightPosterior<'a> {
         inputs: &Points,
         y: &[f64],
     ) -> Result<Self, GpError> {
-        assert_eq!(
-            inputs.len(),
-            y.len(),
-            "{} inputs and {} outputs",
-            inputs.len(),
-            y.len()
-        );
+        assert_eq!(inputs.len(), y.len(), "{} inputs and {} outputs", inputs.len(), y.len());
         crate::positive("noise variance", noise_variance)?;
         for (index, (x, y)) in inputs.rows().zip(y).enumerate() {
             if !(y.is_finite() && x.iter().all(|v| v.is_finite())) {
@@ -200,19 +190,10 @@ impl<'a> WeightPosterior<'a> {
                     .collect();
                 self.factor.solve(&mut residual);
                 let correction = self.transpose_times(&residual);
-                prior
-                    .iter()
-                    .zip(&correction)
-                    .map(|(w, c)| w - c)
-                    .take(m)
-                    .collect()
+                prior.iter().zip(&correction).map(|(w, c)| w - c).take(m).collect()
             }
         };
-        self.mean
-            .iter()
-            .zip(&deviation)
-            .map(|(mean, d)| mean + beta * d)
-            .collect()
+        self.mean.iter().zip(&deviation).map(|(mean, d)| mean + beta * d).collect()
     }
 }
 

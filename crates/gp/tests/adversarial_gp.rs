@@ -8,11 +8,7 @@ use fedbo_gp::{
 use fedbo_optim::{Function, MultiStart, OptimError, Points};
 use fedbo_testkit::{test_stream, uniform_points};
 
-const FAMILIES: [Family; 3] = [
-    Family::SquaredExponential,
-    Family::Matern32,
-    Family::Matern52,
-];
+const FAMILIES: [Family; 3] = [Family::SquaredExponential, Family::Matern32, Family::Matern52];
 
 /// The end to which a case must come.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,34 +81,19 @@ impl Case {
     }
 
     fn outputs(&self) -> Vec<f64> {
-        let map = if self.standardize {
-            Standardizer::new(&self.y)
-        } else {
-            Standardizer::RAW
-        };
+        let map = if self.standardize { Standardizer::new(&self.y) } else { Standardizer::RAW };
         self.y.iter().map(|y| map.standardize(*y)).collect()
     }
 
     fn kernel(&self) -> Result<Kernel, GpError> {
-        Kernel::isotropic(
-            self.family,
-            self.x.dim(),
-            self.lengthscale,
-            self.outputscale,
-        )
+        Kernel::isotropic(self.family, self.x.dim(), self.lengthscale, self.outputscale)
     }
 
     /// Exact posterior, pathwise sample, maximum.
     fn by_pathwise(&self) -> Result<Vec<f64>, Refusal> {
-        let posterior = Posterior::new(
-            self.kernel()?,
-            self.noise_variance,
-            self.x.clone(),
-            self.outputs(),
-        )?;
-        let prior = Prior {
-            n_features: self.n_features,
-        };
+        let posterior =
+            Posterior::new(self.kernel()?, self.noise_variance, self.x.clone(), self.outputs())?;
+        let prior = Prior { n_features: self.n_features };
         let sample = PathwiseSample::draw(&posterior, prior, 1.0, &mut test_stream(70))?;
         maximize(&sample)
     }
@@ -129,17 +110,12 @@ impl Case {
     fn run(mut self, number: usize, name: &str, expected: End) {
         for family in FAMILIES {
             self.family = family;
-            for (route, found) in [
-                ("pathwise", self.by_pathwise()),
-                ("weights", self.by_weights()),
-            ] {
+            for (route, found) in [("pathwise", self.by_pathwise()), ("weights", self.by_weights())]
+            {
                 let label = format!("case {number} ({name}), {family:?}, {route}");
                 match &found {
                     Ok(x) => {
-                        assert!(
-                            expected != Error,
-                            "{label}: proposed {x:?}, expected an error"
-                        );
+                        assert!(expected != Error, "{label}: proposed {x:?}, expected an error");
                         assert_eq!(x.len(), self.x.dim(), "{label}");
                         assert!(x.iter().all(|v| (0.0..=1.0).contains(v)), "{label}: {x:?}");
                     }
@@ -172,52 +148,20 @@ fn outputs() {
         (2, "t = 1", vec![3.0], Proposal),
         (3, "constant", vec![4.0; 12], Proposal),
         (4, "all zero", vec![0.0; 12], Proposal),
-        (
-            5,
-            "zeros and ones",
-            (0..12).map(|i| f64::from(i % 2)).collect(),
-            Proposal,
-        ),
-        (
-            6,
-            "1e-300",
-            normals(12).iter().map(|y| y * 1e-300).collect(),
-            Proposal,
-        ),
-        (
-            7,
-            "1e300",
-            normals(12).iter().map(|y| y * 1e300).collect(),
-            Proposal,
-        ),
-        (
-            8,
-            "denormal",
-            (1..13).map(|i| f64::from(i) * 5e-324).collect(),
-            Proposal,
-        ),
+        (5, "zeros and ones", (0..12).map(|i| f64::from(i % 2)).collect(), Proposal),
+        (6, "1e-300", normals(12).iter().map(|y| y * 1e-300).collect(), Proposal),
+        (7, "1e300", normals(12).iter().map(|y| y * 1e300).collect(), Proposal),
+        (8, "denormal", (1..13).map(|i| f64::from(i) * 5e-324).collect(), Proposal),
         (9, "one 1e10", with(3, 1e10), Proposal),
         (10, "one -1e308", with(3, -1e308), Proposal),
         (
             11,
             "±max alternating",
-            (0..12)
-                .map(|i| if i % 2 == 0 { max } else { -max })
-                .collect(),
+            (0..12).map(|i| if i % 2 == 0 { max } else { -max }).collect(),
             Proposal,
         ),
-        (
-            12,
-            "1e15 plus small",
-            (0..12).map(|i| 1e15 + f64::from(i)).collect(),
-            Proposal,
-        ),
-        (
-            13,
-            "1e15 plus less than its last bit",
-            vec![1e15 + 0.01; 12],
-            Proposal,
-        ),
+        (12, "1e15 plus small", (0..12).map(|i| 1e15 + f64::from(i)).collect(), Proposal),
+        (13, "1e15 plus less than its last bit", vec![1e15 + 0.01; 12], Proposal),
         (14, "one NaN", with(3, f64::NAN), Error),
         (15, "one +inf", with(3, f64::INFINITY), Error),
         (16, "one -inf", with(3, f64::NEG_INFINITY), Error),
@@ -226,9 +170,7 @@ fn outputs() {
         (
             19,
             "nine in ten NaN",
-            (0..20)
-                .map(|i| if i % 10 == 0 { 1.0 } else { f64::NAN })
-                .collect(),
+            (0..20).map(|i| if i % 10 == 0 { 1.0 } else { f64::NAN }).collect(),
             Error,
         ),
     ];
@@ -239,10 +181,7 @@ fn outputs() {
             6..=11 => Any,
             _ => end,
         };
-        let raw = Case {
-            standardize: false,
-            ..Case::new(points(y.len(), 2), y)
-        };
+        let raw = Case { standardize: false, ..Case::new(points(y.len(), 2), y) };
         raw.run(100 + number, name, end);
     }
 }
@@ -263,30 +202,12 @@ fn inputs() {
     let mut with_inf = points(5, 2);
     with_inf.push(&[f64::INFINITY, 0.5]);
     let table: Vec<(usize, &str, Points, Vec<f64>, End)> = vec![
-        (
-            20,
-            "x all equal, y equal",
-            same(30),
-            vec![2.0; 30],
-            Proposal,
-        ),
+        (20, "x all equal, y equal", same(30), vec![2.0; 30], Proposal),
         (21, "x all equal, y not", same(30), normals(30), Proposal),
         (22, "1 ulp apart", one_ulp, vec![0.0, 1.0], Proposal),
-        (
-            23,
-            "300 within 1e-9",
-            near(300, 1e-9),
-            normals(300),
-            Proposal,
-        ),
+        (23, "300 within 1e-9", near(300, 1e-9), normals(300), Proposal),
         (24, "each five times", five_times, normals(50), Proposal),
-        (
-            25,
-            "n = 2000 in 1-D",
-            points(2000, 1),
-            normals(2000),
-            Proposal,
-        ),
+        (25, "n = 2000 in 1-D", points(2000, 1), normals(2000), Proposal),
         (26, "x with NaN", with_nan, normals(6), Error),
         (27, "x with inf", with_inf, normals(6), Error),
         (28, "D = 1", points(20, 1), normals(20), Proposal),
@@ -294,10 +215,7 @@ fn inputs() {
         (30, "D = 200", points(20, 200), normals(20), Proposal),
     ];
     for (number, name, x, y, end) in table {
-        let noiseless = Case {
-            noise_variance: 0.0,
-            ..Case::new(x.clone(), y.clone())
-        };
+        let noiseless = Case { noise_variance: 0.0, ..Case::new(x.clone(), y.clone()) };
         if noiseless.x.len() <= 300 {
             noiseless.run(100 + number, name, if end == Error { Error } else { Any });
         }
@@ -310,185 +228,29 @@ fn inputs() {
 fn hyperparameters() {
     let case = || Case::new(points(15, 2), normals(15));
     let table: Vec<(usize, &str, Case, End)> = vec![
-        (
-            31,
-            "length scale 1e-8",
-            Case {
-                lengthscale: 1e-8,
-                ..case()
-            },
-            Proposal,
-        ),
-        (
-            32,
-            "length scale 0.01",
-            Case {
-                lengthscale: 0.01,
-                ..case()
-            },
-            Proposal,
-        ),
-        (
-            33,
-            "length scale 1e8",
-            Case {
-                lengthscale: 1e8,
-                ..case()
-            },
-            Proposal,
-        ),
-        (
-            34,
-            "length scale 1e-200",
-            Case {
-                lengthscale: 1e-200,
-                ..case()
-            },
-            Proposal,
-        ),
-        (
-            35,
-            "length scale 1e300",
-            Case {
-                lengthscale: 1e300,
-                ..case()
-            },
-            Proposal,
-        ),
-        (
-            36,
-            "length scale 0",
-            Case {
-                lengthscale: 0.0,
-                ..case()
-            },
-            Error,
-        ),
-        (
-            37,
-            "length scale NaN",
-            Case {
-                lengthscale: f64::NAN,
-                ..case()
-            },
-            Error,
-        ),
-        (
-            38,
-            "noise 1e-16",
-            Case {
-                noise_variance: 1e-16,
-                ..case()
-            },
-            Proposal,
-        ),
-        (
-            39,
-            "noise 1e-6",
-            Case {
-                noise_variance: 1e-6,
-                ..case()
-            },
-            Proposal,
-        ),
-        (
-            40,
-            "noise 1e6",
-            Case {
-                noise_variance: 1e6,
-                ..case()
-            },
-            Proposal,
-        ),
-        (
-            41,
-            "noise NaN",
-            Case {
-                noise_variance: f64::NAN,
-                ..case()
-            },
-            Error,
-        ),
-        (
-            42,
-            "noise below 0",
-            Case {
-                noise_variance: -1e-9,
-                ..case()
-            },
-            Error,
-        ),
-        (
-            43,
-            "signal 0",
-            Case {
-                outputscale: 0.0,
-                ..case()
-            },
-            Error,
-        ),
-        (
-            44,
-            "signal 1e-300",
-            Case {
-                outputscale: 1e-300,
-                ..case()
-            },
-            Proposal,
-        ),
-        (
-            45,
-            "signal 1e300",
-            Case {
-                outputscale: 1e300,
-                ..case()
-            },
-            Any,
-        ),
-        (
-            46,
-            "M = 1",
-            Case {
-                n_features: 1,
-                ..case()
-            },
-            Proposal,
-        ),
-        (
-            47,
-            "M = t",
-            Case {
-                n_features: 15,
-                ..case()
-            },
-            Proposal,
-        ),
-        (
-            48,
-            "M = 2000",
-            Case {
-                n_features: 2000,
-                ..case()
-            },
-            Proposal,
-        ),
-        (
-            49,
-            "M = 0",
-            Case {
-                n_features: 0,
-                ..case()
-            },
-            Error,
-        ),
+        (31, "length scale 1e-8", Case { lengthscale: 1e-8, ..case() }, Proposal),
+        (32, "length scale 0.01", Case { lengthscale: 0.01, ..case() }, Proposal),
+        (33, "length scale 1e8", Case { lengthscale: 1e8, ..case() }, Proposal),
+        (34, "length scale 1e-200", Case { lengthscale: 1e-200, ..case() }, Proposal),
+        (35, "length scale 1e300", Case { lengthscale: 1e300, ..case() }, Proposal),
+        (36, "length scale 0", Case { lengthscale: 0.0, ..case() }, Error),
+        (37, "length scale NaN", Case { lengthscale: f64::NAN, ..case() }, Error),
+        (38, "noise 1e-16", Case { noise_variance: 1e-16, ..case() }, Proposal),
+        (39, "noise 1e-6", Case { noise_variance: 1e-6, ..case() }, Proposal),
+        (40, "noise 1e6", Case { noise_variance: 1e6, ..case() }, Proposal),
+        (41, "noise NaN", Case { noise_variance: f64::NAN, ..case() }, Error),
+        (42, "noise below 0", Case { noise_variance: -1e-9, ..case() }, Error),
+        (43, "signal 0", Case { outputscale: 0.0, ..case() }, Error),
+        (44, "signal 1e-300", Case { outputscale: 1e-300, ..case() }, Proposal),
+        (45, "signal 1e300", Case { outputscale: 1e300, ..case() }, Any),
+        (46, "M = 1", Case { n_features: 1, ..case() }, Proposal),
+        (47, "M = t", Case { n_features: 15, ..case() }, Proposal),
+        (48, "M = 2000", Case { n_features: 2000, ..case() }, Proposal),
+        (49, "M = 0", Case { n_features: 0, ..case() }, Error),
         (
             50,
             "1e8 length scale without noise",
-            Case {
-                lengthscale: 1e8,
-                noise_variance: 0.0,
-                ..case()
-            },
+            Case { lengthscale: 1e8, noise_variance: 0.0, ..case() },
             Any,
         ),
     ];
@@ -497,11 +259,7 @@ fn hyperparameters() {
     }
     // Case 51, noise 0: the exact posterior interpolates; the regression has no law without noise and says so.
     for family in FAMILIES {
-        let case = Case {
-            family,
-            noise_variance: 0.0,
-            ..case()
-        };
+        let case = Case { family, noise_variance: 0.0, ..case() };
         assert!(case.by_pathwise().is_ok(), "case 51, {family:?}");
         assert!(case.by_weights().is_err(), "case 51, {family:?}");
     }
@@ -513,24 +271,9 @@ fn features() {
     let (x, y) = (points(15, 1), normals(15));
     let maps: Vec<(usize, &str, Vec<f64>, Vec<f64>)> = vec![
         // cos(π/2) is as near to 0 as a double gets: the normalization must not divide by it.
-        (
-            52,
-            "zero feature vector",
-            vec![0.0],
-            vec![std::f64::consts::FRAC_PI_2],
-        ),
-        (
-            53,
-            "cosine of 1e18",
-            vec![1e18, -3e17, 2.0],
-            vec![0.0, 1.0, 1e18],
-        ),
-        (
-            54,
-            "cosine of 1e308",
-            vec![1.7e308, 1.0],
-            vec![1.7e308, 0.0],
-        ),
+        (52, "zero feature vector", vec![0.0], vec![std::f64::consts::FRAC_PI_2]),
+        (53, "cosine of 1e18", vec![1e18, -3e17, 2.0], vec![0.0, 1.0, 1e18]),
+        (54, "cosine of 1e308", vec![1.7e308, 1.0], vec![1.7e308, 0.0]),
         (55, "singular Σ", vec![3.0; 40], vec![0.5; 40]),
     ];
     for (number, name, frequencies, phases) in maps {
@@ -557,70 +300,22 @@ fn features() {
 #[test]
 fn fits() {
     let table: Vec<(usize, &str, Points, Vec<f64>, End)> = vec![
-        (
-            56,
-            "flat likelihood: no data",
-            Points::new(2),
-            vec![],
-            Proposal,
-        ),
-        (
-            57,
-            "flat likelihood: y all 0",
-            points(12, 2),
-            vec![0.0; 12],
-            Proposal,
-        ),
-        (
-            58,
-            "x all equal",
-            Points::from_rows(2, vec![[0.5, 0.5]; 12]),
-            normals(12),
-            Proposal,
-        ),
-        (
-            59,
-            "NaN likelihood: y NaN",
-            points(3, 2),
-            vec![0.0, f64::NAN, 1.0],
-            Error,
-        ),
-        (
-            60,
-            "y overflows",
-            points(12, 2),
-            normals(12).iter().map(|y| y * 1e300).collect(),
-            Error,
-        ),
-        (
-            61,
-            "y 1e-300",
-            points(12, 2),
-            normals(12).iter().map(|y| y * 1e-300).collect(),
-            Proposal,
-        ),
-        (
-            62,
-            "x NaN",
-            Points::from_rows(2, [[0.1, f64::NAN], [0.2, 0.3]]),
-            normals(2),
-            Error,
-        ),
+        (56, "flat likelihood: no data", Points::new(2), vec![], Proposal),
+        (57, "flat likelihood: y all 0", points(12, 2), vec![0.0; 12], Proposal),
+        (58, "x all equal", Points::from_rows(2, vec![[0.5, 0.5]; 12]), normals(12), Proposal),
+        (59, "NaN likelihood: y NaN", points(3, 2), vec![0.0, f64::NAN, 1.0], Error),
+        (60, "y overflows", points(12, 2), normals(12).iter().map(|y| y * 1e300).collect(), Error),
+        (61, "y 1e-300", points(12, 2), normals(12).iter().map(|y| y * 1e-300).collect(), Proposal),
+        (62, "x NaN", Points::from_rows(2, [[0.1, f64::NAN], [0.2, 0.3]]), normals(2), Error),
     ];
     for (number, name, x, y, end) in table {
         for family in FAMILIES {
-            for criterion in [
-                FitCriterion::MaximumLikelihood,
-                FitCriterion::MaximumPosterior,
-            ] {
+            for criterion in [FitCriterion::MaximumLikelihood, FitCriterion::MaximumPosterior] {
                 let start = Hyperparameters {
                     kernel: Kernel::isotropic(family, 2, 1.0, 1.0).unwrap(),
                     noise_variance: 0.0, // outside the bounds: moved inside
                 };
-                let options = FitOptions {
-                    criterion,
-                    ..FitOptions::default()
-                };
+                let options = FitOptions { criterion, ..FitOptions::default() };
                 let found = fit(&start, &x, &y, &options, &mut test_stream(77));
                 let label = format!("case {number} ({name}), {family:?}, {criterion:?}");
                 match found {
@@ -630,10 +325,7 @@ fn fits() {
                         let h = &fitted.hyperparameters;
                         let inside =
                             |v: f64, (low, high): (f64, f64)| v >= 0.999 * low && v <= 1.001 * high;
-                        assert!(
-                            inside(h.noise_variance, options.noise_bounds),
-                            "{label}: {h:?}"
-                        );
+                        assert!(inside(h.noise_variance, options.noise_bounds), "{label}: {h:?}");
                         assert!(
                             inside(h.kernel.outputscale(), options.outputscale_bounds),
                             "{label}: {h:?}"
@@ -658,18 +350,13 @@ fn updates() {
     for x in x.rows() {
         posterior.append(x, stream.normal()).unwrap();
         for _ in 0..999 {
-            posterior
-                .set_outputs(stream.normals(posterior.len()))
-                .unwrap();
+            posterior.set_outputs(stream.normals(posterior.len())).unwrap();
         }
     }
     let rebuilt = Posterior::new(kernel, 1e-3, x, posterior.outputs().to_vec()).unwrap();
     for at in points(30, 2).rows() {
         let ((m, v), (n, w)) = (posterior.mean_variance(at), rebuilt.mean_variance(at));
-        assert!(
-            (m - n).abs() < 1e-9 && (v - w).abs() < 1e-9,
-            "case 63: {m} {n} {v} {w}"
-        );
+        assert!((m - n).abs() < 1e-9 && (v - w).abs() < 1e-9, "case 63: {m} {n} {v} {w}");
     }
 }
 
@@ -721,11 +408,7 @@ fn random_problems() {
         let n = stream.below(25);
         let spread = 10.0_f64.powf(-12.0 * stream.uniform());
         let rows: Vec<Vec<f64>> = (0..n)
-            .map(|_| {
-                (0..dim)
-                    .map(|_| 0.5 + spread * (stream.uniform() - 0.5))
-                    .collect()
-            })
+            .map(|_| (0..dim).map(|_| 0.5 + spread * (stream.uniform() - 0.5)).collect())
             .collect();
         let scale = 10.0_f64.powf(600.0 * stream.uniform() - 300.0);
         let y = (0..n).map(|_| scale * stream.normal()).collect();

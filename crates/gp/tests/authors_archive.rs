@@ -2,10 +2,7 @@
 //!
 //! Run by `cargo xtask test --all`, where the published data are.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests, where a panic is a failure"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
 use fedbo_gp::{FeatureMap, Form, WeightPosterior};
 use fedbo_optim::Points;
@@ -70,10 +67,7 @@ fn stored_posterior_means_are_reproduced() {
                     n_within_1e8 += usize::from(theirs < 1e-8);
                 }
             }
-            assert!(
-                n_within_1e8 >= 22,
-                "{n_within_1e8} of 25 fields within 1e-8"
-            );
+            assert!(n_within_1e8 >= 22, "{n_within_1e8} of 25 fields within 1e-8");
         }
     }
 }

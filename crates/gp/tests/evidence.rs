@@ -1,27 +1,18 @@
 //! The evidence against a dense determinant, its gradient against differences, and fits against a search of the whole box.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests, where a panic is a failure"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
 use fedbo_gp::{Family, FitCriterion, FitOptions, GpError, Hyperparameters, Kernel, evidence, fit};
 use fedbo_optim::Points;
 use fedbo_testkit::{dense, test_stream, uniform_points};
 
-const FAMILIES: [Family; 3] = [
-    Family::SquaredExponential,
-    Family::Matern32,
-    Family::Matern52,
-];
+const FAMILIES: [Family; 3] = [Family::SquaredExponential, Family::Matern32, Family::Matern52];
 
 fn data(n: usize, dim: usize, number: u64) -> (Points, Vec<f64>) {
     let mut stream = test_stream(number);
     let x = uniform_points(n, dim, &mut stream);
-    let y = x
-        .rows()
-        .map(|x| (7.0 * x[0]).sin() + 0.5 * x[dim - 1] + 0.2 * stream.normal())
-        .collect();
+    let y =
+        x.rows().map(|x| (7.0 * x[0]).sin() + 0.5 * x[dim - 1] + 0.2 * stream.normal()).collect();
     (x, y)
 }
 
@@ -48,13 +39,7 @@ fn the_evidence_is_the_dense_gaussian_density() {
 fn the_gradient_agrees_with_central_differences() {
     for family in FAMILIES {
         let (x, y) = data(30, 3, 21);
-        let theta = [
-            0.4_f64.ln(),
-            0.8_f64.ln(),
-            3.0_f64.ln(),
-            1.5_f64.ln(),
-            0.03_f64.ln(),
-        ];
+        let theta = [0.4_f64.ln(), 0.8_f64.ln(), 3.0_f64.ln(), 1.5_f64.ln(), 0.03_f64.ln()];
         let at = |theta: &[f64]| {
             let e: Vec<f64> = theta.iter().map(|t| t.exp()).collect();
             (Kernel::new(family, e[..3].to_vec(), e[3]).unwrap(), e[4])
@@ -84,11 +69,7 @@ fn the_gradient_agrees_with_central_differences() {
             dense::log_evidence(&kernel, 10.0, &x, &y)
         };
         let difference = (value(1e-3 * 1.01) - value(1e-3 / 1.01)) / (2.0 * 1.01_f64.ln());
-        assert!(
-            (gradient[3] - difference).abs() < 1e-7,
-            "{} {difference}",
-            gradient[3]
-        );
+        assert!((gradient[3] - difference).abs() < 1e-7, "{} {difference}", gradient[3]);
     }
 }
 
@@ -151,18 +132,10 @@ fn log_prior(theta: &[f64], n_lengthscales: usize, dim: f64) -> f64 {
 fn a_fit_finds_the_optimum_of_the_whole_box() {
     let dim = 2;
     for (family, isotropic, criterion) in [
-        (
-            Family::SquaredExponential,
-            false,
-            FitCriterion::MaximumLikelihood,
-        ),
+        (Family::SquaredExponential, false, FitCriterion::MaximumLikelihood),
         (Family::Matern52, true, FitCriterion::MaximumLikelihood),
         (Family::Matern32, true, FitCriterion::MaximumPosterior),
-        (
-            Family::SquaredExponential,
-            true,
-            FitCriterion::MaximumPosterior,
-        ),
+        (Family::SquaredExponential, true, FitCriterion::MaximumPosterior),
     ] {
         let (x, y) = data(24, dim, 22);
         let options = options(criterion, isotropic);
@@ -174,11 +147,7 @@ fn a_fit_finds_the_optimum_of_the_whole_box() {
         let n = if isotropic { 1 } else { dim };
         let value = |theta: &[f64]| {
             let e: Vec<f64> = theta.iter().map(|t| t.exp()).collect();
-            let lengthscales = if isotropic {
-                vec![e[0]; dim]
-            } else {
-                e[..n].to_vec()
-            };
+            let lengthscales = if isotropic { vec![e[0]; dim] } else { e[..n].to_vec() };
             let kernel = Kernel::new(family, lengthscales, e[n]).unwrap();
             let prior = match criterion {
                 FitCriterion::MaximumLikelihood => 0.0,
@@ -197,10 +166,7 @@ fn a_fit_finds_the_optimum_of_the_whole_box() {
         );
         // The value belongs to the hyperparameters, and half the length scale is clearly worse.
         let h = &fitted.hyperparameters;
-        let mut theta: Vec<f64> = h.kernel.lengthscales()[..n]
-            .iter()
-            .map(|l| l.ln())
-            .collect();
+        let mut theta: Vec<f64> = h.kernel.lengthscales()[..n].iter().map(|l| l.ln()).collect();
         theta.extend([h.kernel.outputscale().ln(), h.noise_variance.ln()]);
         assert!((value(&theta) - fitted.value).abs() < 1e-9);
         theta[0] -= 2.0_f64.ln();
@@ -224,8 +190,5 @@ fn a_fit_is_deterministic_and_refuses_nan() {
     let run = |y: &[f64]| fit(&start, &x, y, &FitOptions::default(), &mut test_stream(25));
     assert_eq!(run(&y), run(&y));
     y[3] = f64::NAN;
-    assert!(matches!(
-        run(&y),
-        Err(GpError::Hyperparameter { .. } | GpError::NotFinite { .. })
-    ));
+    assert!(matches!(run(&y), Err(GpError::Hyperparameter { .. } | GpError::NotFinite { .. })));
 }

@@ -6,11 +6,7 @@ use fedbo_gp::{
 use fedbo_optim::{Points, sobol};
 use fedbo_testkit::{dense, test_stream, uniform_points};
 
-const FAMILIES: [Family; 3] = [
-    Family::SquaredExponential,
-    Family::Matern32,
-    Family::Matern52,
-];
+const FAMILIES: [Family; 3] = [Family::SquaredExponential, Family::Matern32, Family::Matern52];
 
 /// max_ij |φ(x_i)·φ(x_j) − expected(x_i, x_j)|.
 fn max_error(map: &FeatureMap, x: &Points, expected: impl Fn(&[f64], &[f64]) -> f64) -> f64 {
@@ -42,18 +38,12 @@ fn features_approximate_the_kernel_at_rate_one_over_sqrt_m() {
         // Frequencies 1.4 times as large: so it can fail.
         let narrow = Kernel::new(family, vec![0.4 / 1.4, 0.9 / 1.4], 1.0).unwrap();
         let map = FeatureMap::for_kernel(&narrow, 4096, &mut test_stream(30)).unwrap();
-        assert!(
-            max_error(&map, &x, exact) > 5.0 / 4096_f64.sqrt(),
-            "{family:?}"
-        );
+        assert!(max_error(&map, &x, exact) > 5.0 / 4096_f64.sqrt(), "{family:?}");
         // So do the frequencies of another family.
         let other = FAMILIES[usize::from(family == Family::SquaredExponential)];
         let wrong = Kernel::new(other, vec![0.4, 0.9], 1.0).unwrap();
         let map = FeatureMap::for_kernel(&wrong, 16384, &mut test_stream(30)).unwrap();
-        assert!(
-            max_error(&map, &x, exact) > 5.0 / 16384_f64.sqrt(),
-            "{family:?} as {other:?}"
-        );
+        assert!(max_error(&map, &x, exact) > 5.0 / 16384_f64.sqrt(), "{family:?} as {other:?}");
     }
 }
 
@@ -81,10 +71,7 @@ fn a_law_of_length_scales_gives_the_mixture_kernel() {
             })
             .collect();
         let mixture = |x: &[f64], z: &[f64]| -> f64 {
-            nodes
-                .iter()
-                .map(|(k, p)| p * dense::kernel_value(k, x, z))
-                .sum()
+            nodes.iter().map(|(k, p)| p * dense::kernel_value(k, x, z)).sum()
         };
         let tolerance = 5.0 / 8192_f64.sqrt();
         let error = max_error(&map, &x, mixture);
@@ -92,10 +79,8 @@ fn a_law_of_length_scales_gives_the_mixture_kernel() {
         let at_median = |x: &[f64], z: &[f64]| dense::kernel_value(&one(median), x, z);
         assert!(max_error(&map, &x, at_median) > tolerance);
         // Without spread, the law is the one kernel.
-        let fixed = FeatureDescription {
-            lengthscale: LengthscaleLaw::Fixed(median),
-            ..description
-        };
+        let fixed =
+            FeatureDescription { lengthscale: LengthscaleLaw::Fixed(median), ..description };
         let map = FeatureMap::draw(&fixed, &mut test_stream(31)).unwrap();
         assert!(max_error(&map, &x, at_median) < tolerance);
     }
@@ -111,10 +96,7 @@ fn features_have_the_signal_variance_as_square_norm() {
             let phi = map.features(x);
             assert_eq!(phi.len(), n_features);
             let square: f64 = phi.iter().map(|v| v * v).sum();
-            assert!(
-                (square / 2.5 - 1.0).abs() < 1e-12,
-                "M={n_features}: {square}"
-            );
+            assert!((square / 2.5 - 1.0).abs() < 1e-12, "M={n_features}: {square}");
         }
     }
 }
@@ -132,11 +114,7 @@ fn features_are_the_cosines_of_their_numbers() {
             .collect();
         let norm = cosines.iter().map(|c| c * c).sum::<f64>().sqrt();
         for (phi, c) in map.features(x).iter().zip(&cosines) {
-            assert!(
-                (phi - 2.0 * c / norm).abs() < 1e-10,
-                "{phi} {}",
-                2.0 * c / norm
-            );
+            assert!((phi - 2.0 * c / norm).abs() < 1e-10, "{phi} {}", 2.0 * c / norm);
         }
     }
 }
@@ -150,18 +128,10 @@ fn equal_streams_give_equal_fingerprints_and_one_changed_number_another() {
         lengthscale: LengthscaleLaw::Fixed(0.3),
         sampling: FeatureSampling::Random,
     };
-    let draw = |n| {
-        FeatureMap::draw(&description, &mut test_stream(n))
-            .unwrap()
-            .hash()
-    };
+    let draw = |n| FeatureMap::draw(&description, &mut test_stream(n)).unwrap().hash();
     assert_eq!(draw(33), draw(33));
     assert_ne!(draw(33), draw(34));
-    let hash = |s: f64, a| {
-        FeatureMap::new(1, &[s, 2.0], &[0.0, 1.0], a)
-            .unwrap()
-            .hash()
-    };
+    let hash = |s: f64, a| FeatureMap::new(1, &[s, 2.0], &[0.0, 1.0], a).unwrap().hash();
     assert_ne!(hash(1.0, 1.0), hash(1.0 + f64::EPSILON, 1.0));
     assert_ne!(hash(1.0, 1.0), hash(1.0, 2.0));
     assert_eq!(draw(33).to_string().len(), 64);
@@ -183,24 +153,9 @@ fn impossible_maps_are_refused() {
     let refused = |made| matches!(made, Err(GpError::Hyperparameter { .. }));
     assert!(refused(with(0, LengthscaleLaw::Fixed(0.1))));
     assert!(refused(with(5, LengthscaleLaw::Fixed(0.0))));
-    assert!(refused(with(
-        5,
-        LengthscaleLaw::LogNormal {
-            median: 0.1,
-            spread: -1.0
-        }
-    )));
-    assert!(refused(with(
-        5,
-        LengthscaleLaw::LogNormal {
-            median: 0.1,
-            spread: f64::NAN
-        }
-    )));
-    assert!(matches!(
-        FeatureMap::new(2, &[1.0], &[0.0], 1.0),
-        Err(GpError::Length { .. })
-    ));
+    assert!(refused(with(5, LengthscaleLaw::LogNormal { median: 0.1, spread: -1.0 })));
+    assert!(refused(with(5, LengthscaleLaw::LogNormal { median: 0.1, spread: f64::NAN })));
+    assert!(matches!(FeatureMap::new(2, &[1.0], &[0.0], 1.0), Err(GpError::Length { .. })));
     assert!(matches!(
         FeatureMap::new(1, &[1.0, f64::NAN], &[0.0, 0.0], 1.0),
         Err(GpError::NotFinite { index: 1 })
@@ -213,28 +168,16 @@ fn impossible_maps_are_refused() {
 #[test]
 fn quasi_random_features_approximate_the_kernel_better() {
     let error = |family, lengthscale, dim: usize, n_features, sampling| {
-        let description = FeatureDescription {
-            n_features,
-            dim,
-            family,
-            lengthscale,
-            sampling,
-        };
+        let description = FeatureDescription { n_features, dim, family, lengthscale, sampling };
         let kernel = |r: f64| -> f64 {
-            let at = |l: f64| {
-                Kernel::isotropic(family, 1, l, 1.0)
-                    .unwrap()
-                    .value(&[0.0], &[r])
-            };
+            let at = |l: f64| Kernel::isotropic(family, 1, l, 1.0).unwrap().value(&[0.0], &[r]);
             match lengthscale {
                 LengthscaleLaw::Fixed(l) => at(l),
                 // ∫ k_l p(l) dl by the midpoint rule over 8 deviations of ln l.
                 LengthscaleLaw::LogNormal { median, spread } => {
                     let nodes = (0..400).map(|i| -4.0 + (f64::from(i) + 0.5) * 0.02);
                     let density = |t: f64| (-0.5 * t * t).exp() / std::f64::consts::TAU.sqrt();
-                    nodes
-                        .map(|t| 0.02 * density(t) * at(median * (spread * t).exp()))
-                        .sum()
+                    nodes.map(|t| 0.02 * density(t) * at(median * (spread * t).exp())).sum()
                 }
             }
         };
@@ -254,25 +197,17 @@ fn quasi_random_features_approximate_the_kernel_better() {
         (sum / (12.0 * 1600.0)).sqrt()
     };
     let (random, quasi) = (FeatureSampling::Random, FeatureSampling::QuasiRandom);
-    let mixture = LengthscaleLaw::LogNormal {
-        median: 0.3,
-        spread: 0.5,
-    };
+    let mixture = LengthscaleLaw::LogNormal { median: 0.3, spread: 0.5 };
     for (family, law, dim) in [
         (Family::SquaredExponential, LengthscaleLaw::Fixed(0.1), 1),
         (Family::SquaredExponential, LengthscaleLaw::Fixed(0.3), 2),
         (Family::Matern52, LengthscaleLaw::Fixed(0.3), 2),
         (Family::SquaredExponential, mixture, 1),
     ] {
-        let (few, fewer) = (
-            error(family, law, dim, 50, quasi),
-            error(family, law, dim, 50, random),
-        );
+        let (few, fewer) =
+            (error(family, law, dim, 50, quasi), error(family, law, dim, 50, random));
         assert!(few < 0.8 * fewer, "{family:?} {law:?}: {few} and {fewer}");
         let many = error(family, law, dim, 1600, quasi);
-        assert!(
-            many < 0.35 * few && many < 0.02,
-            "{family:?} {law:?}: {few}, then {many}"
-        );
+        assert!(many < 0.35 * few && many < 0.02, "{family:?} {law:?}: {few}, then {many}");
     }
 }

@@ -1,29 +1,19 @@
 //! Pathwise and joint function samples against the exact posterior law.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests, where a panic is a failure"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
 use fedbo_gp::{Family, GpError, JointSampler, Kernel, PathwiseSample, Posterior, Prior};
 use fedbo_optim::{Function, Points};
 use fedbo_testkit::dense::{self, Matrix};
 use fedbo_testkit::{statistics, test_stream, uniform_points};
 
-const FAMILIES: [Family; 3] = [
-    Family::SquaredExponential,
-    Family::Matern32,
-    Family::Matern52,
-];
+const FAMILIES: [Family; 3] = [Family::SquaredExponential, Family::Matern32, Family::Matern52];
 const NOISE: f64 = 0.05;
 
 fn posterior(family: Family, n: usize, dim: usize) -> Posterior {
     let mut stream = test_stream(50);
     let x = uniform_points(n, dim, &mut stream);
-    let y = x
-        .rows()
-        .map(|x| (6.0 * x[0]).cos() + 0.2 * stream.normal())
-        .collect();
+    let y = x.rows().map(|x| (6.0 * x[0]).cos() + 0.2 * stream.normal()).collect();
     let kernel = Kernel::isotropic(family, dim, 0.3, 1.4).unwrap();
     Posterior::new(kernel, NOISE, x, y).unwrap()
 }
@@ -77,13 +67,7 @@ fn pathwise_draws_interpolate_noiseless_data() {
         }
     }
     let sample = PathwiseSample::draw(&noisy, Prior::default(), 1.0, &mut test_stream(53)).unwrap();
-    assert!(
-        sample
-            .values(&x)
-            .iter()
-            .zip(&y)
-            .any(|(v, y)| (v - y).abs() > 1e-3)
-    );
+    assert!(sample.values(&x).iter().zip(&y).any(|(v, y)| (v - y).abs() > 1e-3));
 }
 
 /// With β = 0 the draw is the posterior mean.
@@ -110,16 +94,10 @@ fn pathwise_gradients_agree_with_differences_and_batches_with_points() {
             let points = uniform_points(10, dim, &mut test_stream(57));
             let batch = f.values(&points);
             for (x, value) in points.rows().zip(&batch) {
-                assert_eq!(
-                    f.values(&Points::from_rows(dim, [x]))[0].to_bits(),
-                    value.to_bits()
-                );
+                assert_eq!(f.values(&Points::from_rows(dim, [x]))[0].to_bits(), value.to_bits());
                 let mut gradient = vec![f64::NAN; dim];
                 let single = f.value_gradient(x, &mut gradient);
-                assert!(
-                    (single - value).abs() < 1e-12 * (1.0 + value.abs()),
-                    "{single} {value}"
-                );
+                assert!((single - value).abs() < 1e-12 * (1.0 + value.abs()), "{single} {value}");
                 for j in 0..dim {
                     let shifted = |h: f64| {
                         let mut moved = x.to_vec();
@@ -153,9 +131,8 @@ fn joint_and_dense_draws_have_the_posterior_law() {
         let direction = test_stream(59).normals(domain.len());
         for beta in [1.0, 0.6] {
             let mut stream = test_stream(60);
-            let joint: Vec<_> = (0..4000)
-                .map(|_| sampler.sample(&posterior, beta, &mut stream).unwrap())
-                .collect();
+            let joint: Vec<_> =
+                (0..4000).map(|_| sampler.sample(&posterior, beta, &mut stream).unwrap()).collect();
             let dense: Vec<_> = (0..4000)
                 .map(|_| posterior.sample_dense(&domain, beta, &mut stream).unwrap())
                 .collect();
@@ -178,16 +155,8 @@ fn an_observation_off_the_domain_is_an_error_that_names_it() {
     let mut domain = posterior.inputs().clone();
     domain.push(&[0.0, 1.0]);
     let sampler = JointSampler::new(posterior.kernel().clone(), domain).unwrap();
-    assert!(
-        sampler
-            .sample(&posterior, 1.0, &mut test_stream(61))
-            .is_ok()
-    );
-    assert_eq!(
-        sampler.index_of(&[-0.0, 1.0]),
-        Some(3),
-        "the two zeros are one point"
-    );
+    assert!(sampler.sample(&posterior, 1.0, &mut test_stream(61)).is_ok());
+    assert_eq!(sampler.index_of(&[-0.0, 1.0]), Some(3), "the two zeros are one point");
     assert_eq!(sampler.index_of(&[0.0, 1.0 - f64::EPSILON]), None);
     posterior.append(&[0.25, 0.5], 0.0).unwrap();
     let found = sampler.sample(&posterior, 1.0, &mut test_stream(61));
@@ -221,9 +190,6 @@ fn low_rank_draws_have_the_posteriors_law() {
         assert!((found - mean).abs() < error, "mean {i}: {found} and {mean}");
         let spread = squares[i] / n - found * found;
         let error = 5.0 * (2.0 / n).sqrt();
-        assert!(
-            (spread / variance - 1.0).abs() < error,
-            "variance {i}: {spread} and {variance}"
-        );
+        assert!((spread / variance - 1.0).abs() < error, "variance {i}: {spread} and {variance}");
     }
 }

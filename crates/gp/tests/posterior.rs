@@ -1,20 +1,13 @@
 //! The exact posterior against a dense solve by Gaussian elimination, and its updates against a rebuild.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests, where a panic is a failure"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
 use fedbo_gp::linalg::{PackedLower, SpdFactor};
 use fedbo_gp::{Family, GpError, Kernel, Posterior};
 use fedbo_optim::Points;
 use fedbo_testkit::{dense, test_stream, uniform_points};
 
-const FAMILIES: [Family; 3] = [
-    Family::SquaredExponential,
-    Family::Matern32,
-    Family::Matern52,
-];
+const FAMILIES: [Family; 3] = [Family::SquaredExponential, Family::Matern32, Family::Matern52];
 
 fn data(n: usize, dim: usize, number: u64) -> (Points, Vec<f64>) {
     let mut stream = test_stream(number);
@@ -53,9 +46,7 @@ fn mean_and_covariance_are_those_of_a_dense_solve() {
             let mut worst = 0.0_f64;
             for i in 0..at.len() {
                 let (m, v) = posterior.mean_variance(at.row(i));
-                worst = worst
-                    .max((m - mean[i]).abs())
-                    .max((joint_mean[i] - mean[i]).abs());
+                worst = worst.max((m - mean[i]).abs()).max((joint_mean[i] - mean[i]).abs());
                 worst = worst.max((v - covariance.at(i, i)).abs());
                 for j in 0..=i {
                     worst = worst.max((joint_covariance.row(i)[j] - covariance.at(i, j)).abs());
@@ -87,10 +78,7 @@ fn appending_is_refitting() {
         assert!(distance(&grown, &whole, &at) < 1e-11, "{family:?}");
         let mut short = Posterior::new(ard(family, 3), 0.01, x.clone(), y.clone()).unwrap();
         short.append(x.row(0), y[0]).unwrap();
-        assert!(
-            distance(&short, &whole, &at) > 1e-5,
-            "one more observation must show"
-        );
+        assert!(distance(&short, &whole, &at) > 1e-5, "one more observation must show");
     }
 }
 
@@ -119,10 +107,7 @@ fn appending_a_repeated_input_without_noise_falls_back_to_jitter() {
     posterior.append(x.row(3), y[3]).unwrap();
     assert!(posterior.factor().jitter() > 0.0);
     let (mean, variance) = posterior.mean_variance(x.row(3));
-    assert!(
-        (mean - y[3]).abs() < 1e-4 && variance < 1e-4,
-        "{mean} {variance}"
-    );
+    assert!((mean - y[3]).abs() < 1e-4 && variance < 1e-4, "{mean} {variance}");
 }
 
 #[test]
@@ -136,15 +121,8 @@ fn set_outputs_is_refitting_to_the_last_bit() {
     assert_eq!(posterior.alpha(), expected.alpha());
     let mut bad = y;
     bad[4] = f64::NAN;
-    assert_eq!(
-        posterior.set_outputs(bad),
-        Err(GpError::NotFinite { index: 4 })
-    );
-    assert_eq!(
-        posterior.alpha(),
-        expected.alpha(),
-        "an error leaves the posterior as it was"
-    );
+    assert_eq!(posterior.set_outputs(bad), Err(GpError::NotFinite { index: 4 }));
+    assert_eq!(posterior.alpha(), expected.alpha(), "an error leaves the posterior as it was");
 }
 
 /// Factor, determinant, solves and inverse of [`SpdFactor`] on sizes around the tiles of the copy.

@@ -1,9 +1,6 @@
 //! A posterior that was sent as mean and covariance of weights, against dense algebra.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests, where a panic is a failure"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
 use std::sync::Arc;
 
@@ -54,10 +51,7 @@ fn moments_are_those_of_the_dense_oracle() {
             for i in 0..m {
                 for j in 0..m {
                     let difference = entries[i * m + j] - covariance.at(i, j);
-                    assert!(
-                        difference.abs() < tolerance,
-                        "{form:?} ({i}, {j}): {difference:e}"
-                    );
+                    assert!(difference.abs() < tolerance, "{form:?} ({i}, {j}): {difference:e}");
                 }
             }
             let received = WeightMoments::new(Arc::clone(&map), sent.mean(), &entries).unwrap();
@@ -110,28 +104,14 @@ fn numbers_that_are_no_posterior_are_refused() {
     assert_eq!(new(&[0.0; 3], &identity), Ok(()));
     assert!(matches!(
         new(&[0.0; 2], &identity),
-        Err(GpError::Length {
-            found: 2,
-            expected: 3,
-            ..
-        })
+        Err(GpError::Length { found: 2, expected: 3, .. })
     ));
     assert!(matches!(
         new(&[0.0; 3], &identity[..8]),
-        Err(GpError::Length {
-            found: 8,
-            expected: 9,
-            ..
-        })
+        Err(GpError::Length { found: 8, expected: 9, .. })
     ));
-    assert_eq!(
-        new(&[0.0, f64::NAN, 0.0], &identity),
-        Err(GpError::NotFinite { index: 1 })
-    );
+    assert_eq!(new(&[0.0, f64::NAN, 0.0], &identity), Err(GpError::NotFinite { index: 1 }));
     let mut indefinite = identity;
     indefinite[4] = -1.0;
-    assert!(matches!(
-        new(&[0.0; 3], &indefinite),
-        Err(GpError::NotPositiveDefinite(_))
-    ));
+    assert!(matches!(new(&[0.0; 3], &indefinite), Err(GpError::NotPositiveDefinite(_))));
 }

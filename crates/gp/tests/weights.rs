@@ -1,9 +1,6 @@
 //! Weight posteriors and their draws against a dense oracle, in both forms.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests, where a panic is a failure"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
 use fedbo_gp::{
     Family, FeatureDescription, FeatureMap, FeatureSampling, Form, GpError, LengthscaleLaw,
@@ -30,10 +27,7 @@ fn map(n_features: usize, dim: usize) -> FeatureMap {
 fn data(n: usize, dim: usize) -> (Points, Vec<f64>) {
     let mut stream = test_stream(41);
     let x = uniform_points(n, dim, &mut stream);
-    let y = x
-        .rows()
-        .map(|x| (6.0 * x[0]).cos() + 0.2 * stream.normal())
-        .collect();
+    let y = x.rows().map(|x| (6.0 * x[0]).cos() + 0.2 * stream.normal()).collect();
     (x, y)
 }
 
@@ -75,9 +69,8 @@ fn draws_have_the_posterior_law_in_both_forms() {
             let posterior = WeightPosterior::in_form(form, &map, NOISE, &x, &y).unwrap();
             for beta in [1.0, 2.5] {
                 let mut stream = test_stream(43);
-                let draws: Vec<Vec<f64>> = (0..4000)
-                    .map(|_| posterior.sample(beta, &mut stream))
-                    .collect();
+                let draws: Vec<Vec<f64>> =
+                    (0..4000).map(|_| posterior.sample(beta, &mut stream)).collect();
                 let law = |widening: f64| {
                     let c = covariance.scaled(widening * widening);
                     statistics::check_gaussian_law(&draws, &mean, &c, &direction, 1e-6)?;
@@ -101,9 +94,7 @@ fn the_prior_and_the_mean_are_the_ends() {
     for form in FORMS {
         let prior = WeightPosterior::in_form(form, &map, NOISE, &none, &y).unwrap();
         let mut stream = test_stream(44);
-        let draws: Vec<f64> = (0..1000)
-            .flat_map(|_| prior.sample(1.0, &mut stream))
-            .collect();
+        let draws: Vec<f64> = (0..1000).flat_map(|_| prior.sample(1.0, &mut stream)).collect();
         statistics::check_standard_normal(&draws, 1e-6).unwrap();
         let (x, y) = data(7, 2);
         let posterior = WeightPosterior::in_form(form, &map, NOISE, &x, &y).unwrap();
@@ -122,21 +113,13 @@ fn the_function_of_a_weight_vector_and_its_gradient() {
             let points = uniform_points(20, dim, &mut test_stream(46));
             let batch = f.values(&points);
             for (x, value) in points.rows().zip(&batch) {
-                let expected: f64 = map
-                    .features(x)
-                    .iter()
-                    .zip(&weights)
-                    .map(|(p, w)| p * w)
-                    .sum();
+                let expected: f64 = map.features(x).iter().zip(&weights).map(|(p, w)| p * w).sum();
                 assert!((value - expected).abs() < 1e-12 * (1.0 + expected.abs()));
                 let alone = f.values(&Points::from_rows(dim, [x]))[0];
                 assert_eq!(alone.to_bits(), value.to_bits());
                 let mut gradient = vec![f64::NAN; dim];
                 let single = f.value_gradient(x, &mut gradient);
-                assert!(
-                    (single - value).abs() < 1e-12 * (1.0 + value.abs()),
-                    "{single} {value}"
-                );
+                assert!((single - value).abs() < 1e-12 * (1.0 + value.abs()), "{single} {value}");
                 for j in 0..dim {
                     let shifted = |h: f64| {
                         let mut moved = x.to_vec();
@@ -160,23 +143,9 @@ fn the_function_of_a_weight_vector_and_its_gradient() {
 #[test]
 fn wrong_weight_vectors_are_refused() {
     let map = map(4, 2);
-    let made = |weights: &[f64]| {
-        WeightSpaceSample::new(&map, weights)
-            .map(|_| ())
-            .unwrap_err()
-    };
-    assert_eq!(
-        made(&[0.0; 3]),
-        GpError::Length {
-            what: "weight sample",
-            found: 3,
-            expected: 4
-        }
-    );
-    assert_eq!(
-        made(&[0.0, 1.0, f64::NAN, 0.0]),
-        GpError::NotFinite { index: 2 }
-    );
+    let made = |weights: &[f64]| WeightSpaceSample::new(&map, weights).map(|_| ()).unwrap_err();
+    assert_eq!(made(&[0.0; 3]), GpError::Length { what: "weight sample", found: 3, expected: 4 });
+    assert_eq!(made(&[0.0, 1.0, f64::NAN, 0.0]), GpError::NotFinite { index: 2 });
     let (x, y) = data(3, 2);
     for bad in [0.0, -1.0, f64::NAN] {
         assert!(matches!(

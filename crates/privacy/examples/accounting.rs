@@ -41,11 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         pld.compose(&event, rounds)?;
         let lower = pld.epsilon_bracket(at)?.lower;
         let mut line = format!("{q}\t{z}\t{rounds}\t{delta:.3e}\t{lower:.5}");
-        for kind in [
-            AccountantKind::Pld,
-            AccountantKind::Renyi,
-            AccountantKind::Moments,
-        ] {
+        for kind in [AccountantKind::Pld, AccountantKind::Renyi, AccountantKind::Moments] {
             let mut accountant = kind.accountant();
             accountant.compose(&event, rounds)?;
             let start = Instant::now();

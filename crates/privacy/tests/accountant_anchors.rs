@@ -23,11 +23,8 @@ fn epsilon(kind: AccountantKind, rate: f64, z: f64, rounds: u64, delta: f64) -> 
     accountant.epsilon(Delta::new(delta).unwrap()).unwrap()
 }
 
-const POISSON: [AccountantKind; 3] = [
-    AccountantKind::Pld,
-    AccountantKind::Renyi,
-    AccountantKind::Moments,
-];
+const POISSON: [AccountantKind; 3] =
+    [AccountantKind::Pld, AccountantKind::Renyi, AccountantKind::Moments];
 
 /// The table of the threat model: q, z, T, δ, the paper's figure, and what PLD must lie in or just above. A central-limit
 /// estimate lies below the bracket in three of the paper's five settings.
@@ -50,23 +47,12 @@ fn accountant_anchors() {
         if let Some(paper) = paper {
             assert_eq!(format!("{moments:.4}"), format!("{paper:.4}"));
         }
-        assert!(
-            lower <= pld && pld <= 1.005 * upper,
-            "q {q} z {z}: {pld}, not [{lower}, {upper}]"
-        );
-        assert!(
-            pld < renyi && renyi < moments,
-            "q {q} z {z}: {pld} {renyi} {moments}"
-        );
+        assert!(lower <= pld && pld <= 1.005 * upper, "q {q} z {z}: {pld}, not [{lower}, {upper}]");
+        assert!(pld < renyi && renyi < moments, "q {q} z {z}: {pld} {renyi} {moments}");
         let mut accountant = PldAccountant::new();
         accountant.compose(&event(q, z), rounds).unwrap();
-        let bracket = accountant
-            .epsilon_bracket(Delta::new(delta).unwrap())
-            .unwrap();
-        assert!(
-            bracket.lower <= upper && lower <= bracket.upper,
-            "{bracket:?}"
-        );
+        let bracket = accountant.epsilon_bracket(Delta::new(delta).unwrap()).unwrap();
+        assert!(bracket.lower <= upper && lower <= bracket.upper, "{bracket:?}");
         assert!(
             bracket.lower < bracket.upper && bracket.upper < 1.002 * bracket.lower,
             "q {q} z {z}: {bracket:?} is wider than 0.2 %"
@@ -112,11 +98,7 @@ fn renyi_bounds_pld(n_settings: u32, first: u32) {
         (state >> 11) as f64 / (1_u64 << 53) as f64
     };
     for setting_idx in 0..n_settings {
-        let q = if uniform() < 0.1 {
-            1.0
-        } else {
-            10_f64.powf(-3.0 * uniform())
-        };
+        let q = if uniform() < 0.1 { 1.0 } else { 10_f64.powf(-3.0 * uniform()) };
         let z = 10_f64.powf(-0.5 + 2.0 * uniform());
         let rounds = 10_f64.powf(3.2 * uniform()) as u64;
         let delta = 10_f64.powf(-1.0 - 11.0 * uniform());
@@ -129,22 +111,14 @@ fn renyi_bounds_pld(n_settings: u32, first: u32) {
         }
         let mut accountant = PldAccountant::new();
         accountant.compose(&event(q, z), rounds).unwrap();
-        let bracket = accountant
-            .epsilon_bracket(Delta::new(delta).unwrap())
-            .unwrap();
+        let bracket = accountant.epsilon_bracket(Delta::new(delta).unwrap()).unwrap();
         assert!(bracket.lower <= bracket.upper, "{setting}: {bracket:?}");
         // Rounded the other way it is no bound, but not far off.
-        assert!(
-            bracket.upper <= 1.03 * bracket.lower + 1e-3,
-            "{setting}: {bracket:?}"
-        );
+        assert!(bracket.upper <= 1.03 * bracket.lower + 1e-3, "{setting}: {bracket:?}");
         // ε and δ are each other's inverses, to the accuracy of the bounds.
         if pld > 0.0 {
             let back = accountant.delta(pld).unwrap();
-            assert!(
-                back <= 1.01 * delta && back >= 0.97 * delta,
-                "{setting}: back {back:e}"
-            );
+            assert!(back <= 1.01 * delta && back >= 0.97 * delta, "{setting}: back {back:e}");
         }
     }
 }
@@ -210,10 +184,7 @@ fn no_release_costs_nothing_and_refused_ones_are_not_counted() {
     for kind in AccountantKind::ALL {
         let mut accountant = kind.accountant();
         let delta = Delta::new(1e-5).unwrap();
-        assert_eq!(
-            (accountant.epsilon(delta), accountant.delta(0.0)),
-            (Ok(0.0), Ok(0.0))
-        );
+        assert_eq!((accountant.epsilon(delta), accountant.delta(0.0)), (Ok(0.0), Ok(0.0)));
         let (good, bad) = match kind {
             AccountantKind::FixedSize => (fixed_size(10), event(0.5, 1.0)),
             _ => (event(0.5, 1.0), fixed_size(10)),
@@ -221,10 +192,7 @@ fn no_release_costs_nothing_and_refused_ones_are_not_counted() {
         accountant.compose(&good, 0).unwrap();
         assert_eq!(accountant.epsilon(delta), Ok(0.0));
         let refused = accountant.compose(&bad, 1).unwrap_err();
-        assert!(
-            matches!(refused, UnsupportedEvent::Sampling { .. }),
-            "{refused}"
-        );
+        assert!(matches!(refused, UnsupportedEvent::Sampling { .. }), "{refused}");
         let many = accountant.compose(&good, u64::MAX).unwrap_err();
         assert!(matches!(many, UnsupportedEvent::TooMany { .. }), "{many}");
         assert_eq!(accountant.n_releases(), 0);
@@ -238,10 +206,7 @@ fn no_release_costs_nothing_and_refused_ones_are_not_counted() {
 
 fn fixed_size(n_sampled: u32) -> PrivacyEvent {
     PrivacyEvent {
-        sampling: Sampling::WithoutReplacement {
-            n_sampled,
-            n_agents: 100,
-        },
+        sampling: Sampling::WithoutReplacement { n_sampled, n_agents: 100 },
         noise: Noise::Gaussian(NoiseMultiplier::new(4.0).unwrap()),
     }
 }
@@ -274,16 +239,10 @@ fn the_ends_of_the_ranges() {
         accountant.compose(&event(rate, z), 1).unwrap();
         accountant.epsilon(Delta::new(1e-5).unwrap())
     };
-    assert!(matches!(
-        tiny(0.5, 0.01),
-        Err(Unproved::TooLittleNoise { .. })
-    ));
+    assert!(matches!(tiny(0.5, 0.01), Err(Unproved::TooLittleNoise { .. })));
     let large = tiny(1.0, 1e-3).unwrap();
     assert!((large / 504_264.9 - 1.0).abs() < 1e-3, "{large}");
-    assert!(matches!(
-        tiny(1.0, f64::MIN_POSITIVE),
-        Err(Unproved::NoFiniteEpsilon { .. })
-    ));
+    assert!(matches!(tiny(1.0, f64::MIN_POSITIVE), Err(Unproved::NoFiniteEpsilon { .. })));
 }
 
 /// Ten thousand different releases cost more than as many of the mildest and less than as many of the harshest.
@@ -293,21 +252,15 @@ fn ten_thousand_different_releases_are_composed() {
     for kind in POISSON {
         let mut accountant = kind.accountant();
         for round in 0..10_000 {
-            accountant
-                .compose(&event(0.1, 1.0 + f64::from(round) * 1e-4), 1)
-                .unwrap();
+            accountant.compose(&event(0.1, 1.0 + f64::from(round) * 1e-4), 1).unwrap();
         }
         let mixed = accountant.epsilon(delta).unwrap();
         let [harsh, mild] = [1.0, 1.9999].map(|z| epsilon(kind, 0.1, z, 10_000, 1e-6));
-        assert!(
-            mild < mixed && mixed < harsh,
-            "{kind}: {mild} {mixed} {harsh}"
-        );
+        assert!(mild < mixed && mixed < harsh, "{kind}: {mild} {mixed} {harsh}");
         // The same spread over few different releases, which is no approximation.
         let mut few = kind.accountant();
         for step in 0..100 {
-            few.compose(&event(0.1, 1.005 + f64::from(step) * 1e-2), 100)
-                .unwrap();
+            few.compose(&event(0.1, 1.005 + f64::from(step) * 1e-2), 100).unwrap();
         }
         let few = few.epsilon(delta).unwrap();
         assert!((mixed / few - 1.0).abs() < 0.01, "{kind}: {mixed} {few}");
@@ -344,10 +297,7 @@ fn an_order_next_to_one_does_not_overflow() {
         divergence +=
             step * ratio * ratio.ln() * (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
     }
-    assert!(
-        (near / (1e6 * divergence) - 1.0).abs() < 1e-6,
-        "{near} {divergence}"
-    );
+    assert!((near / (1e6 * divergence) - 1.0).abs() < 1e-6, "{near} {divergence}");
     assert!(accountant.divergence(1e4).unwrap().is_finite());
 }
 
@@ -369,25 +319,10 @@ fn a_claim_says_all_that_it_rests_on() {
         assert!(text.contains(part), "{text}");
     }
     // Rounded up to the digits shown.
-    let shown: f64 = text["epsilon = ".len()..]
-        .split(' ')
-        .next()
-        .unwrap()
-        .parse()
-        .unwrap();
-    assert!(
-        shown >= claim.epsilon && shown < claim.epsilon * (1.0 + 1e-5),
-        "{text}"
-    );
-    let paper = Claim {
-        mode: Mode::Paper,
-        accountant: AccountantKind::Moments,
-        ..claim
-    };
-    assert!(
-        paper.to_string().contains("the paper's guarantee"),
-        "{paper}"
-    );
+    let shown: f64 = text["epsilon = ".len()..].split(' ').next().unwrap().parse().unwrap();
+    assert!(shown >= claim.epsilon && shown < claim.epsilon * (1.0 + 1e-5), "{text}");
+    let paper = Claim { mode: Mode::Paper, accountant: AccountantKind::Moments, ..claim };
+    assert!(paper.to_string().contains("the paper's guarantee"), "{paper}");
     assert_eq!(AccountantKind::FixedSize.adjacency(), Adjacency::ReplaceOne);
     for kind in AccountantKind::ALL {
         assert_eq!(kind.name().parse(), Ok(kind));
@@ -411,25 +346,16 @@ fn calibration_uses_the_budget_up() {
             let noise = smallest_multiplier(kind, sampling, rounds, budget).unwrap();
             let z = noise.value.get();
             assert!(noise.epsilon <= target, "{kind}: {noise:?}");
-            assert_eq!(
-                noise.epsilon.to_bits(),
-                epsilon(kind, q, z, rounds, delta).to_bits()
-            );
+            assert_eq!(noise.epsilon.to_bits(), epsilon(kind, q, z, rounds, delta).to_bits());
             assert!(epsilon(kind, q, 0.998 * z, rounds, delta) > target);
 
             let most = largest_rounds(kind, &event(q, z), budget).unwrap();
-            assert!(
-                most.value >= rounds && most.epsilon <= target,
-                "{kind}: {most:?}"
-            );
+            assert!(most.value >= rounds && most.epsilon <= target, "{kind}: {most:?}");
             let over = most.value + 1 + most.value / 500;
             assert!(epsilon(kind, q, z, over, delta) > target);
 
             let rate = largest_rate(kind, noise.value, rounds, budget).unwrap();
-            assert!(
-                rate.value.get() >= 0.999 * q && rate.epsilon <= target,
-                "{kind}: {rate:?}"
-            );
+            assert!(rate.value.get() >= 0.999 * q && rate.epsilon <= target, "{kind}: {rate:?}");
             if rate.value < SamplingRate::ALL {
                 assert!(epsilon(kind, 1.002 * rate.value.get(), z, rounds, delta) > target);
             }
@@ -444,9 +370,7 @@ fn an_impossible_budget_is_named() {
     let sampling = Sampling::Poisson(SamplingRate::new(0.5).unwrap());
     // The moments accountant cannot go below ln(1/δ)/32.
     let error = smallest_multiplier(AccountantKind::Moments, sampling, 10, budget).unwrap_err();
-    let CalibrationError::Impossible { what, .. } = &error else {
-        panic!("{error}")
-    };
+    let CalibrationError::Impossible { what, .. } = &error else { panic!("{error}") };
     assert_eq!(*what, "noise multiplier");
     assert!(
         error.to_string().contains("epsilon at most 0.01") && error.to_string().contains("1e-5"),
@@ -455,21 +379,11 @@ fn an_impossible_budget_is_named() {
     let error = largest_rounds(AccountantKind::Pld, &event(0.5, 0.5), budget).unwrap_err();
     assert!(error.to_string().contains("number of rounds"), "{error}");
     let error = smallest_multiplier(AccountantKind::FixedSize, sampling, 10, budget).unwrap_err();
-    assert!(
-        error.to_string().contains("use the accountant pld"),
-        "{error}"
-    );
-    let wor = Sampling::WithoutReplacement {
-        n_sampled: 20,
-        n_agents: 100,
-    };
-    let found = smallest_multiplier(
-        AccountantKind::FixedSize,
-        wor,
-        10,
-        Budget::new(2.0, delta).unwrap(),
-    )
-    .unwrap();
+    assert!(error.to_string().contains("use the accountant pld"), "{error}");
+    let wor = Sampling::WithoutReplacement { n_sampled: 20, n_agents: 100 };
+    let found =
+        smallest_multiplier(AccountantKind::FixedSize, wor, 10, Budget::new(2.0, delta).unwrap())
+            .unwrap();
     assert!(found.epsilon <= 2.0 && found.epsilon > 1.99, "{found:?}");
     assert!(Budget::new(0.0, delta).is_err() && Budget::new(f64::NAN, delta).is_err());
 }

@@ -32,38 +32,24 @@ fn one_release(rate: f64, z: f64, epsilon: f64) -> (f64, f64) {
     // ln(P/Q)(x) = v at x(v); none so small for v ≤ ln(1 − q).
     let position = |v: f64| {
         let odds = (v.exp() - (1.0 - rate)) / rate;
-        if odds > 0.0 {
-            0.5 + z * z * odds.ln()
-        } else {
-            f64::NEG_INFINITY
-        }
+        if odds > 0.0 { 0.5 + z * z * odds.ln() } else { f64::NEG_INFINITY }
     };
     let q = |x: f64| (normal(-x / z), normal(x / z)); // above, below
     let p = |x: f64| {
         let (above, below) = (normal((1.0 - x) / z), normal((x - 1.0) / z));
         let (above_q, below_q) = q(x);
-        (
-            (1.0 - rate) * above_q + rate * above,
-            (1.0 - rate) * below_q + rate * below,
-        )
+        ((1.0 - rate) * above_q + rate * above, (1.0 - rate) * below_q + rate * below)
     };
     let (up, down) = (position(epsilon), position(-epsilon));
     let remove = p(up).0 - epsilon.exp() * q(up).0;
-    let add = if down == f64::NEG_INFINITY {
-        0.0
-    } else {
-        q(down).1 - epsilon.exp() * p(down).1
-    };
+    let add = if down == f64::NEG_INFINITY { 0.0 } else { q(down).1 - epsilon.exp() * p(down).1 };
     (remove, add)
 }
 
 /// Asserts that `epsilon` is an upper bound where the true δ is `truth(ε)`, and exceeds it by less than `tightness`.
 fn tight(epsilon: f64, delta: f64, tightness: f64, truth: impl Fn(f64) -> f64) {
     let here = truth(epsilon);
-    assert!(
-        here <= delta * (1.0 + 1e-9),
-        "δ({epsilon}) = {here:e}, claimed {delta:e}"
-    );
+    assert!(here <= delta * (1.0 + 1e-9), "δ({epsilon}) = {here:e}, claimed {delta:e}");
     let below = truth(epsilon * (1.0 - tightness));
     assert!(
         below > delta,
@@ -75,13 +61,7 @@ fn tight(epsilon: f64, delta: f64, tightness: f64, truth: impl Fn(f64) -> f64) {
 /// δ(ε) = Φ(1/(2s) − ε s) − e^ε Φ(−1/(2s) − ε s).
 #[test]
 fn without_sampling_it_is_the_gaussian_mechanism() {
-    for (z, rounds) in [
-        (2.0, 10_u32),
-        (0.5, 1),
-        (1.0, 40),
-        (30.0, 7),
-        (100.0, 10_000),
-    ] {
+    for (z, rounds) in [(2.0, 10_u32), (0.5, 1), (1.0, 40), (30.0, 7), (100.0, 10_000)] {
         let s = z / f64::from(rounds).sqrt();
         let truth = |epsilon: f64| {
             normal(0.5 / s - epsilon * s) - epsilon.exp() * normal(-0.5 / s - epsilon * s)
@@ -99,9 +79,7 @@ fn without_sampling_it_is_the_gaussian_mechanism() {
         }
     }
     // The oracle tells: with 2 % less noise than is claimed the figure would be too small.
-    let epsilon = pld(&[(1.0, 2.0, 10)])
-        .epsilon(Delta::new(1e-5).unwrap())
-        .unwrap();
+    let epsilon = pld(&[(1.0, 2.0, 10)]).epsilon(Delta::new(1e-5).unwrap()).unwrap();
     let s = 0.98 * 2.0 / 10.0_f64.sqrt();
     assert!(normal(0.5 / s - epsilon * s) - epsilon.exp() * normal(-0.5 / s - epsilon * s) > 1e-5);
 }
@@ -121,22 +99,12 @@ fn a_delta_near_the_smallest_number_keeps_its_digits() {
         tight(at(delta), delta, 1e-3, truth);
     }
     let [before, here, after] = [1e-299, 1e-300, 1e-301].map(at);
-    assert!(
-        ((here - before) / (after - here) - 1.0).abs() < 0.05,
-        "{before} {here} {after}"
-    );
+    assert!(((here - before) / (after - here) - 1.0).abs() < 0.05, "{before} {here} {after}");
 }
 
 #[test]
 fn one_sampled_release_is_its_hockey_stick_divergence() {
-    for (rate, z) in [
-        (0.25, 1.0),
-        (0.01, 5.0),
-        (0.9, 0.7),
-        (0.5, 0.4),
-        (1e-3, 1.0),
-        (0.999, 2.0),
-    ] {
+    for (rate, z) in [(0.25, 1.0), (0.01, 5.0), (0.9, 0.7), (0.5, 0.4), (1e-3, 1.0), (0.999, 2.0)] {
         for delta in [1e-2, 1e-4, 1e-6, 1e-9] {
             let accountant = pld(&[(rate, z, 1)]);
             let epsilon = accountant.epsilon(Delta::new(delta).unwrap()).unwrap();
@@ -182,14 +150,7 @@ fn two_different_releases_are_the_convolution_of_their_losses() {
 /// Rényi divergence at integer orders: A_α = Σ_k C(α, k) (1 − q)^{α−k} q^k exp((k² − k)/(2z²)), exactly.
 #[test]
 fn at_integer_orders_the_integral_is_the_binomial_sum() {
-    for (q, z) in [
-        (0.25, 1.0),
-        (0.01, 0.5),
-        (0.7, 3.0),
-        (1e-4, 1.0),
-        (0.5, 20.0),
-        (1e-6, 0.6),
-    ] {
+    for (q, z) in [(0.25, 1.0), (0.01, 0.5), (0.7, 3.0), (1e-4, 1.0), (0.5, 20.0), (1e-6, 0.6)] {
         let mut accountant = RenyiAccountant::new();
         accountant.compose(&event(q, z), 1).unwrap();
         for order in [2, 3, 8, 15] {
@@ -213,10 +174,7 @@ fn at_integer_orders_the_integral_is_the_binomial_sum() {
         let at = |order: f64| accountant.divergence(order).unwrap();
         assert!(at(2.0) < at(2.5) && at(2.5) < at(3.0));
         let (near, nearer) = (at(1.0 + 1e-6), at(1.0 + 1e-8));
-        assert!(
-            nearer > 0.0 && (near / nearer - 1.0).abs() < 1e-4,
-            "{near:e} {nearer:e}"
-        );
+        assert!(nearer > 0.0 && (near / nearer - 1.0).abs() < 1e-4, "{near:e} {nearer:e}");
     }
 }
 
@@ -271,11 +229,7 @@ fn discrete_noise_is_bounded_by_what_it_is_reduced_to() {
         let (p2, q2) = two(&p, &q);
         let discrete = PrivacyEvent {
             sampling: Sampling::Poisson(SamplingRate::new(rate).unwrap()),
-            noise: Noise::DiscreteGaussian {
-                variance: 400,
-                bound: 20,
-                n_coordinates: 1,
-            },
+            noise: Noise::DiscreteGaussian { variance: 400, bound: 20, n_coordinates: 1 },
         };
         for (count, p, q) in [(1, &p, &q), (2, &p2, &q2)] {
             for delta in [1e-2, 1e-4, 1e-6] {
@@ -295,18 +249,10 @@ fn discrete_noise_is_bounded_by_what_it_is_reduced_to() {
 fn a_fine_lattice_costs_what_the_continuous_noise_costs() {
     let discrete = |variance: u128, bound: u64| PrivacyEvent {
         sampling: Sampling::Poisson(SamplingRate::new(0.25).unwrap()),
-        noise: Noise::DiscreteGaussian {
-            variance,
-            bound,
-            n_coordinates: 1_000_000,
-        },
+        noise: Noise::DiscreteGaussian { variance, bound, n_coordinates: 1_000_000 },
     };
     let delta = Delta::new(1e-5).unwrap();
-    for kind in [
-        AccountantKind::Pld,
-        AccountantKind::Renyi,
-        AccountantKind::Moments,
-    ] {
+    for kind in [AccountantKind::Pld, AccountantKind::Renyi, AccountantKind::Moments] {
         let epsilon = |event: &PrivacyEvent| {
             let mut accountant = kind.accountant();
             accountant.compose(event, 40).unwrap();
@@ -315,10 +261,7 @@ fn a_fine_lattice_costs_what_the_continuous_noise_costs() {
         let bound = 1_u64 << 23;
         let fine = epsilon(&discrete(u128::from(bound) * u128::from(bound), bound));
         let continuous = epsilon(&event(0.25, 1.0));
-        assert!(
-            fine >= continuous && fine < continuous * (1.0 + 1e-9),
-            "{fine} {continuous}"
-        );
+        assert!(fine >= continuous && fine < continuous * (1.0 + 1e-9), "{fine} {continuous}");
         let huge = epsilon(&discrete(u128::MAX, u64::MAX));
         assert!((huge / continuous - 1.0).abs() < 1e-6);
         let mut accountant = kind.accountant();
@@ -346,10 +289,7 @@ fn fixed_size_samples_lie_between_the_published_bound_and_no_sampling() {
         let epsilon = |n_sampled: u32| {
             let mut accountant = FixedSizeAccountant::new();
             let event = PrivacyEvent {
-                sampling: Sampling::WithoutReplacement {
-                    n_sampled,
-                    n_agents,
-                },
+                sampling: Sampling::WithoutReplacement { n_sampled, n_agents },
                 noise: Noise::Gaussian(NoiseMultiplier::new(z).unwrap()),
             };
             accountant.compose(&event, rounds).unwrap();

@@ -33,11 +33,8 @@ fn losses(mechanism: &Mechanism, present: bool, first: u64, n: u64) -> Vec<f64> 
     (first..first + n)
         .map(|run| {
             let of_round = (0..N_ROUNDS).map(|t| {
-                let shape = if t < N_ROUNDS / 2 {
-                    ReleaseShape::Regions
-                } else {
-                    ReleaseShape::Total
-                };
+                let shape =
+                    if t < N_ROUNDS / 2 { ReleaseShape::Regions } else { ReleaseShape::Total };
                 let mut collecting = mechanism.begin(run * N_ROUNDS + t, shape);
                 let victim = if present { f64::MAX } else { 0.0 };
                 collecting.receive(0, &[victim]).unwrap();
@@ -79,10 +76,7 @@ fn check(n: u64, least: f64) {
     assert!((3.5952..3.5972 * 1.005).contains(&declared), "{declared}");
     let epsilon = audited_epsilon(&mechanism, n);
     eprintln!("{n} runs: epsilon is at least {epsilon:.3}, the accountant says {declared:.4}");
-    assert!(
-        (least * declared..=declared).contains(&epsilon),
-        "{epsilon}"
-    );
+    assert!((least * declared..=declared).contains(&epsilon), "{epsilon}");
 }
 
 #[test]

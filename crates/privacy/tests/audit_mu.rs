@@ -28,29 +28,14 @@ const ALPHA: f64 = 0.005;
 fn statistics(mechanism: &Mechanism, shape: ReleaseShape, n: u64, present: bool) -> Vec<f64> {
     let mut stream = test_stream(3);
     let uploads: Vec<(u32, Vec<f64>)> = (0..N_SLOTS)
-        .map(|slot| {
-            (
-                slot,
-                stream
-                    .normals(N_FEATURES as usize)
-                    .iter()
-                    .map(|x| 40.0 * x)
-                    .collect(),
-            )
-        })
+        .map(|slot| (slot, stream.normals(N_FEATURES as usize).iter().map(|x| 40.0 * x).collect()))
         .collect();
     let beneath = |uploads: &Uploads| pre_noise(mechanism, 0, shape, 1, uploads);
     let cases: Vec<_> = (0..N_REGIONS)
         .map(|victim| {
-            let (own, others): (Vec<_>, Vec<_>) = uploads
-                .iter()
-                .cloned()
-                .partition(|(slot, _)| *slot == victim);
-            let sent = if present {
-                uploads.clone()
-            } else {
-                others.clone()
-            };
+            let (own, others): (Vec<_>, Vec<_>) =
+                uploads.iter().cloned().partition(|(slot, _)| *slot == victim);
+            let sent = if present { uploads.clone() } else { others.clone() };
             (beneath(&own), beneath(&others), sent)
         })
         .collect();
@@ -65,9 +50,7 @@ fn statistics(mechanism: &Mechanism, shape: ReleaseShape, n: u64, present: bool)
             }
             let release = collecting.close(&mut source).unwrap().release;
             let terms = release.sums().iter().zip(others).zip(own);
-            terms
-                .map(|((sum, other), v)| signed(sum - other) * signed(*v))
-                .sum::<f64>()
+            terms.map(|((sum, other), v)| signed(sum - other) * signed(*v)).sum::<f64>()
                 / squared_bound
         })
         .collect()
@@ -83,10 +66,7 @@ fn audited_mu(z: f64, shape: ReleaseShape, n: u64) -> f64 {
 /// μ = K / σ, as the event declares it.
 fn declared_mu(z: f64) -> f64 {
     let mechanism = mechanism(N_SLOTS, N_REGIONS, N_FEATURES, 1.0, z);
-    let Noise::DiscreteGaussian {
-        variance, bound, ..
-    } = mechanism.event().noise
-    else {
+    let Noise::DiscreteGaussian { variance, bound, .. } = mechanism.event().noise else {
         panic!("another noise");
     };
     float(bound) / float(u64::try_from(variance).unwrap()).sqrt()

@@ -39,10 +39,7 @@ fn toss(mechanism: &Mechanism, n_rounds: u64) -> Vec<Vec<bool>> {
             let sums = pre_noise(mechanism, round, ReleaseShape::Regions, 77, &uploads);
             let coin =
                 |slot| (sums[(slot / PER_COORDINATE) as usize] >> (slot % PER_COORDINATE)) & 1;
-            assert!(
-                sums.iter()
-                    .all(|sum| (0..1 << PER_COORDINATE).contains(sum))
-            );
+            assert!(sums.iter().all(|sum| (0..1 << PER_COORDINATE).contains(sum)));
             (0..N_SLOTS).map(|slot| coin(slot) == 1).collect()
         })
         .collect()
@@ -61,24 +58,16 @@ fn check(rounds: &[Vec<bool>], q: f64) {
     let total: u64 = rounds.iter().flatten().map(|coin| u64::from(*coin)).sum();
     let tries = rounds.len() as u64 * u64::from(N_SLOTS);
     let rate = deviation(total, tries, q);
-    assert!(
-        rate.abs() < 5.0,
-        "rate {rate:.2} standard deviations from {q}"
-    );
+    assert!(rate.abs() < 5.0, "rate {rate:.2} standard deviations from {q}");
 
     let spread = |counts: &[u64], tries: u64| -> f64 {
-        counts
-            .iter()
-            .map(|hits| deviation(*hits, tries, q).powi(2))
-            .sum()
+        counts.iter().map(|hits| deviation(*hits, tries, q).powi(2)).sum()
     };
     let of_slots: Vec<u64> = (0..N_SLOTS as usize)
         .map(|slot| rounds.iter().map(|coins| u64::from(coins[slot])).sum())
         .collect();
-    let of_rounds: Vec<u64> = rounds
-        .iter()
-        .map(|coins| coins.iter().map(|coin| u64::from(*coin)).sum())
-        .collect();
+    let of_rounds: Vec<u64> =
+        rounds.iter().map(|coins| coins.iter().map(|coin| u64::from(*coin)).sum()).collect();
     let slots = spread(&of_slots, rounds.len() as u64);
     check_chi_squared(slots, f64::from(N_SLOTS), 1e-6).unwrap();
     let sizes = spread(&of_rounds, u64::from(N_SLOTS));
@@ -86,29 +75,18 @@ fn check(rounds: &[Vec<bool>], q: f64) {
 
     let both = q * q;
     for distance in [1, 2, 3, 7, 31, 32, 63, 64, 65, 128, 500] {
-        let pairs = rounds
-            .iter()
-            .flat_map(|coins| coins.iter().zip(&coins[distance..]));
+        let pairs = rounds.iter().flat_map(|coins| coins.iter().zip(&coins[distance..]));
         let tries = rounds.len() as u64 * (u64::from(N_SLOTS) - distance as u64);
         let found = pairs.filter(|(a, b)| **a && **b).count() as u64;
         let error = pair_error(found, tries, q, both);
-        assert!(
-            error.abs() < 5.0,
-            "slots at distance {distance}: {error:.2}"
-        );
+        assert!(error.abs() < 5.0, "slots at distance {distance}: {error:.2}");
     }
     for distance in [1, 2, 3, 8, 64] {
-        let pairs = rounds
-            .iter()
-            .zip(&rounds[distance..])
-            .flat_map(|(a, b)| a.iter().zip(b));
+        let pairs = rounds.iter().zip(&rounds[distance..]).flat_map(|(a, b)| a.iter().zip(b));
         let tries = (rounds.len() - distance) as u64 * u64::from(N_SLOTS);
         let found = pairs.filter(|(a, b)| **a && **b).count() as u64;
         let error = pair_error(found, tries, q, both);
-        assert!(
-            error.abs() < 5.0,
-            "rounds at distance {distance}: {error:.2}"
-        );
+        assert!(error.abs() < 5.0, "rounds at distance {distance}: {error:.2}");
     }
 }
 
@@ -164,10 +142,7 @@ fn the_event_names_the_rate_of_the_coins() {
             panic!("not Poisson sampling");
         };
         let numerator = rate.get() * 2_f64.powi(32);
-        assert!(
-            numerator.fract().abs() < 1e-300 && numerator >= 1.0,
-            "{numerator}"
-        );
+        assert!(numerator.fract().abs() < 1e-300 && numerator >= 1.0, "{numerator}");
         assert!((rate.get() - q).abs() <= 2_f64.powi(-33));
         assert!((rate.get() - mechanism.sampling_rate()).abs() < 1e-300);
     }
@@ -177,12 +152,7 @@ fn the_event_names_the_rate_of_the_coins() {
 #[test]
 fn both_ends_of_the_rate_work() {
     assert!(toss(&with_rate(1.0), 3).iter().flatten().all(|coin| *coin));
-    assert!(
-        !toss(&with_rate(2_f64.powi(-32)), 3)
-            .iter()
-            .flatten()
-            .any(|coin| *coin)
-    );
+    assert!(!toss(&with_rate(2_f64.powi(-32)), 3).iter().flatten().any(|coin| *coin));
 }
 
 /// Nothing in a round's noise tells who took part: for each slot, the noise of those rounds with it and of those without
@@ -195,28 +165,18 @@ fn coins_are_independent_of_the_noise() {
     let std = 400.0 * float(mechanism.lattice().bound());
     assert!((2_f64.powi(31)..2_f64.powi(32)).contains(&std));
     let spacing = mechanism.lattice().spacing();
-    let uploads: Vec<(u32, Vec<f64>)> = (0..n_slots)
-        .map(|slot| (slot, vec![f64::from(1_u32 << slot) * spacing]))
-        .collect();
+    let uploads: Vec<(u32, Vec<f64>)> =
+        (0..n_slots).map(|slot| (slot, vec![f64::from(1_u32 << slot) * spacing])).collect();
     let mut cells = vec![[[0_u64; 32]; 2]; n_slots as usize];
     let mut source = source(78);
     for round in 0..n_rounds {
         let mut play = |uploads| {
-            let release = release(
-                &mechanism,
-                round,
-                ReleaseShape::Regions,
-                &mut source,
-                uploads,
-            );
+            let release = release(&mechanism, round, ReleaseShape::Regions, &mut source, uploads);
             release.sums()[0]
         };
         let (noise, sum) = (play(&[]), play(&uploads));
         let place = (signed(noise) / std * 8.0 + 16.0).clamp(0.0, 31.0);
-        let cell = (0_u8..32)
-            .rev()
-            .find(|cell| f64::from(*cell) <= place)
-            .unwrap();
+        let cell = (0_u8..32).rev().find(|cell| f64::from(*cell) <= place).unwrap();
         for (slot, cells) in cells.iter_mut().enumerate() {
             let coin = usize::from(((sum - noise) >> slot) & 1 == 1);
             cells[coin][usize::from(cell)] += 1;

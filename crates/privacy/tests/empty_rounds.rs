@@ -48,22 +48,9 @@ fn empty_regions_release_noise() {
     let mechanism = mechanism(2, 5, 400, 1.0, 1.5);
     let uploads = [(0, vec![0.9; 400]), (1, vec![-0.9; 400])];
     let beneath = pre_noise(&mechanism, 0, ReleaseShape::Regions, 3, &uploads);
-    let touched = |region: usize| {
-        beneath[400 * region..400 * (region + 1)]
-            .iter()
-            .any(|k| *k != 0)
-    };
-    assert_eq!(
-        [0, 1, 2, 3, 4].map(touched),
-        [true, true, false, false, false]
-    );
-    let release = release(
-        &mechanism,
-        0,
-        ReleaseShape::Regions,
-        &mut source(3),
-        &uploads,
-    );
+    let touched = |region: usize| beneath[400 * region..400 * (region + 1)].iter().any(|k| *k != 0);
+    assert_eq!([0, 1, 2, 3, 4].map(touched), [true, true, false, false, false]);
+    let release = release(&mechanism, 0, ReleaseShape::Regions, &mut source(3), &uploads);
     for region in [2, 3, 4] {
         let sum = &release.sums()[400 * region..400 * (region + 1)];
         check_noise(&mechanism, sum);
@@ -81,31 +68,17 @@ fn check_noise(mechanism: &Mechanism, sums: &[i64]) {
 #[test]
 fn neither_noise_nor_sums_depend_on_how_many_came() {
     let mechanism = mechanism(40, 1, 20, 1.0, 1.5);
-    let one = pre_noise(
-        &mechanism,
-        2,
-        ReleaseShape::Total,
-        8,
-        &[(0, vec![0.25; 20])],
-    );
+    let one = pre_noise(&mechanism, 2, ReleaseShape::Total, 8, &[(0, vec![0.25; 20])]);
     assert!(one.iter().all(|k| *k == one[0] && *k != 0));
     for n in [2, 7, 40] {
         let uploads: Vec<(u32, Vec<f64>)> = (0..n).map(|slot| (slot, vec![0.25; 20])).collect();
         let all = pre_noise(&mechanism, 2, ReleaseShape::Total, 8, &uploads);
-        assert!(
-            all.iter()
-                .zip(&one)
-                .all(|(all, one)| *all == i64::from(n) * one)
-        );
+        assert!(all.iter().zip(&one).all(|(all, one)| *all == i64::from(n) * one));
     }
     let n_one = common::mechanism(1, 1, 20, 1.0, 1.5);
     let alone = release(&n_one, 2, ReleaseShape::Total, &mut source(8), &[]);
     let among = release(&mechanism, 2, ReleaseShape::Total, &mut source(8), &[]);
-    assert_eq!(
-        alone.sums(),
-        among.sums(),
-        "the noise depends on the size of the roster"
-    );
+    assert_eq!(alone.sums(), among.sums(), "the noise depends on the size of the roster");
 }
 
 /// The law of the noise in rounds whose sample is empty, seen over many: N = 1 and q = 1/2, so half of the rounds.
@@ -116,13 +89,7 @@ fn the_noise_of_an_empty_sample_is_the_noise_of_any_round() {
     for round in 0..4_000 {
         let uploads = [(0, vec![0.5, 0.0, 0.0, 0.0])];
         let beneath = pre_noise(&mechanism, round, ReleaseShape::Regions, 11, &uploads);
-        let full = release(
-            &mechanism,
-            round,
-            ReleaseShape::Regions,
-            &mut source(11),
-            &uploads,
-        );
+        let full = release(&mechanism, round, ReleaseShape::Regions, &mut source(11), &uploads);
         of_sample[usize::from(beneath[0] != 0)].extend(common::difference(full.sums(), &beneath));
     }
     for noise in &of_sample {

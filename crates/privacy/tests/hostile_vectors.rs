@@ -17,22 +17,13 @@ fn alone(mechanism: &Mechanism, vector: Vec<f64>) -> Vec<i64> {
 fn a_vector_with_a_coordinate_that_is_not_finite_counts_as_zero() {
     let mechanism = mechanism(2, 1, 5, 1.0, 1.0);
     let signalling = f64::from_bits(0x7ff0_0000_0000_0001);
-    for bad in [
-        f64::NAN,
-        -f64::NAN,
-        signalling,
-        f64::INFINITY,
-        f64::NEG_INFINITY,
-    ] {
+    for bad in [f64::NAN, -f64::NAN, signalling, f64::INFINITY, f64::NEG_INFINITY] {
         for place in 0..5 {
             let mut vector = vec![0.5, -0.5, 1e300, 0.0, 0.25];
             vector[place] = bad;
             let mut collecting = mechanism.begin(0, ReleaseShape::Regions);
             assert_eq!(collecting.receive(0, &vector), Ok(()));
-            assert_eq!(
-                collecting.receive(0, &[0.0; 5]),
-                Err(VectorRefused::Repeated { slot: 0 })
-            );
+            assert_eq!(collecting.receive(0, &[0.0; 5]), Err(VectorRefused::Repeated { slot: 0 }));
             let empty = release(&mechanism, 0, ReleaseShape::Regions, &mut source(1), &[]);
             let release = collecting.close(&mut source(1)).unwrap().release;
             assert_eq!(release.sums(), empty.sums());
@@ -49,10 +40,7 @@ fn huge_vectors_keep_their_direction() {
         let sums = alone(&mechanism, vec![size, -size, 0.5 * size, 0.0]);
         assert!(squared_norm(&sums) <= squared_bound(&mechanism));
         for (k, share) in sums.iter().zip([2.0 / 3.0, -2.0 / 3.0, 1.0 / 3.0, 0.0]) {
-            assert!(
-                (signed(*k) - share * bound).abs() < 4.0,
-                "{k} of {bound} at {size:e}"
-            );
+            assert!((signed(*k) - share * bound).abs() < 4.0, "{k} of {bound} at {size:e}");
         }
         assert_eq!(sums[0], -sums[1], "truncation is symmetric");
     }
@@ -65,10 +53,7 @@ fn huge_vectors_keep_their_direction() {
 fn denormal_numbers_and_zeros_are_zero() {
     let mechanism = mechanism(1, 1, 4, 1.0, 1.0);
     let tiny = f64::MIN_POSITIVE;
-    for vector in [
-        [0.0, -0.0, 5e-324, -5e-324],
-        [tiny, -tiny, 0.5 * tiny, 1e-300],
-    ] {
+    for vector in [[0.0, -0.0, 5e-324, -5e-324], [tiny, -tiny, 0.5 * tiny, 1e-300]] {
         assert_eq!(alone(&mechanism, vector.to_vec()), [0; 4]);
     }
 }
@@ -76,11 +61,9 @@ fn denormal_numbers_and_zeros_are_zero() {
 /// C = 1 exactly: at C, one step of a float beyond it, and one unit of the lattice around it.
 #[test]
 fn a_vector_at_the_clipping_norm_is_left_alone_and_one_beyond_it_is_cut() {
-    let mechanism = Mechanism::new(MechanismSettings {
-        max_norm: 1.0,
-        ..common::settings(1, 1, 2, 1.0, 1.0)
-    })
-    .unwrap();
+    let mechanism =
+        Mechanism::new(MechanismSettings { max_norm: 1.0, ..common::settings(1, 1, 2, 1.0, 1.0) })
+            .unwrap();
     let (bound, spacing) = (1_i64 << 23, mechanism.lattice().spacing());
     assert_eq!(mechanism.lattice().bound(), 1 << 23);
     for (vector, expected) in [
@@ -105,11 +88,7 @@ fn wrong_lengths_and_unknown_slots_are_refused_and_the_round_goes_on() {
     let mechanism = mechanism(3, 2, 4, 1.0, 1.0);
     let mut collecting = mechanism.begin(0, ReleaseShape::Regions);
     for found in [0, 1, 3, 5, 4_000] {
-        let refused = VectorRefused::WrongLength {
-            slot: 2,
-            expected: 4,
-            found,
-        };
+        let refused = VectorRefused::WrongLength { slot: 2, expected: 4, found };
         assert_eq!(collecting.receive(2, &vec![1.0; found]), Err(refused));
     }
     for slot in [3, 4, 64, u32::MAX] {
@@ -117,13 +96,8 @@ fn wrong_lengths_and_unknown_slots_are_refused_and_the_round_goes_on() {
         assert_eq!(collecting.receive(slot, &[1.0; 4]), Err(refused));
     }
     assert_eq!(collecting.receive(2, &[0.5; 4]), Ok(()));
-    let expected = release(
-        &mechanism,
-        0,
-        ReleaseShape::Regions,
-        &mut source(1),
-        &[(2, vec![0.5; 4])],
-    );
+    let expected =
+        release(&mechanism, 0, ReleaseShape::Regions, &mut source(1), &[(2, vec![0.5; 4])]);
     let release = collecting.close(&mut source(1)).unwrap().release;
     assert_eq!(release, expected);
 }
@@ -131,35 +105,23 @@ fn wrong_lengths_and_unknown_slots_are_refused_and_the_round_goes_on() {
 /// N = 1, more regions than slots, one feature and very many; with noise of the operating system.
 #[test]
 fn extreme_dimensions_work() {
-    for (n_slots, n_regions, n_features) in [
-        (1, 1, 1),
-        (1, 9, 3),
-        (2, 1, 16_384),
-        (200, 1, 1),
-        (65, 64, 2),
-    ] {
+    for (n_slots, n_regions, n_features) in
+        [(1, 1, 1), (1, 9, 3), (2, 1, 16_384), (200, 1, 1), (65, 64, 2)]
+    {
         let mechanism = mechanism(n_slots, n_regions, n_features, 1.0, 1.0);
         let mut source = SecureNoise::new();
         let mut collecting = mechanism.begin(0, ReleaseShape::Regions);
         for slot in 0..n_slots {
-            collecting
-                .receive(slot, &vec![f64::MAX; n_features as usize])
-                .unwrap();
+            collecting.receive(slot, &vec![f64::MAX; n_features as usize]).unwrap();
         }
         let release = collecting.close(&mut source).unwrap().release;
-        assert_eq!(
-            release.sums().len() as u64,
-            u64::from(n_regions) * u64::from(n_features)
-        );
+        assert_eq!(release.sums().len() as u64, u64::from(n_regions) * u64::from(n_features));
     }
     // The longest vector: squares of 2^14 coordinates near 2^25 fill 64 bits.
     let mechanism = mechanism(1, 1, 16_384, 1.0, 1.0);
     let sums = alone(&mechanism, vec![f64::MAX; 16_384]);
     let (norm, bound) = (squared_norm(&sums), squared_bound(&mechanism));
-    assert!(
-        norm <= bound && norm * 1_000 > bound * 999,
-        "{norm} of {bound}"
-    );
+    assert!(norm <= bound && norm * 1_000 > bound * 999, "{norm} of {bound}");
 }
 
 /// Floats of all bit patterns.

@@ -187,28 +187,13 @@ fn a_release_is_read_back_and_nothing_else_is() {
         let bytes = release.to_bytes();
         assert_eq!(bytes.len() as u64, mechanism.release_size(shape));
         assert_eq!(Release::from_bytes(&bytes).as_ref(), Ok(&release));
-        assert_eq!(
-            mechanism.read::<Simulated>(9, &bytes).as_ref(),
-            Ok(&release)
-        );
-        assert_eq!(
-            mechanism.read::<Secure>(9, &bytes),
-            Err(ReleaseRefused::OtherKind)
-        );
-        assert_eq!(
-            other.read::<Simulated>(9, &bytes),
-            Err(ReleaseRefused::OtherMechanism)
-        );
-        let round = ReleaseRefused::OtherRound {
-            expected: 8,
-            found: 9,
-        };
+        assert_eq!(mechanism.read::<Simulated>(9, &bytes).as_ref(), Ok(&release));
+        assert_eq!(mechanism.read::<Secure>(9, &bytes), Err(ReleaseRefused::OtherKind));
+        assert_eq!(other.read::<Simulated>(9, &bytes), Err(ReleaseRefused::OtherMechanism));
+        let round = ReleaseRefused::OtherRound { expected: 8, found: 9 };
         assert_eq!(mechanism.read::<Simulated>(8, &bytes), Err(round));
         for length in 0..bytes.len() {
-            assert!(
-                Release::<Simulated>::from_bytes(&bytes[..length]).is_err(),
-                "{length}"
-            );
+            assert!(Release::<Simulated>::from_bytes(&bytes[..length]).is_err(), "{length}");
         }
         let longer = [bytes.as_slice(), &[0]].concat();
         assert!(matches!(
@@ -229,17 +214,11 @@ fn claimed_lengths_allocate_nothing() {
     bytes[50..54].copy_from_slice(&(1_u32 << 10).to_le_bytes());
     bytes[54..58].copy_from_slice(&(1_u32 << 14).to_le_bytes());
     let expected = 62 + 8 * (1 << 24);
-    let refused = ReleaseRefused::WrongSize {
-        expected,
-        found: bytes.len(),
-    };
+    let refused = ReleaseRefused::WrongSize { expected, found: bytes.len() };
     assert_eq!(Release::<Simulated>::from_bytes(&bytes), Err(refused));
     bytes[50..54].copy_from_slice(&u32::MAX.to_le_bytes());
     let refused = Release::<Simulated>::from_bytes(&bytes);
-    assert!(
-        matches!(refused, Err(ReleaseRefused::Field { .. })),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(ReleaseRefused::Field { .. })), "{refused:?}");
 }
 
 /// Each public parameter is part of what is hashed (INV-11), and the encoding stays what it is.
@@ -264,18 +243,11 @@ fn the_hash_covers_every_parameter() {
         change(|s| s.noise_multiplier = NoiseMultiplier::new(1.0 + 1e-15).unwrap()),
     ];
     for (i, a) in hashes.iter().enumerate() {
-        assert!(
-            hashes[..i].iter().all(|b| a != b),
-            "change {i} leaves the hash as it was"
-        );
+        assert!(hashes[..i].iter().all(|b| a != b), "change {i} leaves the hash as it was");
     }
     let mechanism = Mechanism::new(reference).unwrap();
     assert_eq!(mechanism.to_bytes().len(), 18 + 12 + 8 + 8 + 8 + 4 + 8 + 16);
-    assert_eq!(
-        mechanism.hash()[..4],
-        GOLDEN,
-        "the encoding has changed: so must its version"
-    );
+    assert_eq!(mechanism.hash()[..4], GOLDEN, "the encoding has changed: so must its version");
 }
 const GOLDEN: [u8; 4] = [102, 105, 216, 180];
 
@@ -293,10 +265,7 @@ fn settings_out_of_range_are_refused_by_name() {
         (refused(|s| s.n_features = 16_385), "n_features = 16385"),
         (refused(|s| s.n_regions = 1 << 24), "n_regions = 16777216"),
         (refused(|s| s.max_norm = 0.0), "max_norm = 0"),
-        (
-            refused(|s| s.sampling_rate = SamplingRate::new(1e-10).unwrap()),
-            "sampling_rate = 1e-10",
-        ),
+        (refused(|s| s.sampling_rate = SamplingRate::new(1e-10).unwrap()), "sampling_rate = 1e-10"),
         (
             refused(|s| s.noise_multiplier = NoiseMultiplier::new(1e-4).unwrap()),
             "noise_multiplier = 0.0001",

@@ -16,10 +16,9 @@ fn wide_noise() -> Mechanism {
 fn noise<S: NoiseSource>(mechanism: &Mechanism, source: &mut S) -> Vec<i64> {
     let mut all = Vec::new();
     for round in 0..50 {
-        for (round, shape) in [
-            (2 * round, ReleaseShape::Regions),
-            (2 * round + 1, ReleaseShape::Total),
-        ] {
+        for (round, shape) in
+            [(2 * round, ReleaseShape::Regions), (2 * round + 1, ReleaseShape::Total)]
+        {
             let closed = mechanism.begin(round, shape).close(source);
             all.extend(closed.unwrap_or_else(|e| panic!("{e}")).release.sums());
         }
@@ -32,10 +31,8 @@ fn assert_all_different(noise: &[i64]) {
     let values: BTreeSet<u64> = noise.iter().map(|k| k.unsigned_abs()).collect();
     assert_eq!(values.len(), noise.len(), "noise is shared");
     // Nor does the difference of one pair of neighbours come again: a shift of shared noise would show here.
-    let differences: BTreeSet<u64> = noise
-        .windows(2)
-        .map(|pair| pair[0].abs_diff(pair[1]))
-        .collect();
+    let differences: BTreeSet<u64> =
+        noise.windows(2).map(|pair| pair[0].abs_diff(pair[1])).collect();
     assert_eq!(differences.len(), noise.len() - 1);
 }
 
@@ -53,10 +50,7 @@ fn secure_noise_never_repeats_and_simulated_noise_does() {
     let mut twice = noise(&mechanism, &mut SecureNoise::new());
     twice.extend(noise(&mechanism, &mut SecureNoise::new()));
     assert_all_different(&twice);
-    assert_eq!(
-        noise(&mechanism, &mut source(5)),
-        noise(&mechanism, &mut source(5))
-    );
+    assert_eq!(noise(&mechanism, &mut source(5)), noise(&mechanism, &mut source(5)));
     let mut seeds = noise(&mechanism, &mut source(5));
     seeds.extend(noise(&mechanism, &mut source(6)));
     assert_all_different(&seeds);
@@ -67,9 +61,7 @@ fn secure_noise_never_repeats_and_simulated_noise_does() {
 fn noise_does_not_depend_on_the_rate() {
     let sums = |q| {
         let mechanism = mechanism(10, 4, 30, q, 1.0);
-        release(&mechanism, 3, ReleaseShape::Regions, &mut source(7), &[])
-            .sums()
-            .to_vec()
+        release(&mechanism, 3, ReleaseShape::Regions, &mut source(7), &[]).sums().to_vec()
     };
     assert_eq!(sums(0.25), sums(1.0));
 }

@@ -23,10 +23,7 @@ fn exact_pmf(variance: f64) -> impl Fn(i64) -> f64 {
 /// Pearson's statistic over cells with at least 20 expected draws each; what is beyond is one cell a side.
 fn check_against_pmf(draws: &[i64], pmf: impl Fn(i64) -> f64) -> Result<(), String> {
     let n = float(draws.len() as u64);
-    let last = (0..2000)
-        .take_while(|k| n * pmf(*k) >= 20.0)
-        .last()
-        .unwrap();
+    let last = (0..2000).take_while(|k| n * pmf(*k) >= 20.0).last().unwrap();
     let (mut statistic, mut inside) = (0.0, 0.0);
     for k in -last..=last {
         let found = float(draws.iter().filter(|draw| **draw == k).count() as u64);
@@ -50,35 +47,21 @@ fn check_against_normal(draws: &[i64], std: f64) -> Result<(), String> {
     let mut cells = [0_u64; 62];
     for draw in draws {
         let place = (signed(*draw) / std / 0.15).floor() + 31.0;
-        let cell = (0_u8..62)
-            .rev()
-            .find(|cell| f64::from(*cell) <= place)
-            .unwrap_or(0);
+        let cell = (0_u8..62).rev().find(|cell| f64::from(*cell) <= place).unwrap_or(0);
         cells[usize::from(cell)] += 1;
     }
     let edge = |cell: u8| 0.15 * (f64::from(cell) - 31.0);
     let mut statistic = 0.0;
     for (cell, found) in (0_u8..).zip(cells) {
-        let below = if cell == 0 {
-            0.0
-        } else {
-            normal_cdf(edge(cell))
-        };
-        let above = if cell == 61 {
-            0.0
-        } else {
-            normal_cdf(-edge(cell + 1))
-        };
+        let below = if cell == 0 { 0.0 } else { normal_cdf(edge(cell)) };
+        let above = if cell == 61 { 0.0 } else { normal_cdf(-edge(cell + 1)) };
         let expected = n * (1.0 - below - above);
         statistic += (float(found) - expected).powi(2) / expected;
     }
     check_chi_squared(statistic, 61.0, LEVEL)?;
     for beyond in [2.0, 2.5, 3.0, 3.5] {
         for side in [-1.0, 1.0] {
-            let found = draws
-                .iter()
-                .filter(|k| side * signed(**k) > beyond * std)
-                .count();
+            let found = draws.iter().filter(|k| side * signed(**k) > beyond * std).count();
             let expected = n * normal_cdf(-beyond);
             let error = (float(found as u64) - expected) / expected.sqrt();
             if error.abs() > 6.0 {
@@ -137,23 +120,11 @@ fn releases(n_rounds: u64) {
         let mut source = source(40);
         let mut of_parts = vec![Vec::new(); 4];
         for round in 0..n_rounds {
-            let regions = release(
-                &mechanism,
-                2 * round,
-                ReleaseShape::Regions,
-                &mut source,
-                &[],
-            );
+            let regions = release(&mechanism, 2 * round, ReleaseShape::Regions, &mut source, &[]);
             for (part, sum) in of_parts.iter_mut().zip(regions.sums().chunks_exact(50)) {
                 part.extend(sum);
             }
-            let total = release(
-                &mechanism,
-                2 * round + 1,
-                ReleaseShape::Total,
-                &mut source,
-                &[],
-            );
+            let total = release(&mechanism, 2 * round + 1, ReleaseShape::Total, &mut source, &[]);
             of_parts[3].extend(total.sums());
         }
         for (part, draws) in of_parts.iter().enumerate() {
@@ -181,11 +152,7 @@ fn wrong_laws_are_seen() {
     let std = 2_f64.powf(23.5);
     assert!(check_against_normal(&honest, std).is_ok());
     assert!(check_against_normal(&honest, std / 0.98).is_err());
-    let cut: Vec<i64> = honest
-        .iter()
-        .copied()
-        .filter(|k| signed(*k) < 3.0 * std)
-        .collect();
+    let cut: Vec<i64> = honest.iter().copied().filter(|k| signed(*k) < 3.0 * std).collect();
     assert!(check_against_normal(&cut, std).is_err());
     let small = draws(7, 60_000, 61);
     assert!(check_against_pmf(&small, exact_pmf(7.0)).is_ok());

@@ -42,23 +42,12 @@ fn paper(sampling: PaperSampling, noise_multiplier: f64) -> PaperMechanism {
 
 /// Rows that sum to 1; the largest weight is 0.5, of region 1.
 fn weights() -> Vec<Vec<f64>> {
-    vec![
-        vec![0.25, 0.25, 0.25, 0.125, 0.0625, 0.0625],
-        vec![0.125, 0.125, 0.125, 0.125, 0.0, 0.5],
-    ]
+    vec![vec![0.25, 0.25, 0.25, 0.125, 0.0625, 0.0625], vec![0.125, 0.125, 0.125, 0.125, 0.0, 0.5]]
 }
 
 fn vectors() -> Vec<Vec<f64>> {
     let mut stream = test_stream(1);
-    (0..6)
-        .map(|n| {
-            stream
-                .normals(3)
-                .iter()
-                .map(|x| x * [0.2, 3.0][n % 2])
-                .collect()
-        })
-        .collect()
+    (0..6).map(|n| stream.normals(3).iter().map(|x| x * [0.2, 3.0][n % 2]).collect()).collect()
 }
 
 fn rows<K>(release: &PaperRelease<K>) -> Vec<Vec<f64>> {
@@ -93,10 +82,7 @@ fn without_noise_and_sampling_it_is_the_weighted_average_of_clipped_vectors() {
     let closed = paper(poisson(1.0), 0.0)
         .aggregate(3, &vectors(), weights(), &mut SecureNoise::new())
         .unwrap();
-    assert_close(
-        &rows(&closed.release),
-        &weighted(&vectors(), &[true; 6], 1.0),
-    );
+    assert_close(&rows(&closed.release), &weighted(&vectors(), &[true; 6], 1.0));
     assert_eq!(closed.event, None, "nothing is private without noise");
     assert_eq!(closed.release.noise_stds(), [0.0; 2]);
     assert_eq!(closed.release.round(), 3);
@@ -104,14 +90,9 @@ fn without_noise_and_sampling_it_is_the_weighted_average_of_clipped_vectors() {
         max_norm: f64::INFINITY,
         ..settings(poisson(1.0), 0.0)
     });
-    let small: Vec<Vec<f64>> = vectors()
-        .iter()
-        .map(|v| v.iter().map(|x| x * 0.1).collect())
-        .collect();
-    let closed = unclipped
-        .unwrap()
-        .aggregate(0, &small, weights(), &mut source(1))
-        .unwrap();
+    let small: Vec<Vec<f64>> =
+        vectors().iter().map(|v| v.iter().map(|x| x * 0.1).collect()).collect();
+    let closed = unclipped.unwrap().aggregate(0, &small, weights(), &mut source(1)).unwrap();
     assert_close(&rows(&closed.release), &weighted(&small, &[true; 6], 1.0));
 }
 
@@ -122,9 +103,7 @@ fn poisson_samples_are_divided_by_q() {
     let n_rounds = 4_000;
     let mut source = source(2);
     for round in 0..n_rounds {
-        let closed = mechanism
-            .aggregate(round, &vectors, weights(), &mut source)
-            .unwrap();
+        let closed = mechanism.aggregate(round, &vectors, weights(), &mut source).unwrap();
         let found = rows(&closed.release);
         let sample = (0_u32..64)
             .map(|bits| [0, 1, 2, 3, 4, 5].map(|slot| bits >> slot & 1 == 1))
@@ -134,10 +113,7 @@ fn poisson_samples_are_divided_by_q() {
                 both.into_iter().all(|(x, y)| (x - y).abs() < 1e-12)
             })
             .expect("the release is of no sample");
-        counts
-            .iter_mut()
-            .zip(sample)
-            .for_each(|(count, s)| *count += u64::from(s));
+        counts.iter_mut().zip(sample).for_each(|(count, s)| *count += u64::from(s));
     }
     let n = float(n_rounds);
     let deviation = |hits: &u64| (float(*hits) - 0.25 * n).powi(2) / (n * 0.25 * 0.75);
@@ -153,9 +129,7 @@ fn samples_of_fixed_size_have_it_and_are_uniform() {
         .collect();
     let (mut counts, mut source) = (vec![0_u64; pairs.len()], source(3));
     for round in 0..3_000 {
-        let closed = mechanism
-            .aggregate(round, &vectors, weights(), &mut source)
-            .unwrap();
+        let closed = mechanism.aggregate(round, &vectors, weights(), &mut source).unwrap();
         let found = rows(&closed.release);
         let place = pairs.iter().position(|sample| {
             let expected = weighted(&vectors, sample, 0.4);
@@ -164,16 +138,10 @@ fn samples_of_fixed_size_have_it_and_are_uniform() {
         });
         counts[place.expect("the release is of no pair")] += 1;
     }
-    let statistic = counts
-        .iter()
-        .map(|found| (float(*found) - 200.0).powi(2) / 200.0)
-        .sum();
+    let statistic = counts.iter().map(|found| (float(*found) - 200.0).powi(2) / 200.0).sum();
     check_chi_squared(statistic, 14.0, 1e-6).unwrap();
     let mechanism = paper(fixed(0.4), 1.0);
-    let sampling = Sampling::WithoutReplacement {
-        n_sampled: 2,
-        n_agents: 6,
-    };
+    let sampling = Sampling::WithoutReplacement { n_sampled: 2, n_agents: 6 };
     assert_eq!(mechanism.event().unwrap().sampling, sampling);
 }
 
@@ -182,24 +150,15 @@ fn samples_of_fixed_size_have_it_and_are_uniform() {
 fn the_noise_is_normal_with_the_papers_standard_deviation() {
     for (weight_max, expected) in [
         (WeightMax::Overall, [1.5 * 0.5 * 2.0 / 0.25; 2]),
-        (
-            WeightMax::PerRegion,
-            [1.5 * 0.25 * 2.0 / 0.25, 1.5 * 0.5 * 2.0 / 0.25],
-        ),
+        (WeightMax::PerRegion, [1.5 * 0.25 * 2.0 / 0.25, 1.5 * 0.5 * 2.0 / 0.25]),
     ] {
-        let mechanism = PaperMechanism::new(PaperSettings {
-            weight_max,
-            ..settings(poisson(0.25), 1.5)
-        })
-        .unwrap();
+        let mechanism =
+            PaperMechanism::new(PaperSettings { weight_max, ..settings(poisson(0.25), 1.5) })
+                .unwrap();
         let mut noise = Vec::new();
         for round in 0..1_000 {
-            let empty = mechanism
-                .aggregate(round, &[], weights(), &mut source(4))
-                .unwrap();
-            let full = mechanism
-                .aggregate(round, &vectors(), weights(), &mut source(4))
-                .unwrap();
+            let empty = mechanism.aggregate(round, &[], weights(), &mut source(4)).unwrap();
+            let full = mechanism.aggregate(round, &vectors(), weights(), &mut source(4)).unwrap();
             assert_eq!(empty.release.noise_stds(), expected);
             assert_eq!(
                 (full.release.noise_stds(), full.event),
@@ -227,40 +186,25 @@ fn vectors_are_taken_by_slot_and_checked() {
         for slot in order {
             collecting.receive(*slot, &vectors[*slot as usize]).unwrap();
         }
-        assert_eq!(
-            collecting.receive(0, &[0.0; 3]),
-            Err(VectorRefused::Repeated { slot: 0 })
-        );
+        assert_eq!(collecting.receive(0, &[0.0; 3]), Err(VectorRefused::Repeated { slot: 0 }));
         let unknown = VectorRefused::UnknownSlot { slot: 6, last: 5 };
         assert_eq!(collecting.receive(6, &[0.0; 3]), Err(unknown));
-        assert!(matches!(
-            collecting.receive(5, &[0.0; 2]),
-            Err(VectorRefused::WrongLength { .. })
-        ));
+        assert!(matches!(collecting.receive(5, &[0.0; 2]), Err(VectorRefused::WrongLength { .. })));
         collecting.close(&mut source(5)).unwrap().release
     };
     assert_eq!(round(&[0, 1, 2, 3, 4]), round(&[4, 2, 0, 3, 1]));
 
     let mechanism = paper(poisson(1.0), 0.0);
     let of = |vector: [f64; 3]| {
-        let closed = mechanism
-            .aggregate(0, &[vector.to_vec()], weights(), &mut source(6))
-            .unwrap();
+        let closed = mechanism.aggregate(0, &[vector.to_vec()], weights(), &mut source(6)).unwrap();
         rows(&closed.release)
     };
     assert_close(&of([f64::NAN, 1.0, 1.0]), &[vec![0.0; 3], vec![0.0; 3]]);
-    assert_close(
-        &of([f64::INFINITY, 1.0, 1.0]),
-        &[vec![0.0; 3], vec![0.0; 3]],
-    );
+    assert_close(&of([f64::INFINITY, 1.0, 1.0]), &[vec![0.0; 3], vec![0.0; 3]]);
     let clip = 2.0 / 2_f64.sqrt();
     for huge in [1e200, f64::MAX] {
         let expected = |weight: f64| {
-            vec![
-                weight * clip * 0.5_f64.sqrt(),
-                0.0,
-                -weight * clip * 0.5_f64.sqrt(),
-            ]
+            vec![weight * clip * 0.5_f64.sqrt(), 0.0, -weight * clip * 0.5_f64.sqrt()]
         };
         assert_close(&of([huge, 0.0, -huge]), &[expected(0.25), expected(0.125)]);
     }
@@ -284,14 +228,8 @@ fn bad_settings_and_weights_are_refused() {
     ] {
         assert!(matches!(error, PaperError::Number { .. }), "{error}");
     }
-    assert!(matches!(
-        refused(|s| s.n_slots = 0),
-        PaperError::Dimensions(_)
-    ));
-    assert!(matches!(
-        refused(|s| s.sampling = fixed(0.1)),
-        PaperError::NobodySampled { .. }
-    ));
+    assert!(matches!(refused(|s| s.n_slots = 0), PaperError::Dimensions(_)));
+    assert!(matches!(refused(|s| s.sampling = fixed(0.1)), PaperError::NobodySampled { .. }));
 
     let mechanism = paper(poisson(0.5), 1.0);
     let weighted = |change: fn(&mut Vec<Vec<f64>>)| {
@@ -321,18 +259,11 @@ fn bad_settings_and_weights_are_refused() {
 
 #[test]
 fn a_release_is_read_back_and_nothing_else_is() {
-    let closed = paper(poisson(0.5), 1.0)
-        .aggregate(8, &vectors(), weights(), &mut source(7))
-        .unwrap();
+    let closed =
+        paper(poisson(0.5), 1.0).aggregate(8, &vectors(), weights(), &mut source(7)).unwrap();
     let bytes = closed.release.to_bytes();
-    assert_eq!(
-        PaperRelease::<Simulated>::from_bytes(&bytes),
-        Ok(closed.release)
-    );
-    assert_eq!(
-        PaperRelease::<Secure>::from_bytes(&bytes),
-        Err(ReleaseRefused::OtherKind)
-    );
+    assert_eq!(PaperRelease::<Simulated>::from_bytes(&bytes), Ok(closed.release));
+    assert_eq!(PaperRelease::<Secure>::from_bytes(&bytes), Err(ReleaseRefused::OtherKind));
     for length in 0..bytes.len() {
         assert!(PaperRelease::<Simulated>::from_bytes(&bytes[..length]).is_err());
     }
@@ -341,18 +272,10 @@ fn a_release_is_read_back_and_nothing_else_is() {
         assert!(PaperRelease::<Simulated>::from_bytes(&longer).is_err());
     }
     let last = bytes.len() - 8;
-    for (place, number) in [
-        (last, f64::NAN),
-        (last, f64::INFINITY),
-        (25, f64::NAN),
-        (25, -1.0),
-    ] {
+    for (place, number) in [(last, f64::NAN), (last, f64::INFINITY), (25, f64::NAN), (25, -1.0)] {
         let mut bad = bytes.clone();
         bad[place..place + 8].copy_from_slice(&number.to_bits().to_le_bytes());
         let refused = PaperRelease::<Simulated>::from_bytes(&bad);
-        assert!(
-            matches!(refused, Err(ReleaseRefused::Field { .. })),
-            "{refused:?}"
-        );
+        assert!(matches!(refused, Err(ReleaseRefused::Field { .. })), "{refused:?}");
     }
 }

@@ -21,10 +21,7 @@ struct Record {
 fn play(mechanism: &Mechanism, shape: ReleaseShape, seed: u64, uploads: &Uploads) -> Record {
     let mut source = source(seed);
     let mut collecting = mechanism.begin(seed, shape);
-    let answers = uploads
-        .iter()
-        .map(|(slot, vector)| collecting.receive(*slot, vector))
-        .collect();
+    let answers = uploads.iter().map(|(slot, vector)| collecting.receive(*slot, vector)).collect();
     let release = collecting.close(&mut source).unwrap().release;
     Record {
         sums: release.sums().to_vec(),
@@ -59,12 +56,7 @@ fn neighbours_differ_by_at_most_k_before_the_noise_and_in_nothing_else() {
         let shape = [ReleaseShape::Regions, ReleaseShape::Total][stream.below(2)];
         let victim = u32::try_from(stream.below(n_slots as usize)).unwrap();
         let mut uploads: Vec<(u32, Vec<f64>)> = (0..n_slots + 2)
-            .map(|slot| {
-                (
-                    slot % (n_slots + 1),
-                    vector(n_features as usize, &mut stream),
-                )
-            })
+            .map(|slot| (slot % (n_slots + 1), vector(n_features as usize, &mut stream)))
             .collect();
         uploads.push((victim, vector(n_features as usize, &mut stream)));
         uploads.push((victim, vector(n_features as usize + 1, &mut stream)));
@@ -73,29 +65,20 @@ fn neighbours_differ_by_at_most_k_before_the_noise_and_in_nothing_else() {
         for (_, vector) in neighbour.iter_mut().filter(|(slot, _)| *slot == victim) {
             vector.fill(0.0);
         }
-        let (record, other) = (
-            play(&mechanism, shape, pair, &uploads),
-            play(&mechanism, shape, pair, &neighbour),
-        );
+        let (record, other) =
+            (play(&mechanism, shape, pair, &uploads), play(&mechanism, shape, pair, &neighbour));
         let moved = squared_norm(&difference(&record.sums, &other.sums));
         assert!(moved <= squared_bound(&mechanism), "pair {pair}: {moved}");
         assert_eq!(record.answers, other.answers, "pair {pair}");
         assert_eq!(record.n_bytes, other.n_bytes, "pair {pair}");
         assert_eq!(record.n_words, other.n_words, "pair {pair}");
-        let refused = record
-            .answers
-            .iter()
-            .filter(|answer| answer.is_err())
-            .count();
+        let refused = record.answers.iter().filter(|answer| answer.is_err()).count();
         assert!(refused >= 3, "pair {pair}: {refused} refused");
         n_equal += usize::from(moved == 0);
         n_at_the_bound += usize::from(moved * 1_000_000 > squared_bound(&mechanism) * 999_990);
     }
     // A bound that nothing reaches would hold for a mechanism that adds nothing.
-    assert!(
-        n_at_the_bound > 1_000 && n_equal > 1_000,
-        "{n_at_the_bound}, {n_equal}"
-    );
+    assert!(n_at_the_bound > 1_000 && n_equal > 1_000, "{n_at_the_bound}, {n_equal}");
 }
 
 /// Sending nothing and sending zeros are the same to all others.
@@ -119,12 +102,7 @@ fn a_slot_that_sends_nothing_counts_as_zero() {
 fn only_the_first_valid_vector_of_a_slot_counts() {
     let mechanism = mechanism(3, 1, 4, 1.0, 1.0);
     let first = (1, vec![0.5, -0.25, 0.0, 1.0]);
-    let alone = play(
-        &mechanism,
-        ReleaseShape::Regions,
-        9,
-        std::slice::from_ref(&first),
-    );
+    let alone = play(&mechanism, ReleaseShape::Regions, 9, std::slice::from_ref(&first));
     let uploads = [
         (1, vec![1.0]),
         (1, vec![]),
@@ -140,13 +118,6 @@ fn only_the_first_valid_vector_of_a_slot_counts() {
         assert_eq!(*answer, Err(VectorRefused::Repeated { slot: 1 }));
     }
     for answer in &record.answers[..2] {
-        assert!(matches!(
-            answer,
-            Err(VectorRefused::WrongLength {
-                slot: 1,
-                expected: 4,
-                ..
-            })
-        ));
+        assert!(matches!(answer, Err(VectorRefused::WrongLength { slot: 1, expected: 4, .. })));
     }
 }

@@ -12,9 +12,7 @@ const N_FEATURES: u32 = 16;
 
 fn uploads(seed: u64) -> Vec<(u32, Vec<f64>)> {
     let mut stream = test_stream(seed);
-    (0..N_SLOTS)
-        .map(|slot| (slot, stream.normals(N_FEATURES as usize)))
-        .collect()
+    (0..N_SLOTS).map(|slot| (slot, stream.normals(N_FEATURES as usize))).collect()
 }
 
 fn with_rate(q: f64) -> Mechanism {
@@ -76,14 +74,7 @@ fn the_order_of_arrival_does_not_matter() {
     let mechanism = with_rate(0.5);
     let mut uploads = uploads(3);
     let sums = |uploads: &common::Uploads| {
-        release(
-            &mechanism,
-            1,
-            ReleaseShape::Regions,
-            &mut source(4),
-            uploads,
-        )
-        .to_bytes()
+        release(&mechanism, 1, ReleaseShape::Regions, &mut source(4), uploads).to_bytes()
     };
     let first = sums(&uploads);
     let mut stream = test_stream(4);
@@ -134,9 +125,7 @@ fn a_round_prints_nothing() {
     let shown = text(&output.stdout);
     let lines: Vec<&str> = shown.lines().filter(|line| !line.is_empty()).collect();
     // Those of the test's harness.
-    let [begun, passed, ended] = lines[..] else {
-        panic!("{shown}")
-    };
+    let [begun, passed, ended] = lines[..] else { panic!("{shown}") };
     assert_eq!(begun, "running 1 test");
     assert_eq!(passed, "test rounds_of_all_sizes ... ok");
     assert!(ended.starts_with("test result: ok. 1 passed;"), "{ended}");
@@ -156,10 +145,7 @@ fn debug_prints_no_coordinates_coins_or_counts() {
         let closed = collecting.close(&mut source(9)).unwrap();
         printed.push(format!("{before} {:?} {:#?}", closed.release, closed));
         let sums = closed.release.sums();
-        assert!(
-            sums.iter()
-                .all(|sum| !printed[0].contains(&sum.to_string()))
-        );
+        assert!(sums.iter().all(|sum| !printed[0].contains(&sum.to_string())));
     }
     assert!(printed.iter().all(|text| *text == printed[0]));
 }

@@ -61,20 +61,14 @@ fn with_rate(q: f64) -> Mechanism {
 }
 
 fn shape(round: u64) -> ReleaseShape {
-    if round < N_ROUNDS / 2 {
-        ReleaseShape::Regions
-    } else {
-        ReleaseShape::Total
-    }
+    if round < N_ROUNDS / 2 { ReleaseShape::Regions } else { ReleaseShape::Total }
 }
 
 /// Returns the vectors that honest slots send in a round; the fake ones know them.
 fn honest(round: u64) -> Vec<(u32, Vec<f64>)> {
     let mut stream = test_stream(round);
     let slots = (0..N_SLOTS).filter(|slot| is_honest(*slot));
-    slots
-        .map(|slot| (slot, stream.normals(N_FEATURES as usize)))
-        .collect()
+    slots.map(|slot| (slot, stream.normals(N_FEATURES as usize))).collect()
 }
 
 /// Returns the vectors that fake slots send in a round. Fake slots know what honest ones send and what was released in
@@ -138,13 +132,7 @@ fn attack(mechanism: &Mechanism, conduct: Conduct, seed: u64) -> Vec<Round> {
             let mut order: Vec<u32> = (0..N_SLOTS).collect();
             luck.shuffle(&mut order);
             uploads.sort_by_key(|(slot, _)| order[*slot as usize]);
-            let release = release(
-                mechanism,
-                number,
-                shape(number),
-                &mut source(seed),
-                &uploads,
-            );
+            let release = release(mechanism, number, shape(number), &mut source(seed), &uploads);
             earlier = release.sums().to_vec();
             Round { number, uploads }
         })
@@ -178,22 +166,15 @@ fn sybils() {
                 for slot in 0..N_SLOTS {
                     let added = alone(&mechanism, &round, slot, seed);
                     assert!(common::squared_norm(&added) <= common::squared_bound(&mechanism));
-                    expected
-                        .iter_mut()
-                        .zip(&added)
-                        .for_each(|(sum, k)| *sum += k);
+                    expected.iter_mut().zip(&added).for_each(|(sum, k)| *sum += k);
                 }
                 let (whole, drawn) = release(&round.uploads);
                 assert_eq!(whole.sums(), expected, "{conduct:?} in round {number}");
                 assert_eq!(drawn, n_words, "{conduct:?}");
 
                 // The victim, with fake slots and without.
-                let without: Vec<_> = round
-                    .uploads
-                    .iter()
-                    .filter(|(slot, _)| *slot != VICTIM)
-                    .cloned()
-                    .collect();
+                let without: Vec<_> =
+                    round.uploads.iter().filter(|(slot, _)| *slot != VICTIM).cloned().collect();
                 let among = difference(whole.sums(), release(&without).0.sums());
                 let victim = honest(number)
                     .into_iter()
@@ -230,12 +211,8 @@ fn sybils_do_not_change_what_is_charged() {
     let mut declared = PldAccountant::default();
     declared.compose(&mechanism.event(), N_ROUNDS).unwrap();
     let declared = declared.epsilon(Delta::new(1e-5).unwrap()).unwrap();
-    let alone: Vec<Round> = (0..N_ROUNDS)
-        .map(|number| Round {
-            number,
-            uploads: honest(number),
-        })
-        .collect();
+    let alone: Vec<Round> =
+        (0..N_ROUNDS).map(|number| Round { number, uploads: honest(number) }).collect();
     let claims: Vec<u64> = ALL
         .into_iter()
         .zip(0..)
@@ -244,14 +221,8 @@ fn sybils_do_not_change_what_is_charged() {
         })
         .collect();
     let expected = charged(&mechanism, &alone, 0);
-    assert!(
-        claims.iter().all(|claim| *claim == expected.to_bits()),
-        "{claims:?}"
-    );
-    assert!(
-        (expected / declared - 1.0).abs() < 1e-3,
-        "{expected} {declared}"
-    );
+    assert!(claims.iter().all(|claim| *claim == expected.to_bits()), "{claims:?}");
+    assert!((expected / declared - 1.0).abs() < 1e-3, "{expected} {declared}");
 }
 
 /// With noise of the real source, what is left of the releases of an attack when the sums are taken away has the declared

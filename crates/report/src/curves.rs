@@ -30,30 +30,16 @@ pub struct CurvePoint {
 pub fn curves(rows: &[Row], metric: Metric, clusters: Clusters) -> Vec<Curve> {
     let curve = |arm: &str| {
         let traces = traces(rows, arm, metric);
-        let iterations: BTreeSet<i64> = rows
-            .iter()
-            .filter(|row| row.arm == arm)
-            .map(|row| row.iteration)
-            .collect();
+        let iterations: BTreeSet<i64> =
+            rows.iter().filter(|row| row.arm == arm).map(|row| row.iteration).collect();
         let point = |iteration| {
-            let values = traces
-                .iter()
-                .filter_map(|(unit, trace)| Some((unit, trace.at(iteration)?)));
-            Some(CurvePoint {
-                iteration,
-                estimate: Estimate::of(&clusters.means(values))?,
-            })
+            let values =
+                traces.iter().filter_map(|(unit, trace)| Some((unit, trace.at(iteration)?)));
+            Some(CurvePoint { iteration, estimate: Estimate::of(&clusters.means(values))? })
         };
-        Curve {
-            arm: arm.to_owned(),
-            points: iterations.into_iter().filter_map(point).collect(),
-        }
+        Curve { arm: arm.to_owned(), points: iterations.into_iter().filter_map(point).collect() }
     };
-    arm_names(rows)
-        .into_iter()
-        .map(curve)
-        .filter(|curve| !curve.points.is_empty())
-        .collect()
+    arm_names(rows).into_iter().map(curve).filter(|curve| !curve.points.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -76,9 +62,7 @@ mod tests {
             assert_eq!(curves.len(), 1);
             curves[0].points.clone()
         };
-        let [first, second] = points(Clusters::Units)[..] else {
-            panic!("two iterations")
-        };
+        let [first, second] = points(Clusters::Units)[..] else { panic!("two iterations") };
         // 1, 3, 5: mean 3, variance 4, standard error 2/√3; then 2, 3: mean 2.5, variance 1/2, standard error 1/2.
         assert!((first.estimate.mean - 3.0).abs() < 1e-12 && first.estimate.n == 3);
         let error = first.estimate.standard_error.expect("three units");
@@ -86,9 +70,7 @@ mod tests {
         assert!((second.estimate.mean - 2.5).abs() < 1e-12 && second.estimate.n == 2);
         assert!((second.estimate.standard_error.expect("two units") - 0.5).abs() < 1e-12);
         // By run: (1 + 5)/2 = 3 and 3; then 2 and 3.
-        let [first, second] = points(Clusters::Runs)[..] else {
-            panic!("two iterations")
-        };
+        let [first, second] = points(Clusters::Runs)[..] else { panic!("two iterations") };
         assert!((first.estimate.mean - 3.0).abs() < 1e-12 && first.estimate.n == 2);
         assert!(first.estimate.standard_error.expect("two runs") < 1e-12);
         assert!((second.estimate.mean - 2.5).abs() < 1e-12 && second.estimate.n == 2);

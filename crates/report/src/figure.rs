@@ -197,10 +197,7 @@ impl Figure {
             (Some(_), 7 | 8) => grid(10),
             (_, n_panels) => grid(n_panels),
         };
-        let iterations = self
-            .all_panels()
-            .flat_map(|panel| &panel.curves)
-            .flat_map(shown);
+        let iterations = self.all_panels().flat_map(|panel| &panel.curves).flat_map(shown);
         let iterations = iterations.map(|point| point.iteration as f64);
         let first = iterations.clone().reduce(f64::min).unwrap_or(0.0);
         let last = iterations.reduce(f64::max).unwrap_or(1.0);
@@ -212,35 +209,18 @@ impl Figure {
             let x = Axis::iterations(first, last, n_ticks.0);
             chart::Panel {
                 cell: (first_row + index / n_columns, index % n_columns),
-                ..self.panel(
-                    panel,
-                    (&arms, &references),
-                    size,
-                    (x, self.y_axis(over, n_ticks.1)),
-                )
+                ..self.panel(panel, (&arms, &references), size, (x, self.y_axis(over, n_ticks.1)))
             }
         });
         let lead = self.lead.as_ref().map(|panel| {
-            let axes = (
-                Axis::iterations(first, last, 10),
-                self.y_axis(std::slice::from_ref(panel), 6),
-            );
+            let axes =
+                (Axis::iterations(first, last, 10), self.y_axis(std::slice::from_ref(panel), 6));
             let size = (n_columns as f64 * size.0, LEAD_HEIGHT);
-            chart::Panel {
-                wide: true,
-                ..self.panel(panel, (&arms, &references), size, axes)
-            }
+            chart::Panel { wide: true, ..self.panel(panel, (&arms, &references), size, axes) }
         });
         let curve = |(index, text): (usize, &String)| {
             let (stroke, glyph) = (Stroke::of_arm(index), Some(Glyph::of_arm(index)));
-            Key::new(
-                Sign::Line {
-                    stroke,
-                    glyph,
-                    band: true,
-                },
-                text.clone(),
-            )
+            Key::new(Sign::Line { stroke, glyph, band: true }, text.clone())
         };
         let reference = |(index, text): (usize, &String)| {
             let stroke = Stroke::of_reference(index);
@@ -249,9 +229,7 @@ impl Figure {
         let curves = arms.iter().enumerate().map(curve);
         Chart {
             title: self.title.clone(),
-            keys: curves
-                .chain(references.iter().enumerate().map(reference))
-                .collect(),
+            keys: curves.chain(references.iter().enumerate().map(reference)).collect(),
             panels: lead.into_iter().chain(panels).collect(),
             x_label: self.x_label.clone(),
             y_label: self.y_label.clone(),
@@ -275,19 +253,11 @@ impl Figure {
     fn y_axis(&self, panels: &[Panel], n_ticks: u32) -> Axis {
         let is_log = self.scale == Scale::Log;
         let mut values: Vec<f64> = Vec::new();
-        for point in panels
-            .iter()
-            .flat_map(|panel| &panel.curves)
-            .flat_map(shown)
-        {
+        for point in panels.iter().flat_map(|panel| &panel.curves).flat_map(shown) {
             let error = point.estimate.standard_error.unwrap_or(0.0);
             let mean = point.estimate.mean;
             // A band that reaches zero would stretch a logarithmic axis without end.
-            let lower = if is_log {
-                (mean - error).max(mean / 4.0)
-            } else {
-                mean - error
-            };
+            let lower = if is_log { (mean - error).max(mean / 4.0) } else { mean - error };
             values.extend([lower, mean + error]);
         }
         let references = panels.iter().flat_map(|panel| &panel.references);
@@ -309,10 +279,8 @@ impl Figure {
         (x, y): (Axis, Axis),
     ) -> chart::Panel {
         let is_wide = size.0 > 400.0;
-        let mut drawn = chart::Panel {
-            title: panel.title.clone(),
-            ..chart::Panel::new(size, x, y)
-        };
+        let mut drawn =
+            chart::Panel { title: panel.title.clone(), ..chart::Panel::new(size, x, y) };
         let index_of = |names: &[String], name: &String| {
             names.iter().position(|each| each == name).unwrap_or(0)
         };
@@ -320,26 +288,15 @@ impl Figure {
             let y = reference.value;
             if y.is_finite() && (self.scale == Scale::Linear || y > 0.0) {
                 let stroke = Stroke::of_reference(index_of(references, &reference.label));
-                drawn.rules.push(Rule {
-                    y,
-                    stroke,
-                    name: String::new(),
-                    ends: None,
-                });
+                drawn.rules.push(Rule { y, stroke, name: String::new(), ends: None });
             }
         }
-        let styled = panel
-            .curves
-            .iter()
-            .map(|curve| (index_of(arms, &curve.arm), curve));
+        let styled = panel.curves.iter().map(|curve| (index_of(arms, &curve.arm), curve));
         for (index, curve) in styled.clone() {
             let edge = |sign: f64| {
                 shown(curve).filter_map(move |point| {
                     let error = point.estimate.standard_error?;
-                    Some(at(
-                        point.iteration as f64,
-                        point.estimate.mean + sign * error,
-                    ))
+                    Some(at(point.iteration as f64, point.estimate.mean + sign * error))
                 })
             };
             let upper: Vec<At> = edge(1.0).collect();
@@ -351,9 +308,7 @@ impl Figure {
             }
         }
         let points = |curve: &Curve| -> Vec<At> {
-            shown(curve)
-                .map(|point| at(point.iteration as f64, point.estimate.mean))
-                .collect()
+            shown(curve).map(|point| at(point.iteration as f64, point.estimate.mean)).collect()
         };
         // The first arm is drawn last, above the others.
         for (index, curve) in styled.clone().rev() {
@@ -365,21 +320,14 @@ impl Figure {
             let every = points.len().div_ceil(if is_wide { 8 } else { 5 }).max(1);
             let first = index * every / arms.len().max(1);
             let marked = points.into_iter().skip(first).step_by(every).collect();
-            drawn.points(
-                marked,
-                Glyph::of_arm(index),
-                if is_wide { 4.0 } else { 3.4 },
-            );
+            drawn.points(marked, Glyph::of_arm(index), if is_wide { 4.0 } else { 3.4 });
         }
         drawn
     }
 
     /// Returns the footnote: the meaning of lines and bands, and the number of units.
     fn footnote(&self) -> String {
-        let points = self
-            .all_panels()
-            .flat_map(|panel| &panel.curves)
-            .flat_map(shown);
+        let points = self.all_panels().flat_map(|panel| &panel.curves).flat_map(shown);
         let counts: Vec<usize> = points.map(|point| point.estimate.n).collect();
         let (Some(least), Some(most)) = (counts.iter().min(), counts.iter().max()) else {
             return "no data".to_owned();
@@ -447,16 +395,9 @@ mod tests {
 
     #[test]
     fn panels_follow_the_agents_in_the_order_of_the_file() {
-        let spec = FigureSpec {
-            panel_by: PanelBy::Agent,
-            ..FigureSpec::default()
-        };
+        let spec = FigureSpec { panel_by: PanelBy::Agent, ..FigureSpec::default() };
         let figure = Figure::from_rows(&rows(), Metric::Best, &spec);
-        let titles: Vec<&str> = figure
-            .panels
-            .iter()
-            .map(|panel| panel.title.as_str())
-            .collect();
+        let titles: Vec<&str> = figure.panels.iter().map(|panel| panel.title.as_str()).collect();
         assert_eq!(titles, ["a", "b"]);
         assert_eq!(figure.panels[0].curves[0].points[0].estimate.n, 2);
         assert_eq!(figure.panels[1].curves[0].points[0].estimate.n, 1);
@@ -480,22 +421,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         figure.write(folder.path()).expect("a writable folder");
         let svg = std::fs::read_to_string(folder.path().join("curves.svg")).expect("the SVG");
-        assert!(
-            svg.contains("mean over 2 agents") && svg.contains("over 1 to 2 runs"),
-            "{svg}"
-        );
+        assert!(svg.contains("mean over 2 agents") && svg.contains("over 1 to 2 runs"), "{svg}");
         // One agent is its own mean, and a picture without panels of agents is the mean itself.
         let alone: Vec<Row> = rows().into_iter().filter(|row| row.agent == "a").collect();
         assert_eq!(Figure::from_rows(&alone, Metric::Best, &spec).lead, None);
-        let spec = FigureSpec {
-            panel_by: PanelBy::None,
-            ..spec
-        };
+        let spec = FigureSpec { panel_by: PanelBy::None, ..spec };
         let figure = Figure::from_rows(&rows(), Metric::Best, &spec);
-        assert_eq!(
-            (figure.lead, figure.panels[0].curves[0].points[0].estimate.n),
-            (None, 2)
-        );
+        assert_eq!((figure.lead, figure.panels[0].curves[0].points[0].estimate.n), (None, 2));
     }
 
     /// Nothing to draw, one point, one unit, all values equal, regret 0 on a logarithmic axis, huge and tiny values.
@@ -503,9 +435,8 @@ mod tests {
     fn awkward_data_are_drawn_too() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("curves.svg");
-        let constant: Vec<Row> = (0..5)
-            .map(|iteration| row("ts", "a", 0, iteration, Some(1.0)))
-            .collect();
+        let constant: Vec<Row> =
+            (0..5).map(|iteration| row("ts", "a", 0, iteration, Some(1.0))).collect();
         let wide: Vec<Row> = [1e-114, 1e-38, 1.0, 1e38, 1e152]
             .into_iter()
             .zip(1..)
@@ -518,13 +449,8 @@ mod tests {
                 (Scale::Log, Metric::Best),
                 (Scale::Log, Metric::Regret),
             ] {
-                let spec = FigureSpec {
-                    scale,
-                    ..FigureSpec::default()
-                };
-                Figure::from_rows(rows, metric, &spec)
-                    .write_svg(&path)
-                    .expect("a picture");
+                let spec = FigureSpec { scale, ..FigureSpec::default() };
+                Figure::from_rows(rows, metric, &spec).write_svg(&path).expect("a picture");
                 let svg = std::fs::read_to_string(&path).expect("the SVG");
                 assert!(!svg.contains("NaN") && !svg.contains("2147483647"), "{svg}");
             }
@@ -539,10 +465,7 @@ mod tests {
         figure.panels = vec![figure.panels[0].clone(); 100];
         figure.write_png(&path).expect("a picture");
         figure.panels = vec![figure.panels[0].clone(); 1000];
-        assert!(matches!(
-            figure.write_png(&path),
-            Err(ReportError::Draw { .. })
-        ));
+        assert!(matches!(figure.write_png(&path), Err(ReportError::Draw { .. })));
     }
 
     #[test]
@@ -551,22 +474,13 @@ mod tests {
         let figure = Figure::from_rows(&rows(), Metric::Best, &FigureSpec::default());
         let error = figure.write_png(missing).expect_err("no such folder");
         assert!(matches!(error, ReportError::Write { .. }));
-        assert!(
-            error.to_string().contains("/nonexistent/curves.png"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("/nonexistent/curves.png"), "{error}");
     }
 
     #[test]
     fn a_specification_may_leave_fields_out() {
         let spec: FigureSpec =
             serde_json::from_str(r#"{"scale": "log"}"#).expect("a valid specification");
-        assert_eq!(
-            spec,
-            FigureSpec {
-                scale: Scale::Log,
-                ..FigureSpec::default()
-            }
-        );
+        assert_eq!(spec, FigureSpec { scale: Scale::Log, ..FigureSpec::default() });
     }
 }

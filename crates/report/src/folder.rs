@@ -22,22 +22,15 @@ impl FolderLock {
     /// # Errors
     /// [`ReportError::Locked`] if another run is writing there; otherwise when the folder cannot be written.
     pub fn acquire(folder: &Path) -> Result<Self, ReportError> {
-        std::fs::create_dir_all(folder).map_err(|cause| ReportError::CreateFolder {
-            path: folder.to_owned(),
-            cause,
-        })?;
+        std::fs::create_dir_all(folder)
+            .map_err(|cause| ReportError::CreateFolder { path: folder.to_owned(), cause })?;
         let path = folder.join(LOCK_FILE);
         let mut options = OpenOptions::new();
         let opened = options.write(true).create(true).truncate(false).open(&path);
-        let file = opened.map_err(|cause| ReportError::Write {
-            path: path.clone(),
-            cause,
-        })?;
+        let file = opened.map_err(|cause| ReportError::Write { path: path.clone(), cause })?;
         match file.try_lock() {
             Ok(()) => Ok(Self { _held: file }),
-            Err(TryLockError::WouldBlock) => Err(ReportError::Locked {
-                path: folder.to_owned(),
-            }),
+            Err(TryLockError::WouldBlock) => Err(ReportError::Locked { path: folder.to_owned() }),
             Err(TryLockError::Error(cause)) => Err(ReportError::Write { path, cause }),
         }
     }
@@ -53,10 +46,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
     let written = std::fs::write(&aside, bytes).and_then(|()| std::fs::rename(&aside, path));
     written.map_err(|cause| {
         let _ = std::fs::remove_file(&aside); // best effort: what was aside is of no use
-        ReportError::Write {
-            path: path.to_owned(),
-            cause,
-        }
+        ReportError::Write { path: path.to_owned(), cause }
     })
 }
 

@@ -87,9 +87,7 @@ impl GamePicture {
     pub fn write_payoffs(&self, folder: &Path) -> Result<(), ReportError> {
         let payoffs = self.players.iter().flat_map(|player| &player.payoffs);
         let values = payoffs.flatten().copied();
-        self.write_both(folder, GAME_PAYOFF_FILES, ("payoff", values), || {
-            Ok(payoffs::chart(self))
-        })
+        self.write_both(folder, GAME_PAYOFF_FILES, ("payoff", values), || Ok(payoffs::chart(self)))
     }
 
     /// Writes [`GAME_ACTION_FILES`] into a folder that exists.
@@ -120,11 +118,7 @@ impl GamePicture {
         chart: impl FnOnce() -> Result<Chart, String>,
     ) -> Result<(), ReportError> {
         if let Some(value) = numbers.find(|number| !number.is_finite()) {
-            return Err(ReportError::NotFinite {
-                path: folder.join(files[0]),
-                column,
-                value,
-            });
+            return Err(ReportError::NotFinite { path: folder.join(files[0]), column, value });
         }
         write(self.check_lengths().and_then(|()| chart()), folder, files).map(|_| ())
     }
@@ -159,12 +153,8 @@ impl GamePicture {
         let n_rounds = self.n_rounds();
         for player in &self.players {
             for parameter in &player.parameters {
-                let words = || {
-                    format!(
-                        "the player {:?}, parameter {:?}",
-                        player.name, parameter.name
-                    )
-                };
+                let words =
+                    || format!("the player {:?}, parameter {:?}", player.name, parameter.name);
                 let n_values = parameter.values.len();
                 if n_values != n_rounds {
                     return Err(format!(
@@ -212,11 +202,7 @@ impl GamePicture {
 
     /// The axis of the rounds.
     fn x_axis(&self, n_columns: usize) -> Axis {
-        Axis::whole(
-            1.0,
-            self.n_rounds().max(1) as f64,
-            if n_columns == 1 { 8 } else { 5 },
-        )
+        Axis::whole(1.0, self.n_rounds().max(1) as f64, if n_columns == 1 { 8 } else { 5 })
     }
 
     /// Lays the band of the random rounds.
@@ -237,16 +223,9 @@ impl GamePicture {
             Some(_) => crate::chart::in_strip(end, 0.0),
             None => at(end, lowest),
         };
-        panel.backdrop.push(Mark::Cell {
-            from,
-            to: lower,
-            color: BAND,
-        });
+        panel.backdrop.push(Mark::Cell { from, to: lower, color: BAND });
         if end <= self.n_rounds() as f64 {
-            let stroke = Stroke {
-                dash: &[3.0, 2.5],
-                ..Stroke::solid(GREY, 0.75)
-            };
+            let stroke = Stroke { dash: &[3.0, 2.5], ..Stroke::solid(GREY, 0.75) };
             panel.line(vec![at(end, highest), lower], stroke);
         }
     }
@@ -260,11 +239,7 @@ impl GamePicture {
     /// The dot of one round; without a rim where rounds are many.
     fn dot(&self, color: RGBColor) -> Glyph {
         let dot = Glyph::disc(color);
-        if self.n_rounds() <= N_RIMMED {
-            dot
-        } else {
-            dot.bare()
-        }
+        if self.n_rounds() <= N_RIMMED { dot } else { dot.bare() }
     }
 }
 

@@ -76,9 +76,7 @@ impl GraphPicture {
         let around = self.agents.iter().any(|agent| agent.outward.is_some());
         let font = if around { NAME } else { SMALL_NAME };
         let n_names = if n_agents <= N_NAMES_MAX { n_agents } else { 0 };
-        let names = self.agents[..n_names]
-            .iter()
-            .map(|agent| font.cut(&agent.name, NAME_MAX));
+        let names = self.agents[..n_names].iter().map(|agent| font.cut(&agent.name, NAME_MAX));
         let names: Vec<String> = names.collect();
         let radius = (60.0 / (n_agents as f64).sqrt()).clamp(3.0, 10.0);
         let widest = font.widest(&names);
@@ -86,11 +84,7 @@ impl GraphPicture {
 
         let mut panel = Panel {
             framed: false,
-            ..Panel::new(
-                (WIDTH, height),
-                Axis::bare(0.0, WIDTH),
-                Axis::bare(height, 0.0),
-            )
+            ..Panel::new((WIDTH, height), Axis::bare(0.0, WIDTH), Axis::bare(height, 0.0))
         };
         let stands_out =
             |(a, b): &&(usize, usize)| self.agents[*a].highlighted && self.agents[*b].highlighted;
@@ -99,42 +93,20 @@ impl GraphPicture {
         let plain = Stroke::solid(PLAIN_EDGE, thin);
         let thick = Stroke::solid(VERMILION, 1.5 * thin + 0.75);
         for (highlighted, stroke) in [(false, plain), (true, thick)] {
-            let edges = self
-                .edges
-                .iter()
-                .filter(|edge| stands_out(edge) == highlighted);
+            let edges = self.edges.iter().filter(|edge| stands_out(edge) == highlighted);
             edges.for_each(|(a, b)| panel.line(vec![places[*a], places[*b]], stroke));
         }
         let mut keys = Vec::new();
         for (highlighted, color) in [(false, BLUE), (true, VERMILION)] {
             let of_kind = |(agent, _): &(&GraphAgent, &At)| agent.highlighted == highlighted;
-            let discs = self
-                .agents
-                .iter()
-                .zip(&places)
-                .filter(of_kind)
-                .map(|(_, place)| *place);
+            let discs = self.agents.iter().zip(&places).filter(of_kind).map(|(_, place)| *place);
             panel.points(discs.collect(), Glyph::disc(color), radius);
         }
         for (highlighted, color, stroke, text) in [
-            (
-                true,
-                VERMILION,
-                Stroke::solid(VERMILION, 3.0),
-                &self.highlighted_words,
-            ),
-            (
-                false,
-                BLUE,
-                Stroke::solid(PLAIN_EDGE, 1.5),
-                &self.other_words,
-            ),
+            (true, VERMILION, Stroke::solid(VERMILION, 3.0), &self.highlighted_words),
+            (false, BLUE, Stroke::solid(PLAIN_EDGE, 1.5), &self.other_words),
         ] {
-            if self
-                .agents
-                .iter()
-                .any(|agent| agent.highlighted == highlighted)
-            {
+            if self.agents.iter().any(|agent| agent.highlighted == highlighted) {
                 let sign = Sign::curve(stroke, Glyph::disc(color).bare());
                 keys.push(Key::new(sign, text.clone()));
             }
@@ -174,15 +146,9 @@ impl GraphPicture {
         let first = (WIDTH - scaled(width)) / 2.0;
         let place = |agent: &GraphAgent| {
             let [x, y] = agent.place;
-            at(
-                first + scaled(x / 2.0 - left),
-                above + scaled(y / 2.0 - top),
-            )
+            at(first + scaled(x / 2.0 - left), above + scaled(y / 2.0 - top))
         };
-        (
-            self.agents.iter().map(place).collect(),
-            scaled(height) + 2.0 * above,
-        )
+        (self.agents.iter().map(place).collect(), scaled(height) + 2.0 * above)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -197,10 +163,9 @@ impl GraphPicture {
             numbers.into_iter().all(|number| number.is_finite())
         };
         match self.agents.iter().find(|agent| !is_finite(agent)) {
-            Some(agent) => Err(format!(
-                "the place of the agent {:?} is not a finite number",
-                agent.name
-            )),
+            Some(agent) => {
+                Err(format!("the place of the agent {:?} is not a finite number", agent.name))
+            }
             None => Ok(()),
         }
     }
@@ -211,20 +176,13 @@ mod tests {
     use super::*;
 
     fn agent(name: &str, place: [f64; 2]) -> GraphAgent {
-        GraphAgent {
-            name: name.to_owned(),
-            place,
-            ..GraphAgent::default()
-        }
+        GraphAgent { name: name.to_owned(), place, ..GraphAgent::default() }
     }
 
     /// A triangle, two of whose agents stand out.
     fn triangle() -> GraphPicture {
-        let mut agents = vec![
-            agent("a & <b>", [0.0, 0.0]),
-            agent("c", [1.0, 0.0]),
-            agent("d", [0.0, 1.0]),
-        ];
+        let mut agents =
+            vec![agent("a & <b>", [0.0, 0.0]), agent("c", [1.0, 0.0]), agent("d", [0.0, 1.0])];
         agents[0].highlighted = true;
         agents[1].highlighted = true;
         GraphPicture {
@@ -313,16 +271,11 @@ mod tests {
         let around = |n: u32| {
             let agents = (0..n).map(|i| {
                 let (y, x) = (std::f64::consts::TAU * f64::from(i) / f64::from(n)).sin_cos();
-                GraphAgent {
-                    outward: Some([x, y]),
-                    ..agent(&format!("agent-number-{i}"), [x, y])
-                }
+                GraphAgent { outward: Some([x, y]), ..agent(&format!("agent-number-{i}"), [x, y]) }
             });
             GraphPicture {
                 agents: agents.collect(),
-                edges: (0..n as usize)
-                    .map(|i| (i, (i * 7 + 3) % n as usize))
-                    .collect(),
+                edges: (0..n as usize).map(|i| (i, (i * 7 + 3) % n as usize)).collect(),
                 ..triangle()
             }
         };
@@ -330,10 +283,7 @@ mod tests {
             let (svg, _) = written(&around(n));
             let discs = crate::chart::svg::discs(&svg, "#0072B2");
             let right = discs.iter().map(|at| at.0).fold(0.0, f64::max);
-            assert!(
-                crate::chart::svg::at_of(&svg, "agent-number-0").0 > right,
-                "{n}"
-            );
+            assert!(crate::chart::svg::at_of(&svg, "agent-number-0").0 > right, "{n}");
         }
     }
 

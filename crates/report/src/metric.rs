@@ -67,16 +67,8 @@ mod tests {
 
     #[test]
     fn names_in_a_summary_stay() {
-        let names = [
-            Metric::Best,
-            Metric::Regret,
-            Metric::Mean,
-            Metric::MeanRegret,
-        ]
-        .map(|metric| serde_json::to_string(&metric).unwrap());
-        assert_eq!(
-            names,
-            ["\"best\"", "\"regret\"", "\"mean\"", "\"mean-regret\""]
-        );
+        let names = [Metric::Best, Metric::Regret, Metric::Mean, Metric::MeanRegret]
+            .map(|metric| serde_json::to_string(&metric).unwrap());
+        assert_eq!(names, ["\"best\"", "\"regret\"", "\"mean\"", "\"mean-regret\""]);
     }
 }

@@ -100,10 +100,7 @@ impl ResultsWriter {
         for (index, name) in parameters.iter().enumerate() {
             let taken = LEADING.contains(&name.as_str()) || TRAILING.contains(&name.as_str());
             if taken || parameters[..index].contains(name) {
-                return Err(ReportError::ParameterName {
-                    path,
-                    name: name.clone(),
-                });
+                return Err(ReportError::ParameterName { path, name: name.clone() });
             }
         }
         check_folder(folder, overwrite)?;
@@ -129,21 +126,11 @@ impl ResultsWriter {
         }
         let file = options.open(&path).map_err(|cause| match cause.kind() {
             io::ErrorKind::AlreadyExists => ReportError::ResultsExist { path: path.clone() },
-            _ => ReportError::Write {
-                path: path.clone(),
-                cause,
-            },
+            _ => ReportError::Write { path: path.clone(), cause },
         })?;
-        let mut writer = Self {
-            path,
-            file,
-            parameters: parameters.to_vec(),
-            pending: buffer(),
-        };
-        let header = LEADING
-            .into_iter()
-            .chain(parameters.iter().map(String::as_str))
-            .chain(TRAILING);
+        let mut writer = Self { path, file, parameters: parameters.to_vec(), pending: buffer() };
+        let header =
+            LEADING.into_iter().chain(parameters.iter().map(String::as_str)).chain(TRAILING);
         writer
             .pending
             .write_record(header.map(|name| escaped(name).into_owned()))
@@ -193,11 +180,7 @@ impl ResultsWriter {
                 None => String::new(),
                 Some(value) if value.is_finite() => shortest(value),
                 Some(value) => {
-                    return Err(ReportError::NotFinite {
-                        path: self.path.clone(),
-                        column,
-                        value,
-                    });
+                    return Err(ReportError::NotFinite { path: self.path.clone(), column, value });
                 }
             });
         }
@@ -217,26 +200,18 @@ impl ResultsWriter {
             let cause = io::Error::other(error.to_string());
             self.write_error(cause)
         })?;
-        let start = self
-            .file
-            .stream_position()
-            .map_err(|cause| self.write_error(cause))?;
+        let start = self.file.stream_position().map_err(|cause| self.write_error(cause))?;
         let written = self.file.write_all(&bytes).and_then(|()| self.file.flush());
         written.map_err(|cause| {
             // Best effort: the first failure is the one to report.
-            let _ = self
-                .file
-                .set_len(start)
-                .and_then(|()| self.file.seek(io::SeekFrom::Start(start)));
+            let _ =
+                self.file.set_len(start).and_then(|()| self.file.seek(io::SeekFrom::Start(start)));
             self.write_error(cause)
         })
     }
 
     fn write_error(&self, cause: io::Error) -> ReportError {
-        ReportError::Write {
-            path: self.path.clone(),
-            cause,
-        }
+        ReportError::Write { path: self.path.clone(), cause }
     }
 }
 
@@ -249,20 +224,15 @@ fn buffer() -> csv::Writer<Vec<u8>> {
 /// # Errors
 /// When the folder cannot be created or written, or holds results and `overwrite` is not given.
 pub fn check_folder(folder: &Path, overwrite: bool) -> Result<(), ReportError> {
-    std::fs::create_dir_all(folder).map_err(|cause| ReportError::CreateFolder {
-        path: folder.to_owned(),
-        cause,
-    })?;
+    std::fs::create_dir_all(folder)
+        .map_err(|cause| ReportError::CreateFolder { path: folder.to_owned(), cause })?;
     let results = folder.join(RESULTS_FILE);
     if !overwrite && results.exists() {
         return Err(ReportError::ResultsExist { path: results });
     }
     let probe = folder.join(format!(".fedbo-probe-{}", std::process::id()));
     let tried = File::create(&probe).and_then(|_| std::fs::remove_file(&probe));
-    tried.map_err(|cause| ReportError::Write {
-        path: folder.to_owned(),
-        cause,
-    })
+    tried.map_err(|cause| ReportError::Write { path: folder.to_owned(), cause })
 }
 
 /// Reads a results file back.
@@ -270,10 +240,8 @@ pub fn check_folder(folder: &Path, overwrite: bool) -> Result<(), ReportError> {
 /// # Errors
 /// When the file cannot be read; a field that does not fit is named with its line and column.
 pub fn read_results(path: &Path) -> Result<Vec<Row>, ReportError> {
-    let file = File::open(path).map_err(|cause| ReportError::Read {
-        path: path.to_owned(),
-        cause,
-    })?;
+    let file =
+        File::open(path).map_err(|cause| ReportError::Read { path: path.to_owned(), cause })?;
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
     let header = reader.headers().map_err(|error| csv_error(path, error))?;
     let header: csv::StringRecord = header.iter().map(restored).collect();
@@ -291,13 +259,8 @@ pub fn read_results(path: &Path) -> Result<Vec<Row>, ReportError> {
             });
         }
         rows.push(
-            Fields {
-                path,
-                line,
-                header: &header,
-                record: &record.iter().map(restored).collect(),
-            }
-            .row(&parameters)?,
+            Fields { path, line, header: &header, record: &record.iter().map(restored).collect() }
+                .row(&parameters)?,
         );
     }
     Ok(rows)
@@ -330,12 +293,7 @@ fn parameter_names(path: &Path, header: &csv::StringRecord) -> Result<Vec<String
             });
         }
     }
-    Ok(header
-        .iter()
-        .skip(LEADING.len())
-        .take(n_parameters)
-        .map(str::to_owned)
-        .collect())
+    Ok(header.iter().skip(LEADING.len()).take(n_parameters).map(str::to_owned).collect())
 }
 
 /// One line with as many fields as the header.
@@ -358,14 +316,8 @@ impl Fields<'_> {
             experiment: self.text(0).to_owned(),
             arm: self.text(1).to_owned(),
             agent: self.text(2).to_owned(),
-            run: self
-                .text(3)
-                .parse()
-                .map_err(|_| self.error(3, "a whole number ≥ 0"))?,
-            iteration: self
-                .text(4)
-                .parse()
-                .map_err(|_| self.error(4, "a whole number"))?,
+            run: self.text(3).parse().map_err(|_| self.error(3, "a whole number ≥ 0"))?,
+            iteration: self.text(4).parse().map_err(|_| self.error(4, "a whole number"))?,
             source: self.text(5).to_owned(),
             parameters: parameters.iter().cloned().zip(values).collect(),
             value: self.optional(after)?,
@@ -390,9 +342,7 @@ impl Fields<'_> {
 
     fn number(&self, index: usize, expected: &'static str) -> Result<f64, ReportError> {
         let number: Option<f64> = self.text(index).parse().ok();
-        number
-            .filter(|number| number.is_finite())
-            .ok_or_else(|| self.error(index, expected))
+        number.filter(|number| number.is_finite()).ok_or_else(|| self.error(index, expected))
     }
 
     fn error(&self, index: usize, expected: &'static str) -> ReportError {
@@ -409,10 +359,7 @@ impl Fields<'_> {
 /// The shortest decimal that reads back as the same number; an exponent where plain digits would be long.
 fn shortest(value: f64) -> String {
     let digits = format!("{value:?}");
-    digits
-        .strip_suffix(".0")
-        .map(str::to_owned)
-        .unwrap_or(digits)
+    digits.strip_suffix(".0").map(str::to_owned).unwrap_or(digits)
 }
 
 #[cfg(test)]
@@ -466,16 +413,10 @@ mod tests {
             writer.append(row).expect("a finite row");
         }
         writer.commit().expect("a writable file");
-        assert_eq!(
-            read_results(writer.path()).expect("a readable file"),
-            written
-        );
+        assert_eq!(read_results(writer.path()).expect("a readable file"), written);
         let text = std::fs::read_to_string(writer.path()).expect("a readable file");
         assert_eq!(text.lines().count(), 1 + written.len());
-        assert!(
-            text.contains("failed: Traceback:\\n  C:\\\\new\\r\\n-1+cmd"),
-            "{text}"
-        );
+        assert!(text.contains("failed: Traceback:\\n  C:\\\\new\\r\\n-1+cmd"), "{text}");
         assert!(text.contains(",\"'=HYPERLINK"), "{text}");
     }
 
@@ -496,14 +437,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut writer = ResultsWriter::create(folder.path(), &names(), false).expect("a new file");
         for iteration in 0..1000 {
-            writer
-                .append(&row(iteration, Some(1.0)))
-                .expect("a finite row");
+            writer.append(&row(iteration, Some(1.0))).expect("a finite row");
         }
-        assert_eq!(
-            read_results(writer.path()).expect("a readable file").len(),
-            0
-        );
+        assert_eq!(read_results(writer.path()).expect("a readable file").len(), 0);
         writer.commit().expect("a writable file");
         writer.append(&row(1000, Some(1.0))).expect("a finite row");
         let path = writer.path().to_owned();
@@ -525,17 +461,11 @@ mod tests {
             check_folder(folder.path(), false),
             Err(ReportError::ResultsExist { .. })
         ));
-        assert_eq!(
-            read_results(first.path()).expect("a readable file").len(),
-            1
-        );
+        assert_eq!(read_results(first.path()).expect("a readable file").len(), 1);
 
         let third =
             ResultsWriter::create(folder.path(), &names(), true).expect("leave to overwrite");
-        assert_eq!(
-            read_results(third.path()).expect("a readable file").len(),
-            0
-        );
+        assert_eq!(read_results(third.path()).expect("a readable file").len(), 0);
         assert!(!folder.path().join(SUMMARY_FILE).exists());
     }
 
@@ -547,10 +477,7 @@ mod tests {
         let error = check_folder(&file.join("results"), false).expect_err("a file is no folder");
         assert!(matches!(error, ReportError::CreateFolder { .. }));
         assert!(error.to_string().contains("file/results"), "{error}");
-        assert_eq!(
-            std::fs::read_dir(folder.path()).expect("a folder").count(),
-            1
-        );
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
     }
 
     #[cfg(target_os = "linux")]
@@ -562,19 +489,13 @@ mod tests {
         let error =
             ResultsWriter::create(folder.path(), &names(), true).expect_err("no space is left");
         assert!(matches!(error, ReportError::Write { .. }));
-        assert!(
-            error.to_string().contains("results.csv: No space left"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("results.csv: No space left"), "{error}");
     }
 
     #[test]
     fn a_parameter_cannot_take_the_name_of_another_column() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        for taken in [
-            vec!["best".to_owned()],
-            vec!["x".to_owned(), "x".to_owned()],
-        ] {
+        for taken in [vec!["best".to_owned()], vec!["x".to_owned(), "x".to_owned()]] {
             let error =
                 ResultsWriter::create(folder.path(), &taken, false).expect_err("a taken name");
             assert!(matches!(error, ReportError::ParameterName { .. }));
@@ -587,13 +508,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut writer = ResultsWriter::create(folder.path(), &names(), false).expect("a new file");
         let error = writer.append(&row(1, Some(f64::NAN))).expect_err("a NaN");
-        assert!(matches!(
-            error,
-            ReportError::NotFinite {
-                column: "value",
-                ..
-            }
-        ));
+        assert!(matches!(error, ReportError::NotFinite { column: "value", .. }));
     }
 
     #[test]
@@ -629,10 +544,7 @@ mod tests {
         );
         assert!(message("").contains("expected the column \"experiment\""));
         std::fs::write(&path, b"\xff\xfe,\n").expect("a writable folder");
-        assert!(matches!(
-            read_results(&path),
-            Err(ReportError::Malformed { .. })
-        ));
+        assert!(matches!(read_results(&path), Err(ReportError::Malformed { .. })));
         assert!(matches!(
             read_results(&folder.path().join("none.csv")),
             Err(ReportError::Read { .. })

@@ -51,11 +51,7 @@ impl Estimate {
         let (t, freedom) = (self.mean / error, degrees_of_freedom(self.n));
         let share = freedom / (freedom + t * t);
         // A share that is not a number comes of values beyond all bounds: nothing is shown by them.
-        let p = if share.is_finite() {
-            beta_reg(freedom / 2.0, 0.5, share)
-        } else {
-            1.0
-        };
+        let p = if share.is_finite() { beta_reg(freedom / 2.0, 0.5, share) } else { 1.0 };
         Some(p.clamp(0.0, 1.0))
     }
 
@@ -137,11 +133,7 @@ mod tests {
     #[test]
     fn p_values_are_those_of_closed_forms() {
         let p = |t: f64, n| {
-            let estimate = Estimate {
-                mean: -t,
-                standard_error: Some(1.0),
-                n,
-            };
+            let estimate = Estimate { mean: -t, standard_error: Some(1.0), n };
             estimate.p_value().expect("several values")
         };
         for t in [0.1, 1.0, 3.0, 12.706_204_736, 100.0] {
@@ -158,11 +150,7 @@ mod tests {
 
     #[test]
     fn an_interval_and_its_p_value_agree() {
-        let estimate = |mean| Estimate {
-            mean,
-            standard_error: Some(0.5),
-            n: 5,
-        };
+        let estimate = |mean| Estimate { mean, standard_error: Some(0.5), n: 5 };
         let edge = 0.5 * quantile(0.975, 4.0);
         for (mean, is_shown) in [(edge + 1e-6, true), (edge - 1e-6, false)] {
             let interval = estimate(mean).interval().expect("several values");
@@ -174,34 +162,16 @@ mod tests {
 
     #[test]
     fn equal_values_show_nothing_unless_they_are_zero() {
-        let equal = |mean| Estimate {
-            mean,
-            standard_error: Some(0.0),
-            n: 3,
-        };
+        let equal = |mean| Estimate { mean, standard_error: Some(0.0), n: 3 };
         assert_eq!((equal(2.0).interval(), equal(2.0).p_value()), (None, None));
-        let rounded = Estimate {
-            standard_error: Some(1e-17),
-            ..equal(0.1)
-        };
+        let rounded = Estimate { standard_error: Some(1e-17), ..equal(0.1) };
         assert_eq!(rounded.p_value(), None);
-        let none = Interval {
-            low: 0.0,
-            high: 0.0,
-        };
+        let none = Interval { low: 0.0, high: 0.0 };
         assert_eq!(equal(0.0).interval(), Some(none));
         assert_eq!(equal(0.0).p_value(), Some(1.0));
-        let single = Estimate {
-            mean: 2.0,
-            standard_error: None,
-            n: 1,
-        };
+        let single = Estimate { mean: 2.0, standard_error: None, n: 1 };
         assert_eq!((single.interval(), single.p_value()), (None, None));
-        let beyond = Estimate {
-            mean: f64::MAX,
-            standard_error: Some(f64::INFINITY),
-            n: 4,
-        };
+        let beyond = Estimate { mean: f64::MAX, standard_error: Some(f64::INFINITY), n: 4 };
         assert_eq!(beyond.p_value(), Some(1.0));
     }
 

@@ -163,19 +163,11 @@ impl StudyPlot {
     }
 
     fn is_better(&self, value: f64, than: f64) -> bool {
-        if self.minimize {
-            value < than
-        } else {
-            value > than
-        }
+        if self.minimize { value < than } else { value > than }
     }
 
     fn direction(&self) -> Direction {
-        if self.minimize {
-            Direction::Minimize
-        } else {
-            Direction::Maximize
-        }
+        if self.minimize { Direction::Minimize } else { Direction::Maximize }
     }
 
     /// Name of the axis of values.
@@ -195,11 +187,7 @@ impl StudyPlot {
 
     /// The strip of failed trials, at the worse end; none if there are none.
     fn strip(&self, height: f64) -> Option<Strip> {
-        self.has_failed().then_some(Strip {
-            above: self.minimize,
-            height,
-            label: FAILED,
-        })
+        self.has_failed().then_some(Strip { above: self.minimize, height, label: FAILED })
     }
 
     /// Says that there is nothing to see; empty where there is.
@@ -214,26 +202,15 @@ impl StudyPlot {
 
     /// The mark of a value beyond the end of the axis.
     fn beyond_mark(&self) -> Glyph {
-        let marker = if self.minimize {
-            Marker::TriangleUp
-        } else {
-            Marker::TriangleDown
-        };
+        let marker = if self.minimize { Marker::TriangleUp } else { Marker::TriangleDown };
         Glyph::new(marker, BLUE)
     }
 
     /// Marks a value beyond the end of the axis just inside it.
     fn beyond(&self, panel: &mut Panel, x: f64, size: f64) {
-        let (end, inwards) = if self.minimize {
-            (f64::INFINITY, 1.6)
-        } else {
-            (f64::NEG_INFINITY, -1.6)
-        };
-        panel.points(
-            vec![at(x, end).shifted(0.0, inwards * size)],
-            self.beyond_mark(),
-            size,
-        );
+        let (end, inwards) =
+            if self.minimize { (f64::INFINITY, 1.6) } else { (f64::NEG_INFINITY, -1.6) };
+        panel.points(vec![at(x, end).shifted(0.0, inwards * size)], self.beyond_mark(), size);
     }
 
     /// The keys of what stands at the worse end.
@@ -245,9 +222,7 @@ impl StudyPlot {
             (self.has_failed(), Glyph::failed(INK), FAILED),
         ];
         let shown = signs.into_iter().filter(|(is_shown, ..)| *is_shown);
-        shown
-            .map(|(_, glyph, text)| Key::new(Sign::Point(glyph), text))
-            .collect()
+        shown.map(|(_, glyph, text)| Key::new(Sign::Point(glyph), text)).collect()
     }
 
     /// Returns the footnote: the number of trials, the number of those that are not shown, and the best trial.
@@ -276,42 +251,23 @@ impl StudyPlot {
 impl PlottedTrial {
     /// The value as it can be drawn; none if there is none.
     fn drawn(&self) -> Option<f64> {
-        self.value
-            .filter(|value| value.is_finite())
-            .map(within_magnitude)
+        self.value.filter(|value| value.is_finite()).map(within_magnitude)
     }
 }
 
 fn within_magnitude(value: f64) -> f64 {
     let (least, most) = MAGNITUDE;
-    if value.abs() < least {
-        0.0
-    } else {
-        value.clamp(-most, most)
-    }
+    if value.abs() < least { 0.0 } else { value.clamp(-most, most) }
 }
 
 /// Trials that were told in the order of their numbers are found by them; others by their place.
 fn order_label(study: &StudyPlot) -> (&'static str, Vec<f64>) {
-    let ordered = study
-        .trials
-        .windows(2)
-        .all(|pair| pair[0].number < pair[1].number);
+    let ordered = study.trials.windows(2).all(|pair| pair[0].number < pair[1].number);
     if ordered {
-        (
-            "trial",
-            study
-                .trials
-                .iter()
-                .map(|trial| trial.number as f64)
-                .collect(),
-        )
+        ("trial", study.trials.iter().map(|trial| trial.number as f64).collect())
     } else {
         let places = 1..=study.trials.len();
-        (
-            "trial, in the order told",
-            places.map(|place| place as f64).collect(),
-        )
+        ("trial, in the order told", places.map(|place| place as f64).collect())
     }
 }
 

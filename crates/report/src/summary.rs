@@ -50,11 +50,7 @@ impl Estimate {
         let mean = values.iter().sum::<f64>() / n as f64;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         let standard_error = (n > 1).then(|| (squares / (n - 1) as f64 / n as f64).sqrt());
-        Some(Self {
-            mean,
-            standard_error,
-            n,
-        })
+        Some(Self { mean, standard_error, n })
     }
 }
 
@@ -298,10 +294,8 @@ impl Summary {
     pub fn write(&self, folder: &Path) -> Result<(), ReportError> {
         let path = folder.join(SUMMARY_FILE);
         let text = serde_json::to_string_pretty(self).map(|text| text + "\n");
-        let text = text.map_err(|error| ReportError::Write {
-            path: path.clone(),
-            cause: error.into(),
-        })?;
+        let text =
+            text.map_err(|error| ReportError::Write { path: path.clone(), cause: error.into() })?;
         write_whole(&path, text.as_bytes())
     }
 
@@ -311,14 +305,9 @@ impl Summary {
     /// When the file cannot be read or is not a summary of this version.
     pub fn read(folder: &Path) -> Result<Self, ReportError> {
         let path = folder.join(SUMMARY_FILE);
-        let text = std::fs::read_to_string(&path).map_err(|cause| ReportError::Read {
-            path: path.clone(),
-            cause,
-        })?;
-        let malformed = |message| ReportError::Malformed {
-            path: path.clone(),
-            message,
-        };
+        let text = std::fs::read_to_string(&path)
+            .map_err(|cause| ReportError::Read { path: path.clone(), cause })?;
+        let malformed = |message| ReportError::Malformed { path: path.clone(), message };
         let summary: Self =
             serde_json::from_str(&text).map_err(|error| malformed(error.to_string()))?;
         let found = summary.schema_version;
@@ -362,10 +351,8 @@ fn judge(parts: &mut [Summary]) {
                 .iter()
                 .filter(|each| each.arm == arm.arm && each.iteration.is_none())
                 .peekable();
-            arm.gain_over_every_control = at_the_end
-                .peek()
-                .is_some()
-                .then(|| at_the_end.all(|difference| difference.gain));
+            arm.gain_over_every_control =
+                at_the_end.peek().is_some().then(|| at_the_end.all(|difference| difference.gain));
         }
     }
 }
@@ -373,10 +360,8 @@ fn judge(parts: &mut [Summary]) {
 /// A summary whose comparisons are not judged yet.
 fn compare(rows: &[Row], request: &SummaryRequest) -> Summary {
     let names = arm_names(rows);
-    let by_arm: BTreeMap<&str, BTreeMap<Unit<'_>, Trace>> = names
-        .iter()
-        .map(|arm| (*arm, traces(rows, arm, request.metric)))
-        .collect();
+    let by_arm: BTreeMap<&str, BTreeMap<Unit<'_>, Trace>> =
+        names.iter().map(|arm| (*arm, traces(rows, arm, request.metric))).collect();
     let none = BTreeMap::new();
     let mut differences = Vec::new();
     for (arm, control) in &request.pairs {
@@ -400,10 +385,7 @@ fn compare(rows: &[Row], request: &SummaryRequest) -> Summary {
             });
         }
     }
-    let arms = names
-        .iter()
-        .map(|arm| summarize_arm(rows, arm, &by_arm[arm], request))
-        .collect();
+    let arms = names.iter().map(|arm| summarize_arm(rows, arm, &by_arm[arm], request)).collect();
     Summary {
         schema_version: SUMMARY_SCHEMA_VERSION,
         experiment: request.experiment.clone(),
@@ -438,11 +420,8 @@ pub fn summarize_configurations(
     let mut configurations: Vec<Summary> = names
         .into_iter()
         .map(|name| {
-            let of_it: Vec<Row> = rows
-                .iter()
-                .filter(|row| row.experiment == name)
-                .cloned()
-                .collect();
+            let of_it: Vec<Row> =
+                rows.iter().filter(|row| row.experiment == name).cloned().collect();
             let request = SummaryRequest {
                 experiment: name.to_owned(),
                 pairs: pairs_of(name),
@@ -456,13 +435,7 @@ pub fn summarize_configurations(
     Summary {
         comparisons: configurations.first().map_or(0, |part| part.comparisons),
         configurations,
-        ..summarize(
-            &[],
-            &SummaryRequest {
-                pairs: Vec::new(),
-                ..request.clone()
-            },
-        )
+        ..summarize(&[], &SummaryRequest { pairs: Vec::new(), ..request.clone() })
     }
 }
 
@@ -474,20 +447,15 @@ fn summarize_arm(
 ) -> ArmSummary {
     let rows: Vec<&Row> = rows.iter().filter(|row| row.arm == arm).collect();
     let values = |at: &dyn Fn(&Trace) -> Option<f64>| {
-        let with_value = traces
-            .iter()
-            .filter_map(|(unit, trace)| Some((unit, at(trace)?)));
+        let with_value = traces.iter().filter_map(|(unit, trace)| Some((unit, at(trace)?)));
         request.clusters.means(with_value)
     };
     let mut sources = BTreeMap::new();
     for row in &rows {
         *sources.entry(row.source.clone()).or_default() += 1;
     }
-    let asked: Vec<f64> = rows
-        .iter()
-        .filter(|row| row.iteration > 0)
-        .map(|row| row.ask_seconds)
-        .collect();
+    let asked: Vec<f64> =
+        rows.iter().filter(|row| row.iteration > 0).map(|row| row.ask_seconds).collect();
     ArmSummary {
         arm: arm.to_owned(),
         n: traces.len(),
@@ -525,10 +493,8 @@ fn paired_differences(
         Some(arm.at(iteration)? - control.at(iteration)?)
     };
     let units: std::collections::BTreeSet<&Unit<'_>> = arm.keys().chain(control.keys()).collect();
-    let differences: Vec<(&Unit<'_>, f64)> = units
-        .iter()
-        .filter_map(|unit| Some((*unit, difference(unit)?)))
-        .collect();
+    let differences: Vec<(&Unit<'_>, f64)> =
+        units.iter().filter_map(|unit| Some((*unit, difference(unit)?))).collect();
     let dropped = units.len() - differences.len();
     (clusters.means(differences), dropped)
 }
@@ -555,10 +521,7 @@ mod tests {
     }
 
     fn at_the_end() -> SummaryRequest {
-        SummaryRequest {
-            checkpoints: Vec::new(),
-            ..request()
-        }
+        SummaryRequest { checkpoints: Vec::new(), ..request() }
     }
 
     /// Three shared units; `fts` ends 2, 3 and 4 above `ts`, and at iteration 1 is 1 above, level and 1 below.
@@ -578,38 +541,26 @@ mod tests {
     }
 
     fn close(found: f64, expected: f64) {
-        assert!(
-            (found - expected).abs() < 1e-12,
-            "{found} is not {expected}"
-        );
+        assert!((found - expected).abs() < 1e-12, "{found} is not {expected}");
     }
 
     fn check(found: Option<Estimate>, mean: f64, standard_error: f64, n: usize) {
         let found = found.expect("values");
         close(found.mean, mean);
-        close(
-            found.standard_error.expect("several values"),
-            standard_error,
-        );
+        close(found.standard_error.expect("several values"), standard_error);
         assert_eq!(found.n, n);
     }
 
     /// By hand: `fts` ends 2 and 4 above in run 0 (agents a and b), 3 above in run 1; run means 3 and 3.
     #[test]
     fn clusters_are_averaged_before_they_are_counted() {
-        let by_runs = SummaryRequest {
-            clusters: Clusters::Runs,
-            ..request()
-        };
+        let by_runs = SummaryRequest { clusters: Clusters::Runs, ..request() };
         let last =
             |request: &SummaryRequest| summarize(&rows(), request).differences.pop().unwrap();
         check(last(&request()).estimate, 3.0, (1.0_f64 / 3.0).sqrt(), 3);
         check(last(&by_runs).estimate, 3.0, 0.0, 2);
         // Runs 0 and 1 of agent a are one design: mean of 2 and 3; agent b alone: 4.
-        let by_designs = SummaryRequest {
-            clusters: Clusters::Designs(1),
-            ..request()
-        };
+        let by_designs = SummaryRequest { clusters: Clusters::Designs(1), ..request() };
         check(last(&by_designs).estimate, 3.25, 0.75, 2);
     }
 
@@ -623,32 +574,20 @@ mod tests {
             8,
         );
         assert_eq!(Estimate::of(&[]), None);
-        assert_eq!(
-            Estimate::of(&[3.0]),
-            Some(Estimate {
-                mean: 3.0,
-                standard_error: None,
-                n: 1
-            })
-        );
+        assert_eq!(Estimate::of(&[3.0]), Some(Estimate { mean: 3.0, standard_error: None, n: 1 }));
     }
 
     #[test]
     fn arms_and_differences_agree_with_a_hand_computation() {
         let summary = summarize(&rows(), &request());
         let ts = &summary.arms[0];
-        assert_eq!(
-            (ts.arm.as_str(), ts.n, ts.trials, ts.failed_trials),
-            ("ts", 3, 6, 0)
-        );
+        assert_eq!((ts.arm.as_str(), ts.n, ts.trials, ts.failed_trials), ("ts", 3, 6, 0));
         // End of ts: 1, 4, 3: mean 8/3, Σ(v−8/3)² = 14/3, standard error √(14/3/2/3) = √7/3.
         check(ts.last, 8.0 / 3.0, 7.0_f64.sqrt() / 3.0, 3);
         check(ts.at[0].estimate, 2.0, 1.0 / 3.0_f64.sqrt(), 3);
         close(ts.ask_seconds_total, 3.0);
         close(ts.ask_seconds_mean, 0.5);
-        let [first, last] = &summary.differences[..] else {
-            panic!("a checkpoint and the end")
-        };
+        let [first, last] = &summary.differences[..] else { panic!("a checkpoint and the end") };
         // 1, 0, −1: mean 0, s = 1. 2, 3, 4: mean 3, s = 1.
         check(first.estimate, 0.0, 1.0 / 3.0_f64.sqrt(), 3);
         assert_eq!(
@@ -657,10 +596,7 @@ mod tests {
         );
         check(last.estimate, 3.0, 1.0 / 3.0_f64.sqrt(), 3);
         // Corrected for two comparisons it is no gain; alone it is.
-        assert_eq!(
-            (last.iteration, last.verdict, last.gain),
-            (None, Verdict::Unclear, false)
-        );
+        assert_eq!((last.iteration, last.verdict, last.gain), (None, Verdict::Unclear, false));
         assert_eq!(summary.arms[1].gain_over_every_control, Some(false));
         assert_eq!(ts.gain_over_every_control, None);
         let alone = summarize(&rows(), &at_the_end());
@@ -671,28 +607,11 @@ mod tests {
 
     #[test]
     fn a_gain_follows_the_direction_and_regret_improves_downwards() {
-        let minimize = SummaryRequest {
-            direction: Direction::Minimize,
-            ..at_the_end()
-        };
-        assert_eq!(
-            summarize(&rows(), &minimize).differences[0].verdict,
-            Verdict::Loss
-        );
+        let minimize = SummaryRequest { direction: Direction::Minimize, ..at_the_end() };
+        assert_eq!(summarize(&rows(), &minimize).differences[0].verdict, Verdict::Loss);
         // The regret of the test rows is 1 − best: the difference changes its sign, the verdict does not.
-        let regret = summarize(
-            &rows(),
-            &SummaryRequest {
-                metric: Metric::Regret,
-                ..minimize
-            },
-        );
-        check(
-            regret.differences[0].estimate,
-            -3.0,
-            1.0 / 3.0_f64.sqrt(),
-            3,
-        );
+        let regret = summarize(&rows(), &SummaryRequest { metric: Metric::Regret, ..minimize });
+        check(regret.differences[0].estimate, -3.0, 1.0 / 3.0_f64.sqrt(), 3);
         assert_eq!(regret.differences[0].verdict, Verdict::Gain);
     }
 
@@ -700,11 +619,7 @@ mod tests {
     #[test]
     fn a_gain_must_exceed_students_quantile() {
         let verdict = |mean: f64, n, p_adjusted: Option<f64>| {
-            let estimate = Estimate {
-                mean,
-                standard_error: Some(1.0),
-                n,
-            };
+            let estimate = Estimate { mean, standard_error: Some(1.0), n };
             let mut difference = Difference {
                 arm: "fts".to_owned(),
                 control: "ts".to_owned(),
@@ -725,16 +640,8 @@ mod tests {
         assert_eq!(verdict(2.31, 9, None), Verdict::Gain);
         assert_eq!(verdict(-2.3, 9, None), Verdict::Unclear);
         assert_eq!(verdict(-2.31, 9, None), Verdict::Loss);
-        assert_eq!(
-            verdict(2.31, 9, Some(0.06)),
-            Verdict::Unclear,
-            "after the correction"
-        );
-        assert_eq!(
-            verdict(1e9, 2, None),
-            Verdict::Unclear,
-            "two values may happen to agree"
-        );
+        assert_eq!(verdict(2.31, 9, Some(0.06)), Verdict::Unclear, "after the correction");
+        assert_eq!(verdict(1e9, 2, None), Verdict::Unclear, "two values may happen to agree");
     }
 
     /// By hand: at 1 the differences are 1, 0, −1, so p = 1; at the end 2, 3, 4, so t = 3√3 with 2 degrees of freedom and
@@ -744,37 +651,22 @@ mod tests {
         let t = 3.0 * 3.0_f64.sqrt();
         let p = 1.0 - t / (2.0 + t * t).sqrt();
         let one = summarize(&rows(), &at_the_end());
-        assert_eq!(
-            (one.comparisons, one.differences[0].verdict),
-            (1, Verdict::Gain)
-        );
+        assert_eq!((one.comparisons, one.differences[0].verdict), (1, Verdict::Gain));
         close(one.differences[0].p_adjusted.expect("three values"), p);
         let two = summarize(&rows(), &request());
-        assert_eq!(
-            (two.comparisons, two.differences[1].verdict),
-            (2, Verdict::Unclear)
-        );
+        assert_eq!((two.comparisons, two.differences[1].verdict), (2, Verdict::Unclear));
         close(two.differences[1].p_value.expect("three values"), p);
-        close(
-            two.differences[1].p_adjusted.expect("three values"),
-            2.0 * p,
-        );
+        close(two.differences[1].p_adjusted.expect("three values"), 2.0 * p);
 
         let mut rows = rows();
-        let other = rows.iter().map(|row| Row {
-            experiment: "other".to_owned(),
-            ..row.clone()
-        });
+        let other = rows.iter().map(|row| Row { experiment: "other".to_owned(), ..row.clone() });
         rows.extend(other.collect::<Vec<_>>());
         let request = at_the_end();
         let both = summarize_configurations(&rows, &request, |_| request.pairs.clone());
         assert_eq!(both.comparisons, 2);
         for part in &both.configurations {
             assert_eq!(part.comparisons, 2);
-            close(
-                part.differences[0].p_adjusted.expect("three values"),
-                2.0 * p,
-            );
+            close(part.differences[0].p_adjusted.expect("three values"), 2.0 * p);
             assert_eq!(part.arms[1].gain_over_every_control, Some(false));
         }
     }
@@ -789,15 +681,10 @@ mod tests {
         check(last.estimate, 3.0, 1.0 / 3.0_f64.sqrt(), 3);
         assert_eq!(last.dropped, 2);
         assert_eq!((summary.arms[0].n, summary.arms[0].failed_trials), (4, 1));
-        let missing = SummaryRequest {
-            pairs: vec![("fts".to_owned(), "placebo".to_owned())],
-            ..request()
-        };
+        let missing =
+            SummaryRequest { pairs: vec![("fts".to_owned(), "placebo".to_owned())], ..request() };
         let missing = &summarize(&rows, &missing).differences[1];
-        assert_eq!(
-            (missing.estimate, missing.dropped, missing.gain),
-            (None, 4, false)
-        );
+        assert_eq!((missing.estimate, missing.dropped, missing.gain), (None, 4, false));
     }
 
     #[test]
@@ -812,15 +699,9 @@ mod tests {
     #[test]
     fn sources_are_counted_and_initial_proposals_do_not_dilute_the_time() {
         let mut rows = rows();
-        rows.push(Row {
-            ask_seconds: 0.0,
-            ..row("ts", "a", 0, 0, Some(0.0))
-        });
+        rows.push(Row { ask_seconds: 0.0, ..row("ts", "a", 0, 0, Some(0.0)) });
         let ts = &summarize(&rows, &request()).arms[0];
-        assert_eq!(
-            ts.sources,
-            BTreeMap::from([("initial".to_owned(), 1), ("own".to_owned(), 6)])
-        );
+        assert_eq!(ts.sources, BTreeMap::from([("initial".to_owned(), 1), ("own".to_owned(), 6)]));
         close(ts.ask_seconds_mean, 0.5);
     }
 
@@ -829,10 +710,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let summary = summarize(&rows(), &request());
         summary.write(folder.path()).expect("a writable folder");
-        assert_eq!(
-            Summary::read(folder.path()).expect("a readable summary"),
-            summary
-        );
+        assert_eq!(Summary::read(folder.path()).expect("a readable summary"), summary);
         let path = folder.path().join(SUMMARY_FILE);
         let text = std::fs::read_to_string(&path).expect("a readable file");
         assert!(
@@ -844,10 +722,8 @@ mod tests {
             "{text}"
         );
         let of_version = |version: &str| {
-            let text = text.replace(
-                "\"schema_version\": 2",
-                &format!("\"schema_version\": {version}"),
-            );
+            let text =
+                text.replace("\"schema_version\": 2", &format!("\"schema_version\": {version}"));
             std::fs::write(&path, text).expect("a writable file");
         };
         of_version("9");

@@ -16,28 +16,13 @@ struct Form {
 }
 
 impl Form {
-    const FULL: Self = Self {
-        stacked: false,
-        checkpoints: true,
-        ask_seconds: true,
-    };
+    const FULL: Self = Self { stacked: false, checkpoints: true, ask_seconds: true };
     /// From the widest to the narrowest.
     const ALL: [Self; 4] = [
         Self::FULL,
-        Self {
-            stacked: true,
-            ..Self::FULL
-        },
-        Self {
-            stacked: true,
-            checkpoints: false,
-            ask_seconds: true,
-        },
-        Self {
-            stacked: true,
-            checkpoints: false,
-            ask_seconds: false,
-        },
+        Self { stacked: true, ..Self::FULL },
+        Self { stacked: true, checkpoints: false, ask_seconds: true },
+        Self { stacked: true, checkpoints: false, ask_seconds: false },
     ];
 }
 
@@ -68,11 +53,7 @@ pub fn closing_table(summary: &Summary, width: Option<u16>) -> String {
         width.is_none_or(|width| line.unwrap_or(0) <= usize::from(width))
     };
     let narrowest = || draw(Form::ALL[Form::ALL.len() - 1]);
-    let text = Form::ALL
-        .into_iter()
-        .map(draw)
-        .find(fits)
-        .unwrap_or_else(narrowest);
+    let text = Form::ALL.into_iter().map(draw).find(fits).unwrap_or_else(narrowest);
     let differences = differences(summary).map_or_else(String::new, |mut table| {
         let line = LineStyle::none().fill('─').junction('─');
         table.load_style(TableStyle::new().header_separator(line));
@@ -88,13 +69,10 @@ pub fn closing_table(summary: &Summary, width: Option<u16>) -> String {
 #[must_use]
 pub fn closing_table_markdown(summary: &Summary) -> String {
     if !summary.configurations.is_empty() {
-        let tables = summary.configurations.iter().map(|part| {
-            format!(
-                "### {}\n\n{}",
-                part.experiment,
-                closing_table_markdown(part)
-            )
-        });
+        let tables = summary
+            .configurations
+            .iter()
+            .map(|part| format!("### {}\n\n{}", part.experiment, closing_table_markdown(part)));
         return tables.collect::<Vec<_>>().join("\n");
     }
     let mut table = table(summary, Form::FULL);
@@ -121,16 +99,8 @@ fn table(summary: &Summary, form: Form) -> Table {
         Metric::MeanRegret => "mean regret",
     };
     let mut header = vec!["arm".to_owned(), "n".to_owned(), metric.to_owned()];
-    header.extend(
-        checkpoints
-            .iter()
-            .map(|iteration| format!("at {iteration}")),
-    );
-    header.extend(
-        controls
-            .iter()
-            .map(|control| format!("− {}", cell(control))),
-    );
+    header.extend(checkpoints.iter().map(|iteration| format!("at {iteration}")));
+    header.extend(controls.iter().map(|control| format!("− {}", cell(control))));
     header.push("failed".to_owned());
     if form.ask_seconds {
         header.push("s/query".to_owned());
@@ -157,17 +127,11 @@ fn table(summary: &Summary, form: Form) -> Table {
             join(estimate(arm.last, false), ""),
         ];
         if form.checkpoints {
-            row.extend(
-                arm.at
-                    .iter()
-                    .map(|at| join(estimate(at.estimate, false), "")),
-            );
+            row.extend(arm.at.iter().map(|at| join(estimate(at.estimate, false), "")));
         }
         row.extend(controls.iter().map(|control| {
-            let mut at_the_end = summary
-                .differences
-                .iter()
-                .filter(|difference| difference.iteration.is_none());
+            let mut at_the_end =
+                summary.differences.iter().filter(|difference| difference.iteration.is_none());
             let found = at_the_end
                 .find(|difference| difference.arm == arm.arm && difference.control == *control);
             found.map_or_else(String::new, |found| {
@@ -213,8 +177,7 @@ fn differences(summary: &Summary) -> Option<Table> {
         let (mean, error) = estimate(each.estimate, true);
         let mut row = vec![
             if is_new { name() } else { String::new() },
-            each.iteration
-                .map_or_else(|| "end".to_owned(), |iteration| iteration.to_string()),
+            each.iteration.map_or_else(|| "end".to_owned(), |iteration| iteration.to_string()),
             format!("{mean} {error}{}", mark(each.verdict)),
         ];
         if is_tested {
@@ -279,12 +242,7 @@ fn mark(verdict: Verdict) -> &'static str {
 
 /// Mean and ± standard error, both to the second digit of the standard error; the latter empty where there is none.
 fn estimate(estimate: Option<Estimate>, signed: bool) -> (String, String) {
-    let Some(Estimate {
-        mean,
-        standard_error,
-        ..
-    }) = estimate
-    else {
+    let Some(Estimate { mean, standard_error, .. }) = estimate else {
         return ("none".to_owned(), String::new());
     };
     let sign = if signed && mean > 0.0 { "+" } else { "" };
@@ -294,10 +252,7 @@ fn estimate(estimate: Option<Estimate>, signed: bool) -> (String, String) {
         Some(error) if error <= mean.abs() * 1e-9 => (significant(mean, 4), "± 0".to_owned()),
         Some(error) => {
             let decimals = decimals_of(error, 2);
-            (
-                format!("{mean:.decimals$}"),
-                format!("± {error:.decimals$}"),
-            )
+            (format!("{mean:.decimals$}"), format!("± {error:.decimals$}"))
         }
     };
     (format!("{sign}{mean}").replace('-', "−"), error)
@@ -327,11 +282,7 @@ fn decimals_of(value: f64, digits: u16) -> usize {
 }
 
 fn seconds(value: f64) -> String {
-    if value >= 100.0 {
-        format!("{value:.0}")
-    } else {
-        significant(value, 3)
-    }
+    if value >= 100.0 { format!("{value:.0}") } else { significant(value, 3) }
 }
 
 fn notes(summary: &Summary) -> String {
@@ -395,9 +346,8 @@ mod tests {
     }
 
     fn request() -> SummaryRequest {
-        let pairs = ["ts", "placebo"]
-            .map(|control| ("fts|x".to_owned(), control.to_owned()))
-            .to_vec();
+        let pairs =
+            ["ts", "placebo"].map(|control| ("fts|x".to_owned(), control.to_owned())).to_vec();
         SummaryRequest {
             experiment: "test".to_owned(),
             seed: 1,
@@ -416,10 +366,7 @@ mod tests {
     #[test]
     fn the_table_shows_each_arm_with_its_differences() {
         let text = closing_table(&summary(), None);
-        let line = text
-            .lines()
-            .find(|line| line.contains("fts/x"))
-            .expect("a line for the arm");
+        let line = text.lines().find(|line| line.contains("fts/x")).expect("a line for the arm");
         // fts − ts: 0.20, 0.21, 0.22; fts − placebo: 0.30, 0.27, 0.24.
         assert!(line.contains("0.720 ± 0.012"), "{text}");
         assert!(line.contains("+0.2100 ± 0.0058 ▲"), "{text}");
@@ -433,19 +380,12 @@ mod tests {
     #[test]
     fn comparisons_stand_with_intervals_and_both_p_values() {
         let text = closing_table(&summary(), None);
-        let (_, below) = text
-            .split_once("paired difference")
-            .expect("the second table");
+        let (_, below) = text.split_once("paired difference").expect("the second table");
         let lines: Vec<Vec<&str>> = below
             .lines()
             .skip(2)
             .take(4)
-            .map(|line| {
-                line.split("  ")
-                    .map(str::trim)
-                    .filter(|cell| !cell.is_empty())
-                    .collect()
-            })
+            .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
             .collect();
         let ts = ["+0.2100 ± 0.0058 ▲", "+0.1852 to +0.2348", "8e−4", "0.003"];
         let placebo = ["+0.270 ± 0.017 ▲", "+0.195 to +0.345", "0.004", "0.008"];
@@ -464,14 +404,9 @@ mod tests {
     /// A single run has differences, and nothing that says how far they can be relied on.
     #[test]
     fn one_run_shows_no_interval() {
-        let rows = [
-            row("ts", "a", 0, 10, Some(0.5)),
-            row("fts", "a", 0, 10, Some(0.7)),
-        ];
-        let request = SummaryRequest {
-            pairs: vec![("fts".to_owned(), "ts".to_owned())],
-            ..request()
-        };
+        let rows = [row("ts", "a", 0, 10, Some(0.5)), row("fts", "a", 0, 10, Some(0.7))];
+        let request =
+            SummaryRequest { pairs: vec![("fts".to_owned(), "ts".to_owned())], ..request() };
         let text = closing_table(&summarize(&rows, &request), None);
         assert!(text.contains("+0.2000"), "{text}");
         assert!(!text.contains("interval") && !text.contains('▲'), "{text}");
@@ -491,16 +426,8 @@ mod tests {
 
     #[test]
     fn digits_follow_the_standard_error() {
-        let of = |mean, standard_error| {
-            estimate(
-                Some(Estimate {
-                    mean,
-                    standard_error,
-                    n: 2,
-                }),
-                true,
-            )
-        };
+        let of =
+            |mean, standard_error| estimate(Some(Estimate { mean, standard_error, n: 2 }), true);
         let pair = |mean: &str, error: &str| (mean.to_owned(), error.to_owned());
         assert_eq!(of(0.123_456, Some(0.001_23)), pair("+0.1235", "± 0.0012"));
         assert_eq!(of(-1234.4, Some(56.7)), pair("−1234", "± 57"));
@@ -514,17 +441,11 @@ mod tests {
     fn a_narrow_terminal_gets_a_narrow_table_with_the_differences() {
         let widest = |text: &str| text.lines().take(3).map(|line| line.chars().count()).max();
         let whole = closing_table(&summary(), None);
-        assert!(
-            whole.contains("at 10") && widest(&whole) > Some(80),
-            "{whole}"
-        );
+        assert!(whole.contains("at 10") && widest(&whole) > Some(80), "{whole}");
         for width in [80, 64] {
             let narrow = closing_table(&summary(), Some(width));
             assert!(widest(&narrow) <= Some(usize::from(width)), "{narrow}");
-            assert!(
-                narrow.contains("+0.2100 ▲") && narrow.contains("± 0.0058"),
-                "{narrow}"
-            );
+            assert!(narrow.contains("+0.2100 ▲") && narrow.contains("± 0.0058"), "{narrow}");
         }
     }
 }

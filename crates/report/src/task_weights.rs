@@ -48,16 +48,8 @@ pub fn write_task_weights(
     rows: &[TaskWeightRow],
 ) -> Result<(), ReportError> {
     let [table, svg, png] = TASK_WEIGHT_FILES.map(|name| folder.join(name));
-    let head = [
-        "experiment",
-        "arm",
-        "run",
-        "iteration",
-        "task",
-        "weight",
-        "gap_bound",
-        "meta_share",
-    ];
+    let head =
+        ["experiment", "arm", "run", "iteration", "task", "weight", "gap_bound", "meta_share"];
     let cells = |row: &TaskWeightRow| {
         [
             row.experiment.clone(),
@@ -71,10 +63,7 @@ pub fn write_task_weights(
         ]
     };
     let bytes = table_bytes(head, rows.iter().map(cells));
-    let bytes = bytes.map_err(|cause| ReportError::Write {
-        path: table.clone(),
-        cause,
-    })?;
+    let bytes = bytes.map_err(|cause| ReportError::Write { path: table.clone(), cause })?;
     write_whole(&table, &bytes)?;
     let figure = figure(title, rows);
     figure.write_svg(&svg)?;
@@ -102,11 +91,7 @@ fn figure(title: &str, rows: &[TaskWeightRow]) -> Figure {
         let first = tasks.first().copied();
         let mut curves: Vec<Curve> = tasks
             .iter()
-            .map(|task| {
-                curve(task, rows.iter().filter(|row| row.task == *task), |row| {
-                    row.weight
-                })
-            })
+            .map(|task| curve(task, rows.iter().filter(|row| row.task == *task), |row| row.weight))
             .collect();
         let shares = rows.iter().filter(|row| Some(row.task.as_str()) == first);
         curves.push(curve(SHARE, shares, |row| row.meta_share));
@@ -142,24 +127,15 @@ fn curve<'a>(
     }
     let points = at.into_iter().filter_map(|(iteration, values)| {
         let estimate = Estimate::of(&values)?;
-        Some(CurvePoint {
-            iteration,
-            estimate,
-        })
+        Some(CurvePoint { iteration, estimate })
     });
-    Curve {
-        arm: name.to_owned(),
-        points: points.collect(),
-    }
+    Curve { arm: name.to_owned(), points: points.collect() }
 }
 
 /// Mean weights of each task at some queries as a table in Markdown, one line for each configuration, arm and task.
 #[must_use]
 pub fn task_weight_table(rows: &[TaskWeightRow], iterations: &[i64]) -> String {
-    let mut lines = vec![
-        "| configuration | arm | task |".to_owned(),
-        "|---|---|---|".to_owned(),
-    ];
+    let mut lines = vec!["| configuration | arm | task |".to_owned(), "|---|---|---|".to_owned()];
     for iteration in iterations {
         lines[0] += &format!(" {iteration} |");
         lines[1] += "---|";
@@ -223,10 +199,7 @@ mod tests {
             assert!(folder.path().join(name).exists(), "{name}");
         }
         let table = task_weight_table(&rows, &[1, 2, 3]);
-        assert!(
-            table.ends_with("| e | rm-gp-ucb | b | 0.500 | 0.200 | – |"),
-            "{table}"
-        );
+        assert!(table.ends_with("| e | rm-gp-ucb | b | 0.500 | 0.200 | – |"), "{table}");
         assert_eq!(table.lines().count(), 4);
     }
 }

@@ -29,9 +29,7 @@ impl TeamRegret {
         let mut regret = Self::default();
         for instants in rounds {
             let before = regret.best.last().copied().unwrap_or(f64::INFINITY);
-            regret
-                .best
-                .push(instants.iter().copied().fold(before, f64::min));
+            regret.best.push(instants.iter().copied().fold(before, f64::min));
             let (worst, average) = if instants.is_empty() {
                 let before = regret.worst.last().copied();
                 before.zip(regret.average.last().copied())?
@@ -56,11 +54,7 @@ impl TeamRegret {
             });
             running.collect()
         };
-        Self {
-            best: sums(&self.best),
-            worst: sums(&self.worst),
-            average: sums(&self.average),
-        }
+        Self { best: sums(&self.best), worst: sums(&self.worst), average: sums(&self.average) }
     }
 }
 
@@ -95,10 +89,7 @@ pub fn write_team_regret(folder: &Path, runs: &[TeamRun]) -> Result<(), ReportEr
         "cumulative_average",
     ];
     let path = folder.join(TEAM_REGRET_FILE);
-    let refused = |cause: std::io::Error| ReportError::Write {
-        path: path.clone(),
-        cause,
-    };
+    let refused = |cause: std::io::Error| ReportError::Write { path: path.clone(), cause };
     let rows = runs.iter().flat_map(|run| {
         let (regret, sums) = (&run.regret, run.regret.cumulative());
         (0..regret.best.len()).map(move |round| {
@@ -118,9 +109,7 @@ pub fn write_team_regret(folder: &Path, runs: &[TeamRun]) -> Result<(), ReportEr
     });
     let bytes = table_bytes(head, rows).map_err(refused)?;
     let mut file = fs::File::create(&path).map_err(refused)?;
-    file.write_all(&bytes)
-        .and_then(|()| file.sync_all())
-        .map_err(refused)
+    file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(refused)
 }
 
 #[cfg(test)]

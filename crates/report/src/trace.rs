@@ -23,12 +23,7 @@ impl Trace {
     pub(super) fn at(&self, iteration: i64) -> Option<f64> {
         let reached = self.last_iteration.is_some_and(|last| last >= iteration);
         reached
-            .then(|| {
-                self.points
-                    .range(..=iteration)
-                    .next_back()
-                    .map(|(_, value)| *value)
-            })
+            .then(|| self.points.range(..=iteration).next_back().map(|(_, value)| *value))
             .flatten()
     }
 
@@ -71,9 +66,7 @@ pub(super) fn arm_names(rows: &[Row]) -> Vec<&str> {
 pub(super) fn traces<'a>(rows: &'a [Row], arm: &str, metric: Metric) -> BTreeMap<Unit<'a>, Trace> {
     let mut traces: BTreeMap<Unit<'a>, Trace> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.arm == arm) {
-        let trace = traces
-            .entry((&row.experiment, &row.agent, row.run))
-            .or_default();
+        let trace = traces.entry((&row.experiment, &row.agent, row.run)).or_default();
         trace.last_iteration = trace.last_iteration.max(Some(row.iteration));
         if let Some(value) = metric.of(row) {
             trace.points.insert(row.iteration, value);
@@ -103,11 +96,7 @@ pub(super) mod tests {
             best,
             regret: best.map(|best| 1.0 - best),
             ask_seconds: 0.5,
-            status: if best.is_some() {
-                Row::ok_status()
-            } else {
-                Row::failed_status("test")
-            },
+            status: if best.is_some() { Row::ok_status() } else { Row::failed_status("test") },
         }
     }
 
@@ -123,10 +112,7 @@ pub(super) mod tests {
         let traces = traces(&rows, "ts", Metric::Best);
         let trace = &traces[&("test", "a", 0)];
         let values: Vec<Option<f64>> = (0..=5).map(|iteration| trace.at(iteration)).collect();
-        assert_eq!(
-            values,
-            [None, Some(2.0), Some(2.0), Some(5.0), Some(5.0), None]
-        );
+        assert_eq!(values, [None, Some(2.0), Some(2.0), Some(5.0), Some(5.0), None]);
         assert_eq!(trace.last(), Some(5.0));
         assert_eq!(trace.last_iteration(), Some(4));
     }

@@ -77,10 +77,7 @@ pub struct ArmRef {
 impl ArmRef {
     /// The arm of this name in a configuration.
     pub fn new(configuration: impl Into<String>, arm: impl Into<String>) -> Self {
-        Self {
-            configuration: configuration.into(),
-            arm: arm.into(),
-        }
+        Self { configuration: configuration.into(), arm: arm.into() }
     }
 
     fn find<'a>(&self, summary: &'a Summary) -> Option<&'a ArmSummary> {
@@ -88,9 +85,7 @@ impl ArmRef {
             &summary.arms
         } else {
             let mut parts = summary.configurations.iter();
-            &parts
-                .find(|part| part.experiment == self.configuration)?
-                .arms
+            &parts.find(|part| part.experiment == self.configuration)?.arms
         };
         arms.iter().find(|arm| arm.arm == self.arm)
     }
@@ -167,11 +162,7 @@ impl Tradeoff {
                     let on_axis = point.cost.is_finite()
                         && (panel.scale == Scale::Linear || point.cost > 0.0);
                     if let Some(estimate) = found(&point.arm, on_axis) {
-                        marks.push(Mark {
-                            label: point.label.clone(),
-                            cost: point.cost,
-                            estimate,
-                        });
+                        marks.push(Mark { label: point.label.clone(), cost: point.cost, estimate });
                     }
                 }
                 let name = each.name.clone();
@@ -192,12 +183,7 @@ impl Tradeoff {
                 levels,
             });
         }
-        Self {
-            title: spec.title.clone(),
-            y_label: spec.y_label.clone(),
-            panels,
-            n_missing,
-        }
+        Self { title: spec.title.clone(), y_label: spec.y_label.clone(), panels, n_missing }
     }
 
     /// Writes [`TRADEOFF_FILES`] into the folder.

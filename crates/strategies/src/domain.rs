@@ -34,11 +34,9 @@ impl Domain {
     /// A uniformly random query.
     pub fn random(&self, stream: &mut Stream) -> Vec<f64> {
         match self {
-            Self::Space(space) => space.snap(
-                &(0..space.dim())
-                    .map(|_| stream.uniform())
-                    .collect::<Vec<_>>(),
-            ),
+            Self::Space(space) => {
+                space.snap(&(0..space.dim()).map(|_| stream.uniform()).collect::<Vec<_>>())
+            }
             Self::Finite(points) => points.row(stream.below(points.len())).to_vec(),
             Self::Factored(sampler) => {
                 let points = sampler.domain();
@@ -96,11 +94,7 @@ impl Maximizer {
     /// The search for the maximum of an acquisition function over a space: its values and gradients cost O(n²), and its
     /// maxima lie where the batch and the points near the incumbent say, so fewer ascents are enough than for a sample.
     pub fn of_acquisition(dim: usize) -> Self {
-        Self::Snapped(MultiStart {
-            n_candidates: 20,
-            n_refine: 5,
-            ..MultiStart::for_dim(dim)
-        })
+        Self::Snapped(MultiStart { n_candidates: 20, n_refine: 5, ..MultiStart::for_dim(dim) })
     }
 
     /// The same search, cut back where n observations make an evaluation so dear, O(n²), that a query would take seconds.
@@ -157,11 +151,7 @@ impl Maximizer {
                         .collect(),
                     Self::Direct(search) => vec![search.maximize(function)?.x],
                     Self::Snapped(search) => {
-                        let search = SnappedSearch {
-                            function,
-                            space,
-                            search,
-                        };
+                        let search = SnappedSearch { function, space, search };
                         return search.candidates(extra, stream);
                     }
                 };
@@ -194,10 +184,7 @@ impl Candidates {
     /// If no value is finite.
     pub fn ranked(values: &[f64], points: &Points) -> Result<Self, StrategyError> {
         best(values)?;
-        Ok(Self(Order::ByValue {
-            values: values.to_vec(),
-            points: points.clone(),
-        }))
+        Ok(Self(Order::ByValue { values: values.to_vec(), points: points.clone() }))
     }
 
     /// The best candidate that `usable` accepts.

@@ -12,11 +12,7 @@ use crate::Score;
 /// max(mean − f*, 0). Underflows to 0 far below the incumbent, where [`log_expected_improvement`] does not.
 pub fn expected_improvement(mean: f64, std: f64, incumbent: f64) -> f64 {
     let gain = mean - incumbent;
-    if std > 0.0 {
-        std * ln_h(gain / std).value.exp()
-    } else {
-        gain.max(0.0)
-    }
+    if std > 0.0 { std * ln_h(gain / std).value.exp() } else { gain.max(0.0) }
 }
 
 /// ln E[max(f − f*, 0)] for f ~ N(mean, std²), std > 0 and the incumbent f* (Ament et al. 2023, "Unexpected
@@ -30,18 +26,10 @@ pub fn expected_improvement(mean: f64, std: f64, incumbent: f64) -> f64 {
 /// precision. −∞ with derivatives 0 for std ≤ 0.
 pub fn log_expected_improvement(mean: f64, std: f64, incumbent: f64) -> Score {
     if std <= 0.0 {
-        return Score {
-            value: f64::NEG_INFINITY,
-            d_mean: 0.0,
-            d_std: 0.0,
-        };
+        return Score { value: f64::NEG_INFINITY, d_mean: 0.0, d_std: 0.0 };
     }
     let h = ln_h((mean - incumbent) / std);
-    Score {
-        value: std.ln() + h.value,
-        d_mean: h.distribution / std,
-        d_std: h.density / std,
-    }
+    Score { value: std.ln() + h.value, d_mean: h.distribution / std, d_std: h.density / std }
 }
 
 /// ln h(z), Φ(z)/h(z) and φ(z)/h(z).
@@ -80,11 +68,7 @@ fn ln_h(z: f64) -> LnH {
     let density = (-0.5 * z * z - half_ln_tau).exp();
     let distribution = 0.5 * libm::erfc(-z * FRAC_1_SQRT_2);
     let h = density + z * distribution;
-    LnH {
-        value: h.ln(),
-        distribution: distribution / h,
-        density: density / h,
-    }
+    LnH { value: h.ln(), distribution: distribution / h, density: density / h }
 }
 
 #[cfg(test)]
@@ -130,10 +114,7 @@ mod tests {
             assert!(error < 1e-14, "Φ/h at {z}: {error:e}");
             // 1 = φ/h + z Φ/h, where it does not cancel
             if z > -2.0 {
-                assert!(
-                    (found.d_std + z * found.d_mean - 1.0).abs() < 1e-14,
-                    "φ/h at {z}"
-                );
+                assert!((found.d_std + z * found.d_mean - 1.0).abs() < 1e-14, "φ/h at {z}");
             }
         }
     }
@@ -168,10 +149,7 @@ mod tests {
                 })
                 .sum();
             let found = expected_improvement(mean, std, incumbent);
-            assert!(
-                (found / integral - 1.0).abs() < 1e-6,
-                "{found} and {integral}"
-            );
+            assert!((found / integral - 1.0).abs() < 1e-6, "{found} and {integral}");
             let log = log_expected_improvement(mean, std, incumbent).value;
             assert!((log - found.ln()).abs() < 1e-13);
         }
@@ -182,12 +160,9 @@ mod tests {
     /// Central differences: their error is about 1e-9 of the derivative here.
     #[test]
     fn derivatives_agree_with_differences() {
-        for (mean, std, incumbent) in [
-            (0.3, 1.2, 0.0),
-            (-40.0, 0.7, 0.2),
-            (-2.4, 1.0, 0.0),
-            (5.0, 0.3, 1.0),
-        ] {
+        for (mean, std, incumbent) in
+            [(0.3, 1.2, 0.0), (-40.0, 0.7, 0.2), (-2.4, 1.0, 0.0), (5.0, 0.3, 1.0)]
+        {
             let ln = |mean, std| log_expected_improvement(mean, std, incumbent).value;
             let found = log_expected_improvement(mean, std, incumbent);
             let step = 1e-6;

@@ -49,12 +49,8 @@ impl Feasibility {
             (succeeded.len() as f64 + 1.0) / (outcomes.len() as f64 + 2.0),
             (failed.dim() as f64).sqrt(),
         );
-        let mut found = Self {
-            trials,
-            succeeded: outcomes,
-            prior,
-            bandwidth: BANDWIDTHS[0] * root_dim,
-        };
+        let mut found =
+            Self { trials, succeeded: outcomes, prior, bandwidth: BANDWIDTHS[0] * root_dim };
         let mut best = (f64::NEG_INFINITY, found.bandwidth);
         for share in BANDWIDTHS {
             found.bandwidth = share * root_dim;
@@ -81,11 +77,7 @@ impl Feasibility {
                     }
                 }
                 let p = good / all;
-                if self.succeeded[i] {
-                    p.ln()
-                } else {
-                    (1.0 - p).ln()
-                }
+                if self.succeeded[i] { p.ln() } else { (1.0 - p).ln() }
             })
             .sum()
     }
@@ -174,11 +166,7 @@ mod tests {
     fn half(n: usize) -> Feasibility {
         let (mut good, mut bad) = (Points::new(2), Points::new(2));
         for x in uniform_points(n, 2, &mut test_stream(1)).rows() {
-            if x[0] > 0.5 {
-                good.push(x)
-            } else {
-                bad.push(x)
-            }
+            if x[0] > 0.5 { good.push(x) } else { bad.push(x) }
         }
         Feasibility::of(&good, &bad).expect("some failed")
     }
@@ -200,15 +188,8 @@ mod tests {
     fn the_bandwidth_is_narrow_where_it_predicts() {
         let clear = half(120);
         let (mut good, mut bad) = (Points::new(2), Points::new(2));
-        for (i, x) in uniform_points(120, 2, &mut test_stream(1))
-            .rows()
-            .enumerate()
-        {
-            if i % 2 == 0 {
-                good.push(x)
-            } else {
-                bad.push(x)
-            }
+        for (i, x) in uniform_points(120, 2, &mut test_stream(1)).rows().enumerate() {
+            if i % 2 == 0 { good.push(x) } else { bad.push(x) }
         }
         let chance = Feasibility::of(&good, &bad).expect("some failed");
         assert!(clear.bandwidth < chance.bandwidth);

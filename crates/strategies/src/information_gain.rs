@@ -87,12 +87,8 @@ mod tests {
     fn gain_grows_with_the_number_of_observations() {
         let kernel = Kernel::isotropic(Family::Matern52, 1, 0.2, 1.0).unwrap();
         let points = Points::from_flat(1, (0..20).map(|i| f64::from(i) / 19.0).collect());
-        let gains: Vec<f64> = (0..6)
-            .map(|n| information_gain_bound(&kernel, 0.01, &points, n))
-            .collect();
-        assert!(
-            gains[0].abs() < 1e-15 && gains.windows(2).all(|w| w[1] > w[0]),
-            "{gains:?}"
-        );
+        let gains: Vec<f64> =
+            (0..6).map(|n| information_gain_bound(&kernel, 0.01, &points, n)).collect();
+        assert!(gains[0].abs() < 1e-15 && gains.windows(2).all(|w| w[1] > w[0]), "{gains:?}");
     }
 }

@@ -87,21 +87,10 @@ mod tests {
         for (schedule, expected) in [
             (
                 LocalProb::InverseSqrt,
-                [
-                    1.0 - 0.5_f64.sqrt(),
-                    1.0 - 0.5_f64.sqrt(),
-                    1.0 - 1.0 / 3.0_f64.sqrt(),
-                    0.5,
-                ],
+                [1.0 - 0.5_f64.sqrt(), 1.0 - 0.5_f64.sqrt(), 1.0 - 1.0 / 3.0_f64.sqrt(), 0.5],
             ),
-            (
-                LocalProb::InverseSquare,
-                [0.75, 0.75, 8.0 / 9.0, 15.0 / 16.0],
-            ),
-            (
-                LocalProb::Power(0.5),
-                [0.0, 1.0 - 0.5_f64.sqrt(), 1.0 - 1.0 / 3.0_f64.sqrt(), 0.5],
-            ),
+            (LocalProb::InverseSquare, [0.75, 0.75, 8.0 / 9.0, 15.0 / 16.0]),
+            (LocalProb::Power(0.5), [0.0, 1.0 - 0.5_f64.sqrt(), 1.0 - 1.0 / 3.0_f64.sqrt(), 0.5]),
             (LocalProb::Power(1.0), [0.0, 0.5, 2.0 / 3.0, 0.75]),
             (LocalProb::Constant(0.3), [0.3; 4]),
             (LocalProb::List(vec![0.1, 0.9]), [0.1, 0.9, 0.9, 0.9]),

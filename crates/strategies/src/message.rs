@@ -93,11 +93,8 @@ impl MessageSettings {
         } else {
             Standardizer::RAW
         };
-        let y: Vec<f64> = surrogate
-            .outputs()
-            .iter()
-            .map(|v| standardizer.standardize(*v))
-            .collect();
+        let y: Vec<f64> =
+            surrogate.outputs().iter().map(|v| standardizer.standardize(*v)).collect();
         let noise_variance = match self.noise_variance {
             MessageNoise::Given(variance) => variance,
             MessageNoise::Own { floor } => {

@@ -75,10 +75,7 @@ impl Proposer {
             (Domain::Factored(sampler), _) => Some(Arc::clone(sampler)),
             (Domain::Finite(points), OwnSampler::Exact(_)) if samples => {
                 let kernel = surrogate.initial().kernel.clone();
-                Some(Arc::new(JointSampler::new(
-                    kernel,
-                    points.as_ref().clone(),
-                )?))
+                Some(Arc::new(JointSampler::new(kernel, points.as_ref().clone())?))
             }
             _ => None,
         };
@@ -269,10 +266,7 @@ impl Proposer {
         match &self.feasibility {
             None => maximizer.candidates(function, domain, extra, stream),
             Some(feasibility) => {
-                let weighed = FeasibilityWeighted {
-                    function,
-                    feasibility,
-                };
+                let weighed = FeasibilityWeighted { function, feasibility };
                 maximizer.candidates(&weighed, domain, extra, stream)
             }
         }

@@ -42,14 +42,11 @@ impl<'a> RegionFunction<'a> {
     /// f̃ at many points, each by the function of the region that holds it.
     pub fn values(&self, points: &Points) -> Vec<f64> {
         let mut values = vec![0.0; points.len()];
-        let regions: Vec<usize> = points
-            .rows()
-            .map(|unit| self.partition.region_of(unit))
-            .collect();
+        let regions: Vec<usize> =
+            points.rows().map(|unit| self.partition.region_of(unit)).collect();
         for (region, piece) in self.pieces.iter().enumerate() {
-            let members: Vec<usize> = (0..regions.len())
-                .filter(|index| regions[*index] == region)
-                .collect();
+            let members: Vec<usize> =
+                (0..regions.len()).filter(|index| regions[*index] == region).collect();
             if members.is_empty() {
                 continue;
             }
@@ -138,20 +135,14 @@ impl Function for Piece<'_> {
     }
 
     fn values(&self, points: &Points) -> Vec<f64> {
-        let placed = points
-            .rows()
-            .map(|unit| self.partition.place(self.region, unit));
-        self.function
-            .values(&Points::from_rows(points.dim(), placed))
+        let placed = points.rows().map(|unit| self.partition.place(self.region, unit));
+        self.function.values(&Points::from_rows(points.dim(), placed))
     }
 
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
         let placed = self.partition.place(self.region, point);
         let value = self.function.value_gradient(&placed, gradient);
-        gradient
-            .iter_mut()
-            .zip(&self.width)
-            .for_each(|(g, w)| *g *= w);
+        gradient.iter_mut().zip(&self.width).for_each(|(g, w)| *g *= w);
         value
     }
 }

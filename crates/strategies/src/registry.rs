@@ -429,10 +429,7 @@ mod tests {
         }
         for spec in StoppingRuleSpec::all(50) {
             let text = serde_json::to_string(&spec).unwrap();
-            assert_eq!(
-                serde_json::from_str::<StoppingRuleSpec>(&text).unwrap(),
-                spec
-            );
+            assert_eq!(serde_json::from_str::<StoppingRuleSpec>(&text).unwrap(), spec);
         }
     }
 

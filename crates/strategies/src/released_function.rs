@@ -66,31 +66,16 @@ impl FromArchive {
         local_prob: LocalProb,
         maximizer: Maximizer,
     ) -> Result<Self, StrategyError> {
-        let refuse = |name, value: String, expected| {
-            Err(StrategyError::Setting {
-                name,
-                value,
-                expected,
-            })
-        };
-        let ReleasedFunction {
-            features, weights, ..
-        } = function;
+        let refuse =
+            |name, value: String, expected| Err(StrategyError::Setting { name, value, expected });
+        let ReleasedFunction { features, weights, .. } = function;
         if features.dim != space.dim() {
             let expected = "the dimension of the study's space";
-            return refuse(
-                "dimension of the archive",
-                features.dim.to_string(),
-                expected,
-            );
+            return refuse("dimension of the archive", features.dim.to_string(), expected);
         }
         let Ok(partition) = Partition::of_space(space, function.n_regions) else {
             let expected = "a number into which the space can be cut";
-            return refuse(
-                "regions of the archive",
-                function.n_regions.to_string(),
-                expected,
-            );
+            return refuse("regions of the archive", function.n_regions.to_string(), expected);
         };
         let is_whole = |row: &Vec<f64>| {
             row.len() == features.n_features && row.iter().all(|weight| weight.is_finite())
@@ -98,11 +83,7 @@ impl FromArchive {
         if weights.len() != partition.n_regions() || !weights.iter().all(is_whole) {
             let rows: Vec<usize> = weights.iter().map(Vec::len).collect();
             let expected = "a row a region of one finite number a feature: the file was changed";
-            return refuse(
-                "lengths of the archive's weights",
-                format!("{rows:?}"),
-                expected,
-            );
+            return refuse("lengths of the archive's weights", format!("{rows:?}"), expected);
         }
         // After the weights: their lengths bound the number of features that are drawn.
         let mut stream = Seed::new(function.seed).stream(Purpose::SharedFeatures, 0, 0);
@@ -114,11 +95,7 @@ impl FromArchive {
         }
         if !(0.0..=1.0).contains(&function.signal_share) {
             let found = function.signal_share.to_string();
-            return refuse(
-                "signal_share of the archive",
-                found,
-                "a share between 0 and 1",
-            );
+            return refuse("signal_share of the archive", found, "a share between 0 and 1");
         }
         Ok(Self {
             then,
@@ -155,9 +132,7 @@ impl Strategy for FromArchive {
         match candidates.first(is_new) {
             None => self.then.ask(pending, stream),
             Some(unit) => Ok(Proposal {
-                source: Source::Region {
-                    region: self.partition.region_of(&unit),
-                },
+                source: Source::Region { region: self.partition.region_of(&unit) },
                 unit,
             }),
         }
@@ -204,10 +179,8 @@ mod tests {
         let mut stream = Seed::new(5).stream(Purpose::SharedFeatures, 0, 0);
         let map = FeatureMap::draw(&features, &mut stream).unwrap();
         let inputs = uniform_points(80, 2, &mut test_stream(1));
-        let y: Vec<f64> = inputs
-            .rows()
-            .map(|x| -(x[0] - 0.7).powi(2) - (x[1] - 0.2).powi(2))
-            .collect();
+        let y: Vec<f64> =
+            inputs.rows().map(|x| -(x[0] - 0.7).powi(2) - (x[1] - 0.2).powi(2)).collect();
         let mean = WeightPosterior::new(&map, 1e-4, &inputs, &y).unwrap();
         ReleasedFunction {
             map: map.hash().to_string(),
@@ -231,10 +204,7 @@ mod tests {
     fn queries_come_from_the_released_function_by_its_share_of_signal() {
         let mut function = function();
         let none = Points::new(2);
-        let first = build(&function, 0.0)
-            .unwrap()
-            .ask(&none, &mut test_stream(3))
-            .unwrap();
+        let first = build(&function, 0.0).unwrap().ask(&none, &mut test_stream(3)).unwrap();
         let off = (first.unit[0] - 0.7).abs().max((first.unit[1] - 0.2).abs());
         assert!(off < 0.05, "{first:?}");
         assert_eq!(first.source, Source::Region { region: 2 });
@@ -242,9 +212,7 @@ mod tests {
             function.signal_share = signal_share;
             let strategy = build(&function, p).unwrap();
             let asked = (0..400).map(|n| strategy.ask(&none, &mut test_stream(10 + n)).unwrap());
-            let n = asked
-                .filter(|p| matches!(p.source, Source::Region { .. }))
-                .count();
+            let n = asked.filter(|p| matches!(p.source, Source::Region { .. })).count();
             // Five standard errors of 400 coins.
             let tolerance = 5.0 * (400.0_f64 * expected * (1.0 - expected)).sqrt() + 1e-9;
             assert!((n as f64 - 400.0 * expected).abs() <= tolerance, "{n}");
@@ -258,17 +226,11 @@ mod tests {
         let none = Points::new(2);
         let first = strategy.ask(&none, &mut test_stream(3)).unwrap();
         let is_apart = |next: &Proposal| {
-            let off = next
-                .unit
-                .iter()
-                .zip(&first.unit)
-                .map(|(a, b)| (a - b).abs());
+            let off = next.unit.iter().zip(&first.unit).map(|(a, b)| (a - b).abs());
             off.fold(0.0, f64::max) >= 0.02 || next.source == Source::Own
         };
         let running = Points::from_rows(2, [first.unit.as_slice()]);
-        assert!(is_apart(
-            &strategy.ask(&running, &mut test_stream(3)).unwrap()
-        ));
+        assert!(is_apart(&strategy.ask(&running, &mut test_stream(3)).unwrap()));
         strategy
             .tell(&[Observation {
                 unit: first.unit.clone(),

@@ -47,12 +47,7 @@ mod tests {
         let expected: Vec<usize> = [0].into_iter().chain(2..=20).collect();
         assert_eq!(counts[..20], expected);
         assert_eq!(counts[20..26], [22, 25, 28, 31, 35, 39]);
-        assert!(
-            counts
-                .windows(2)
-                .skip(1)
-                .all(|w| w[1] > w[0] && w[1] <= w[0] + w[0].div_ceil(10))
-        );
+        assert!(counts.windows(2).skip(1).all(|w| w[1] > w[0] && w[1] <= w[0] + w[0].div_ceil(10)));
         assert!(*counts.last().unwrap_or(&0) <= LAST_FIT);
     }
 

@@ -58,11 +58,8 @@ impl SnappedSearch<'_> {
         if is_mixed {
             let values = self.function.values(&points);
             let best = fedbo_optim::rank(&values).unwrap_or_default();
-            let best: Vec<Vec<f64>> = best
-                .into_iter()
-                .take(N_IMPROVED)
-                .map(|index| points.row(index).to_vec())
-                .collect();
+            let best: Vec<Vec<f64>> =
+                best.into_iter().take(N_IMPROVED).map(|index| points.row(index).to_vec()).collect();
             for unit in best {
                 self.improve(unit, &mut points);
             }
@@ -86,9 +83,7 @@ impl SnappedSearch<'_> {
         for _ in 0..MAX_ROUNDS {
             unit = self.climb(&unit);
             push_new(points, &unit);
-            let here = self
-                .function
-                .values(&Points::from_rows(unit.len(), [&unit]))[0];
+            let here = self.function.values(&Points::from_rows(unit.len(), [&unit]))[0];
             let neighbours = self.neighbours(&unit);
             let values = self.function.values(&neighbours);
             let best = (0..values.len()).max_by(|a, b| values[*a].total_cmp(&values[*b]));
@@ -149,11 +144,7 @@ impl SnappedSearch<'_> {
             };
             for other in others {
                 let changed = point.iter().map(|(name, value)| {
-                    let value = if name == parameter.name() {
-                        &other
-                    } else {
-                        value
-                    };
+                    let value = if name == parameter.name() { &other } else { value };
                     (name.to_owned(), value.clone())
                 });
                 if let Ok(unit) = self.space.encode(&Point::new(changed.collect())) {
@@ -190,9 +181,7 @@ pub(crate) fn enumerated(space: &Space) -> Option<Points> {
         });
         points = extended.collect();
     }
-    let units = points
-        .into_iter()
-        .map(|entries| space.encode(&Point::new(entries)));
+    let units = points.into_iter().map(|entries| space.encode(&Point::new(entries)));
     let units: Result<Vec<Vec<f64>>, _> = units.collect();
     Some(Points::from_rows(space.dim(), units.ok()?))
 }

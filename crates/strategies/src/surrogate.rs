@@ -95,20 +95,15 @@ impl SurrogateSettings {
     /// # Panics
     /// If `dim` is 0.
     pub fn default_for(dim: usize) -> Self {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "input dimensions are far below 2^53"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "input dimensions are far below 2^53")]
         let lengthscale = 0.3 * (dim as f64).sqrt();
         let kernel = Kernel::isotropic(Family::Matern52, dim, lengthscale, 1.0);
         let initial = Hyperparameters {
             kernel: kernel.unwrap_or_else(|error| unreachable!("a positive length scale: {error}")),
             noise_variance: 1e-2,
         };
-        let options = FitOptions {
-            criterion: FitCriterion::MaximumPosterior,
-            ..FitOptions::default()
-        };
+        let options =
+            FitOptions { criterion: FitCriterion::MaximumPosterior, ..FitOptions::default() };
         Self {
             hyperparameters: HyperparameterPolicy::Fitted {
                 initial,
@@ -160,10 +155,7 @@ impl Surrogate {
     /// Returns true if it has more than [`Surrogate::MAX_OBSERVATIONS`] and keeps to that bound.
     pub(crate) fn exceeds_max_observations(&self) -> bool {
         self.outputs.len() > Self::MAX_OBSERVATIONS
-            && matches!(
-                self.settings.hyperparameters,
-                HyperparameterPolicy::Scheduled { .. }
-            )
+            && matches!(self.settings.hyperparameters, HyperparameterPolicy::Scheduled { .. })
     }
 
     /// A surrogate without observations. `finite_domain` is the domain of joint sampling, if there is one; `seed` feeds
@@ -178,12 +170,8 @@ impl Surrogate {
         seed: Seed,
     ) -> Result<Self, GpError> {
         let initial = settings.initial().clone();
-        let posterior = Posterior::new(
-            initial.kernel,
-            initial.noise_variance,
-            Points::new(dim),
-            Vec::new(),
-        )?;
+        let posterior =
+            Posterior::new(initial.kernel, initial.noise_variance, Points::new(dim), Vec::new())?;
         Ok(Self {
             settings,
             seed,
@@ -294,9 +282,8 @@ impl Surrogate {
     /// If an input is not finite, or no posterior can be built, even with the previous hyperparameters. The observations
     /// are then as before.
     pub fn tell(&mut self, observed: &[Observation]) -> Result<(), GpError> {
-        if let Some(index) = observed
-            .iter()
-            .position(|observation| !observation.unit.iter().all(|v| v.is_finite()))
+        if let Some(index) =
+            observed.iter().position(|observation| !observation.unit.iter().all(|v| v.is_finite()))
         {
             return Err(GpError::NotFinite { index });
         }
@@ -335,11 +322,7 @@ impl Surrogate {
         if self.settings.standardize {
             self.standardizer = Standardizer::new(&self.outputs);
         }
-        let y: Vec<f64> = self
-            .outputs
-            .iter()
-            .map(|v| self.standardizer.standardize(*v))
-            .collect();
+        let y: Vec<f64> = self.outputs.iter().map(|v| self.standardizer.standardize(*v)).collect();
         let refitted = self.refit_if_due(&y);
         // New observations extend the factor, unless they are most of it; `append` leaves the posterior as it was if it fails.
         let n_new = self.outputs.len() - before;
@@ -425,18 +408,15 @@ impl Surrogate {
 
     /// Hyperparameters from the first m observations and nothing else; the initial ones if the fit fails.
     fn fit_first(&mut self, m: usize) -> Hyperparameters {
-        let HyperparameterPolicy::Scheduled {
-            initial, options, ..
-        } = &self.settings.hyperparameters
+        let HyperparameterPolicy::Scheduled { initial, options, .. } =
+            &self.settings.hyperparameters
         else {
             return self.settings.initial().clone();
         };
         let (y, _) = self.transformed(m);
         let seen = schedule::representative(&self.outputs[..m], schedule::MAX_FITTED);
-        let inputs = Points::from_rows(
-            self.inputs.dim(),
-            seen.iter().map(|index| self.inputs.row(*index)),
-        );
+        let inputs =
+            Points::from_rows(self.inputs.dim(), seen.iter().map(|index| self.inputs.row(*index)));
         let y: Vec<f64> = seen.into_iter().map(|index| y[index]).collect();
         let mut options = options.clone();
         if m > schedule::LAST_RESTARTED {
@@ -472,12 +452,12 @@ impl Surrogate {
         };
         let mut stream = self.seed.stream(Purpose::HyperparameterFit, n as u64, 0);
         match fit(&start, &self.inputs, y, options, &mut stream) {
-            Ok(Fitted {
-                hyperparameters, ..
-            }) => match self.condition(&hyperparameters, y.to_vec()) {
-                Ok(()) => return true,
-                Err(_) => self.diagnostics.n_rejected_fits += 1,
-            },
+            Ok(Fitted { hyperparameters, .. }) => {
+                match self.condition(&hyperparameters, y.to_vec()) {
+                    Ok(()) => return true,
+                    Err(_) => self.diagnostics.n_rejected_fits += 1,
+                }
+            }
             Err(_) => self.diagnostics.n_failed_fits += 1,
         }
         false
@@ -524,19 +504,13 @@ impl SurrogateSettings {
     pub fn for_study(dim: usize, noisy: bool) -> Self {
         let mut initial = SurrogateSettings::default_for(dim).initial().clone();
         let mut options = FitOptions {
-            lengthscale_prior: LogNormal {
-                location: 0.0,
-                variance: 1.0,
-            },
+            lengthscale_prior: LogNormal { location: 0.0, variance: 1.0 },
             ..FitOptions::default()
         };
         if !noisy {
             initial.noise_variance = 1e-6;
             options.noise_bounds = (1e-8, 1e-3);
-            options.noise_prior = LogNormal {
-                location: 1e-6_f64.ln(),
-                variance: 1.0,
-            };
+            options.noise_prior = LogNormal { location: 1e-6_f64.ln(), variance: 1.0 };
         }
         Self {
             hyperparameters: HyperparameterPolicy::Scheduled {
@@ -567,9 +541,8 @@ impl SurrogateSettings {
     /// [`SurrogateSettings::for_study`] with logarithms of length scales that differ by `offsets` in prior and start.
     fn for_coordinates(offsets: Vec<f64>, noisy: bool) -> Self {
         let mut settings = Self::for_study(offsets.len(), noisy);
-        if let HyperparameterPolicy::Scheduled {
-            initial, options, ..
-        } = &mut settings.hyperparameters
+        if let HyperparameterPolicy::Scheduled { initial, options, .. } =
+            &mut settings.hyperparameters
         {
             let start = &initial.kernel;
             let lengthscales = start.lengthscales().iter().zip(&offsets);

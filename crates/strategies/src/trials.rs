@@ -89,10 +89,7 @@ impl Trials {
             self.domain.dim(),
             "running trials have another dimension than the domain"
         );
-        Open {
-            trials: self,
-            pending: pending.rows().map(|unit| self.key(unit)).collect(),
-        }
+        Open { trials: self, pending: pending.rows().map(|unit| self.key(unit)).collect() }
     }
 
     /// Snapped coordinates as bit patterns, so that exact equality can be hashed.
@@ -177,9 +174,7 @@ impl Open<'_> {
             usable = points.rows().filter(|unit| self.is_new(unit)).collect();
         }
         if usable.is_empty() {
-            return Err(StrategyError::Exhausted {
-                n_points: points.len(),
-            });
+            return Err(StrategyError::Exhausted { n_points: points.len() });
         }
         Ok(usable[stream.below(usable.len())].to_vec())
     }
@@ -205,9 +200,7 @@ impl Open<'_> {
             return Ok(unit);
         }
         // Every point was tried or failed: one is as good as another.
-        Ok(near_failure
-            .or(evaluated)
-            .unwrap_or_else(|| domain.random(stream)))
+        Ok(near_failure.or(evaluated).unwrap_or_else(|| domain.random(stream)))
     }
 
     /// # Errors
@@ -216,10 +209,7 @@ impl Open<'_> {
         let Domain::Space(space) = &self.trials.domain else {
             return Ok(());
         };
-        let n_running = self
-            .pending
-            .iter()
-            .filter(|key| !self.trials.used.contains(*key));
+        let n_running = self.pending.iter().filter(|key| !self.trials.used.contains(*key));
         let n_used = (self.trials.used.len() + n_running.count()) as u64;
         match space.n_points() {
             Some(n_points) if !self.may_repeat() && n_used >= n_points => {
@@ -233,20 +223,15 @@ impl Open<'_> {
 
     /// Returns true if the point lies beside a trial that failed.
     fn near_failed(&self, unit: &[f64]) -> bool {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "input dimensions are far below 2^53"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "input dimensions are far below 2^53")]
         let radius = match self.trials.domain {
             Domain::Space(_) => FAILED_RADIUS * (unit.len() as f64).sqrt(),
             Domain::Finite(_) | Domain::Factored(_) => 0.0,
         };
-        self.trials.failed.rows().any(|failed| {
-            failed
-                .iter()
-                .zip(unit)
-                .all(|(a, b)| (a - b).abs() <= radius)
-        })
+        self.trials
+            .failed
+            .rows()
+            .any(|failed| failed.iter().zip(unit).all(|(a, b)| (a - b).abs() <= radius))
     }
 }
 

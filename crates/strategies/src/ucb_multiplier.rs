@@ -50,11 +50,7 @@ impl UcbMultiplier {
     /// If one is out of range.
     pub fn validate(self) -> Result<Self, StrategyError> {
         let fail = |name, value: f64, expected| {
-            Err(StrategyError::Setting {
-                name,
-                value: value.to_string(),
-                expected,
-            })
+            Err(StrategyError::Setting { name, value: value.to_string(), expected })
         };
         match self {
             Self::Constant(beta) if !(beta.is_finite() && beta >= 0.0) => {
@@ -66,11 +62,7 @@ impl UcbMultiplier {
             Self::Theorem1 { failure_prob, .. } | Self::FiniteDomain { failure_prob, .. }
                 if !(failure_prob > 0.0 && failure_prob < 1.0) =>
             {
-                fail(
-                    "failure_prob",
-                    failure_prob,
-                    "a number between 0 and 1, ends excluded",
-                )
+                fail("failure_prob", failure_prob, "a number between 0 and 1, ends excluded")
             }
             Self::FiniteDomain { n_points: 0, .. } => {
                 fail("n_points", 0.0, "at least 1 point of the domain")
@@ -88,23 +80,17 @@ impl UcbMultiplier {
         let count = |n: u64| n as f64;
         match self {
             Self::Constant(beta) => beta,
-            Self::FiniteDomain {
-                n_points,
-                failure_prob,
-            } => {
+            Self::FiniteDomain { n_points, failure_prob } => {
                 let logs = count(n_points as u64).ln() + 2.0 * count(step.max(1)).ln();
                 (2.0 * (logs + 2.0 * PI.ln() - (2.0 * failure_prob).ln())).sqrt()
             }
-            Self::LogarithmicSquare => Self::Logarithmic
-                .at(step, kernel, noise_variance, candidates)
-                .powi(2),
+            Self::LogarithmicSquare => {
+                Self::Logarithmic.at(step, kernel, noise_variance, candidates).powi(2)
+            }
             Self::Logarithmic => {
                 (0.2 * count(kernel.dim() as u64) * (2.0 * count(step.max(1))).ln()).sqrt()
             }
-            Self::Theorem1 {
-                norm_bound,
-                failure_prob,
-            } => {
+            Self::Theorem1 { norm_bound, failure_prob } => {
                 // γ_n is over sets of points, so it does not grow beyond all of them.
                 let n = usize::try_from(step.saturating_sub(1))
                     .unwrap_or(usize::MAX)
@@ -157,18 +143,12 @@ impl<'de> Visitor<'de> for Written {
         Ok(UcbMultiplier::Constant(beta))
     }
 
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a number for which a whole one was written"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "a number for which a whole one was written")]
     fn visit_i64<E: Error>(self, beta: i64) -> Result<UcbMultiplier, E> {
         self.visit_f64(beta as f64)
     }
 
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a number for which a whole one was written"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "a number for which a whole one was written")]
     fn visit_u64<E: Error>(self, beta: u64) -> Result<UcbMultiplier, E> {
         self.visit_f64(beta as f64)
     }
@@ -189,26 +169,18 @@ impl<'de> Visitor<'de> for Written {
                 "n_points" => points = Some(table.next_value()?),
                 "failure_prob" => probability = Some(table.next_value()?),
                 _ => {
-                    return Err(A::Error::custom(format!(
-                        "expected {}",
-                        UcbMultiplier::FORMS
-                    )));
+                    return Err(A::Error::custom(format!("expected {}", UcbMultiplier::FORMS)));
                 }
             }
         }
         match (norm, points, probability) {
-            (Some(norm_bound), None, Some(failure_prob)) => Ok(UcbMultiplier::Theorem1 {
-                norm_bound,
-                failure_prob,
-            }),
-            (None, Some(n_points), Some(failure_prob)) => Ok(UcbMultiplier::FiniteDomain {
-                n_points,
-                failure_prob,
-            }),
-            _ => Err(A::Error::custom(format!(
-                "expected {}",
-                UcbMultiplier::FORMS
-            ))),
+            (Some(norm_bound), None, Some(failure_prob)) => {
+                Ok(UcbMultiplier::Theorem1 { norm_bound, failure_prob })
+            }
+            (None, Some(n_points), Some(failure_prob)) => {
+                Ok(UcbMultiplier::FiniteDomain { n_points, failure_prob })
+            }
+            _ => Err(A::Error::custom(format!("expected {}", UcbMultiplier::FORMS))),
         }
     }
 }
@@ -223,18 +195,11 @@ mod tests {
     fn theorem_1_at_the_first_step_has_no_gain() {
         let kernel = Kernel::isotropic(Family::SquaredExponential, 1, 0.2, 1.0).unwrap();
         let points = Points::from_flat(1, vec![0.0, 0.5, 1.0]);
-        let multiplier = UcbMultiplier::Theorem1 {
-            norm_bound: 2.0,
-            failure_prob: 0.1,
-        };
+        let multiplier = UcbMultiplier::Theorem1 { norm_bound: 2.0, failure_prob: 0.1 };
         let expected = 2.0 + 0.1 * (2.0 * (1.0 + 40.0_f64.ln())).sqrt();
         assert!((multiplier.at(1, &kernel, 0.01, &points) - expected).abs() < 1e-12);
         assert!(multiplier.at(3, &kernel, 0.01, &points) > expected);
-        assert!(
-            multiplier
-                .at(1_000_000_000, &kernel, 0.01, &points)
-                .is_finite()
-        );
+        assert!(multiplier.at(1_000_000_000, &kernel, 0.01, &points).is_finite());
     }
 
     /// By hand: 2 ln(100·9·π²/0.2) at t = 3, and 0.2·2·ln 10 at t = 5 in two dimensions.
@@ -242,10 +207,7 @@ mod tests {
     fn schedules_without_a_gain_are_the_published_ones() {
         let kernel = Kernel::isotropic(Family::Matern52, 2, 0.2, 1.0).unwrap();
         let nowhere = Points::new(2);
-        let finite = UcbMultiplier::FiniteDomain {
-            n_points: 100,
-            failure_prob: 0.1,
-        };
+        let finite = UcbMultiplier::FiniteDomain { n_points: 100, failure_prob: 0.1 };
         let square = finite.at(3, &kernel, 0.01, &nowhere).powi(2);
         assert!((square - 2.0 * (900.0 * PI * PI / 0.2_f64).ln()).abs() < 1e-12);
         let square = UcbMultiplier::Logarithmic.at(5, &kernel, 0.01, &nowhere);
@@ -257,17 +219,11 @@ mod tests {
         let schedules = [
             (UcbMultiplier::Constant(2.0), "2.0"),
             (
-                UcbMultiplier::Theorem1 {
-                    norm_bound: 1.5,
-                    failure_prob: 0.1,
-                },
+                UcbMultiplier::Theorem1 { norm_bound: 1.5, failure_prob: 0.1 },
                 r#"{"norm_bound":1.5,"failure_prob":0.1}"#,
             ),
             (
-                UcbMultiplier::FiniteDomain {
-                    n_points: 9,
-                    failure_prob: 0.1,
-                },
+                UcbMultiplier::FiniteDomain { n_points: 9, failure_prob: 0.1 },
                 r#"{"n_points":9,"failure_prob":0.1}"#,
             ),
             (UcbMultiplier::LogarithmicSquare, r#""logarithmic-square""#),
@@ -275,10 +231,7 @@ mod tests {
         ];
         for (schedule, text) in schedules {
             assert_eq!(serde_json::to_string(&schedule).unwrap(), text);
-            assert_eq!(
-                serde_json::from_str::<UcbMultiplier>(text).unwrap(),
-                schedule
-            );
+            assert_eq!(serde_json::from_str::<UcbMultiplier>(text).unwrap(), schedule);
         }
         let refused = |text| {
             let read = serde_json::from_str::<UcbMultiplier>(text);
@@ -295,27 +248,12 @@ mod tests {
         for bad in [
             UcbMultiplier::Constant(f64::NAN),
             UcbMultiplier::Constant(-1.0),
-            UcbMultiplier::Theorem1 {
-                norm_bound: f64::INFINITY,
-                failure_prob: 0.1,
-            },
-            UcbMultiplier::Theorem1 {
-                norm_bound: 1.0,
-                failure_prob: 1.0,
-            },
-            UcbMultiplier::FiniteDomain {
-                n_points: 10,
-                failure_prob: 0.0,
-            },
-            UcbMultiplier::FiniteDomain {
-                n_points: 0,
-                failure_prob: 0.1,
-            },
+            UcbMultiplier::Theorem1 { norm_bound: f64::INFINITY, failure_prob: 0.1 },
+            UcbMultiplier::Theorem1 { norm_bound: 1.0, failure_prob: 1.0 },
+            UcbMultiplier::FiniteDomain { n_points: 10, failure_prob: 0.0 },
+            UcbMultiplier::FiniteDomain { n_points: 0, failure_prob: 0.1 },
         ] {
-            assert!(
-                matches!(bad.validate(), Err(StrategyError::Setting { .. })),
-                "{bad:?}"
-            );
+            assert!(matches!(bad.validate(), Err(StrategyError::Setting { .. })), "{bad:?}");
         }
     }
 }

@@ -1,9 +1,6 @@
 //! Robust meta-learning against its theorem's text and independent computations (thesis chapter 7).
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
-#![expect(
-    clippy::float_cmp,
-    reason = "these values are set and copied, not computed"
-)]
+#![expect(clippy::float_cmp, reason = "these values are set and copied, not computed")]
 
 use std::sync::Arc;
 
@@ -57,11 +54,7 @@ fn task(
     (n, gap): (usize, f64),
     stream: &mut Stream,
 ) -> (MetaTask, f64) {
-    let mut task = MetaTask {
-        name: name.to_owned(),
-        inputs: Points::new(1),
-        outputs: Vec::new(),
-    };
+    let mut task = MetaTask { name: name.to_owned(), inputs: Points::new(1), outputs: Vec::new() };
     let mut largest = 0.0_f64;
     for _ in 0..n {
         let index = stream.below(points.len());
@@ -80,10 +73,7 @@ fn settings(domain_size: Option<usize>) -> RmGpUcbSettings {
         scale: OutputScale::Raw,
         maximizer: Maximizer::MultiStart(MultiStart::for_dim(1)),
         ucb_multiplier: match domain_size {
-            Some(n_points) => UcbMultiplier::FiniteDomain {
-                n_points,
-                failure_prob: 0.1,
-            },
+            Some(n_points) => UcbMultiplier::FiniteDomain { n_points, failure_prob: 0.1 },
             None => UcbMultiplier::Logarithmic,
         },
         meta_ucb_multiplier: 1.0,
@@ -145,9 +135,7 @@ fn gap_bounds_hold_with_the_stated_probability() {
         for t in 1..=10_u64 {
             let index = stream.below(40);
             let noise = NOISE_VARIANCE.sqrt() * stream.normal();
-            posterior
-                .append(points.row(index), values[index] + noise)
-                .unwrap();
+            posterior.append(points.row(index), values[index] + noise).unwrap();
             let beta = ucb.at(t + 1, &kernel(), NOISE_VARIANCE, &points);
             let bounds = GapBound::lemma(0.1).of(&posterior, beta, models.tasks());
             for (gap, bound) in gaps.iter().zip(bounds) {
@@ -178,10 +166,7 @@ fn gap_bounds_are_the_formula() {
     let posterior = Posterior::new(kernel(), NOISE_VARIANCE, inputs, y).unwrap();
     let beta = 1.7;
     for (summary, failure_prob) in [(GapSummary::Max, Some(0.05)), (GapSummary::Mean, None)] {
-        let rule = GapBound {
-            summary,
-            failure_prob,
-        };
+        let rule = GapBound { summary, failure_prob };
         let bounds = rule.of(&posterior, beta, models.tasks());
         for (task, bound) in tasks.iter().zip(bounds) {
             let distances: Vec<f64> = task
@@ -202,10 +187,7 @@ fn gap_bounds_are_the_formula() {
             let noise = failure_prob.map_or(0.0, |delta: f64| {
                 (2.0 * NOISE_VARIANCE * (2.0 * 14.0 / delta).ln()).sqrt()
             });
-            assert!(
-                (bound - expected - noise).abs() < 1e-9,
-                "{bound} {expected}"
-            );
+            assert!((bound - expected - noise).abs() < 1e-9, "{bound} {expected}");
         }
     }
 }
@@ -213,9 +195,7 @@ fn gap_bounds_are_the_formula() {
 /// Σ_i ω_i l_i + η⁻¹ Σ_i ω_i ln ω_i.
 fn objective(weights: &[f64], losses: &[f64], eta: f64) -> f64 {
     let terms = weights.iter().zip(losses);
-    terms
-        .map(|(w, l)| w * l + if *w > 0.0 { w * w.ln() / eta } else { 0.0 })
-        .sum()
+    terms.map(|(w, l)| w * l + if *w > 0.0 { w * w.ln() / eta } else { 0.0 }).sum()
 }
 
 /// Minimizes thesis eq. (7.3) over the simplex by exchanging weight between pairs, each exchange by golden section: the
@@ -255,20 +235,13 @@ fn weights_solve_the_regularized_problem() {
     let sizes = [4, 9, 16, 6];
     let tasks = sizes.map(|n| task("task", &points, &values, (n, 0.5), &mut stream).0);
     let models = TaskModels::fit(&tasks, OutputScale::Raw, &surrogate(), Seed::new(0)).unwrap();
-    let estimates = [
-        [0.3, 0.9, 0.5, 1.4],
-        [0.2, 0.8, 0.9, 1.1],
-        [0.1, 0.1, 0.4, 0.3],
-    ];
+    let estimates = [[0.3, 0.9, 0.5, 1.4], [0.2, 0.8, 0.9, 1.1], [0.1, 0.1, 0.4, 0.3]];
     let (rate, delta) = (0.7, 0.1);
     let eta = rate / 16.0_f64.powf(1.5);
     for exact in [false, true] {
         let weighting = match exact {
             false => TaskWeighting::Online { rate },
-            true => TaskWeighting::OnlineExact {
-                rate,
-                failure_prob: delta,
-            },
+            true => TaskWeighting::OnlineExact { rate, failure_prob: delta },
         };
         let mut weights = TaskWeights::new(weighting, 4).unwrap();
         assert_eq!(weights.weights(), [0.25; 4]);
@@ -309,13 +282,7 @@ fn a_task_like_the_target_is_trusted_and_an_unrelated_one_is_not() {
         assert_eq!(strategy.transfer().unwrap().meta_share, 1.0);
         let mut found = Vec::new();
         for step in 0..20 {
-            found.extend(run(
-                &mut strategy,
-                &points,
-                &values,
-                1,
-                seed.child(Purpose::Run, step),
-            ));
+            found.extend(run(&mut strategy, &points, &values, 1, seed.child(Purpose::Run, step)));
             let transfer = strategy.transfer().unwrap();
             assert!(transfer.meta_share <= 0.7 * share);
             share = transfer.meta_share;
@@ -325,10 +292,7 @@ fn a_task_like_the_target_is_trusted_and_an_unrelated_one_is_not() {
         assert!(transfer.tasks[0].weight > 0.9, "{transfer:?}");
         assert!(transfer.tasks[0].gap_bound < transfer.tasks[1].gap_bound);
         let best = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        assert!(
-            found[..6].iter().any(|index| best - values[*index] < 0.1),
-            "{found:?}"
-        );
+        assert!(found[..6].iter().any(|index| best - values[*index] < 0.1), "{found:?}");
     }
 }
 
@@ -341,13 +305,7 @@ fn the_query_maximizes_the_mixture() {
     let values = draw(&points, &mut stream);
     let tasks = [0.1, 2.0].map(|gap| task("task", &points, &values, (10, gap), &mut stream).0);
     let posteriors = tasks.each_ref().map(|task| {
-        Posterior::new(
-            kernel(),
-            NOISE_VARIANCE,
-            task.inputs.clone(),
-            task.outputs.clone(),
-        )
-        .unwrap()
+        Posterior::new(kernel(), NOISE_VARIANCE, task.inputs.clone(), task.outputs.clone()).unwrap()
     });
     let domain = Domain::Finite(Arc::new(points.clone()));
     let mut strategy = RmGpUcb::new(domain, &tasks, settings(None), seed).unwrap();
@@ -360,27 +318,14 @@ fn the_query_maximizes_the_mixture() {
         };
         let beta = (0.2 * (2.0 * f64::from(t)).ln()).sqrt();
         let value = |x: &[f64]| {
-            let meta: f64 = (0..2)
-                .map(|i| transfer.tasks[i].weight * bound(&posteriors[i], 1.0, x))
-                .sum();
+            let meta: f64 =
+                (0..2).map(|i| transfer.tasks[i].weight * bound(&posteriors[i], 1.0, x)).sum();
             transfer.meta_share * meta + (1.0 - transfer.meta_share) * bound(&own, beta, x)
         };
         let best = points.rows().map(value).fold(f64::NEG_INFINITY, f64::max);
-        let chosen = run(
-            &mut strategy,
-            &points,
-            &values,
-            1,
-            seed.child(Purpose::Run, t.into()),
-        )[0];
+        let chosen = run(&mut strategy, &points, &values, 1, seed.child(Purpose::Run, t.into()))[0];
         assert!((value(points.row(chosen)) - best).abs() < 1e-9, "query {t}");
-        let told = strategy
-            .surrogate()
-            .unwrap()
-            .outputs()
-            .last()
-            .copied()
-            .unwrap();
+        let told = strategy.surrogate().unwrap().outputs().last().copied().unwrap();
         own.append(points.row(chosen), told).unwrap();
     }
 }
@@ -430,10 +375,7 @@ fn branch(n: usize) -> (Space, Vec<MetaTask>) {
         let shift = 0.1 * index as f64;
         MetaTask {
             name: format!("task {index}"),
-            outputs: inputs
-                .rows()
-                .map(|x| -(x[0] - 0.3 - shift).powi(2) - x[1])
-                .collect(),
+            outputs: inputs.rows().map(|x| -(x[0] - 0.3 - shift).powi(2) - x[1]).collect(),
             inputs,
         }
     });
@@ -448,11 +390,7 @@ fn observations(n: u64, failed: u64) -> Vec<Observation> {
         .map(|(number, x)| Observation {
             unit: x.to_vec(),
             value: (number != failed).then(|| -(x[0] - 0.35).powi(2) - x[1]),
-            source: if number < 3 {
-                Source::Initial
-            } else {
-                Source::Own
-            },
+            source: if number < 3 { Source::Initial } else { Source::Own },
         })
         .collect()
 }
@@ -463,17 +401,9 @@ fn observations(n: u64, failed: u64) -> Vec<Observation> {
 fn beliefs_do_not_depend_on_how_tellings_are_batched() {
     let (space, tasks) = branch(3);
     let told = observations(12, 6);
-    let scales = [
-        OutputScale::Raw,
-        OutputScale::Common,
-        OutputScale::Typical,
-        OutputScale::Own,
-    ];
+    let scales = [OutputScale::Raw, OutputScale::Common, OutputScale::Typical, OutputScale::Own];
     for scale in scales {
-        let ucb = RmGpUcbSettings {
-            scale,
-            ..RmGpUcbSettings::for_study(2, false)
-        };
+        let ucb = RmGpUcbSettings { scale, ..RmGpUcbSettings::for_study(2, false) };
         let ts = RmGpTsSettings {
             scale,
             meta_sample: MetaSample::WeightedSum,
@@ -506,10 +436,9 @@ fn beliefs_do_not_depend_on_how_tellings_are_batched() {
 #[test]
 fn an_initial_design_weighs_if_it_is_to() {
     let (space, tasks) = branch(2);
-    for (initial_design, is_uniform) in [
-        (InitialDesign::Ignored, true),
-        (InitialDesign::Weighs, false),
-    ] {
+    for (initial_design, is_uniform) in
+        [(InitialDesign::Ignored, true), (InitialDesign::Weighs, false)]
+    {
         let mut settings = RmGpUcbSettings::for_study(2, false);
         settings.belief.initial_design = initial_design;
         let domain = Domain::Space(space.clone());
@@ -545,10 +474,7 @@ fn a_shifted_copy_is_far_on_the_common_scale_only() {
     shifted.outputs.iter_mut().for_each(|y| *y = 5.0 + 3.0 * *y);
     tasks.push(shifted);
     let weight = |scale| {
-        let settings = RmGpUcbSettings {
-            scale,
-            ..RmGpUcbSettings::for_study(2, false)
-        };
+        let settings = RmGpUcbSettings { scale, ..RmGpUcbSettings::for_study(2, false) };
         let domain = Domain::Space(space.clone());
         let mut strategy = RmGpUcb::new(domain, &tasks, settings, Seed::new(1)).unwrap();
         strategy.tell(&observations(12, 99)).unwrap();
@@ -570,16 +496,10 @@ fn what_cannot_be_modelled_is_refused() {
     let mut empty = tasks.clone();
     empty[1].outputs = vec![f64::NAN; 12];
     let message = build(&empty).unwrap_err().to_string();
-    assert!(
-        message.contains("task 1") && message.contains("finite"),
-        "{message}"
-    );
+    assert!(message.contains("task 1") && message.contains("finite"), "{message}");
     for weighting in [
         TaskWeighting::Online { rate: -1.0 },
-        TaskWeighting::OnlineExact {
-            rate: 1.0,
-            failure_prob: 1.0,
-        },
+        TaskWeighting::OnlineExact { rate: 1.0, failure_prob: 1.0 },
     ] {
         assert!(TaskWeights::new(weighting, 2).is_err());
     }
@@ -617,18 +537,13 @@ fn sampling_asks_the_meta_tasks_by_their_share() {
         assert!((strategy.transfer().unwrap().meta_share - expected).abs() < 1e-12);
         let n_meta = (0..400)
             .filter(|n| {
-                let proposal = strategy
-                    .ask(&Points::new(1), &mut test_stream(100 + n))
-                    .unwrap();
+                let proposal = strategy.ask(&Points::new(1), &mut test_stream(100 + n)).unwrap();
                 proposal.source == Source::MetaTasks
             })
             .count();
         // Five standard errors of 400 coins.
         let tolerance = 5.0 * (400.0 * expected * (1.0 - expected)).sqrt() + 1e-9;
-        assert!(
-            (n_meta as f64 - 400.0 * expected).abs() <= tolerance,
-            "{n_meta} {expected}"
-        );
+        assert!((n_meta as f64 - 400.0 * expected).abs() <= tolerance, "{n_meta} {expected}");
         run(&mut strategy, &points, &values, 1, seed);
     }
 }
@@ -644,20 +559,12 @@ fn a_warm_start_tries_the_tasks_best_points_first() {
     );
     let mut strategy = WarmStart::new(&tasks, 2, Box::new(then.unwrap()));
     for task in &tasks {
-        let best = task
-            .outputs
-            .iter()
-            .copied()
-            .fold(f64::NEG_INFINITY, f64::max);
+        let best = task.outputs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let place = task.outputs.iter().position(|y| *y == best).unwrap();
         let next = strategy.ask(&Points::new(2), &mut test_stream(1)).unwrap();
         assert_eq!(next.unit, task.inputs.row(place));
         strategy
-            .tell(&[Observation {
-                unit: next.unit,
-                value: Some(0.0),
-                source: next.source,
-            }])
+            .tell(&[Observation { unit: next.unit, value: Some(0.0), source: next.source }])
             .unwrap();
     }
     let next = strategy.ask(&Points::new(2), &mut test_stream(1)).unwrap();
@@ -696,9 +603,7 @@ fn no_scale_of_a_task_hides_the_target() {
         let mut strategy = RmGpUcb::new(domain, &tasks, settings, Seed::new(1)).unwrap();
         let mut best = f64::INFINITY;
         for step in 0..25 {
-            let next = strategy
-                .ask(&Points::new(2), &mut test_stream(step))
-                .unwrap();
+            let next = strategy.ask(&Points::new(2), &mut test_stream(step)).unwrap();
             let regret = (next.unit[0] - 0.35).powi(2) + next.unit[1];
             best = best.min(regret);
             strategy
@@ -710,11 +615,7 @@ fn no_scale_of_a_task_hides_the_target() {
                 .unwrap();
         }
         let transfer = strategy.transfer().unwrap();
-        assert!(
-            best < 1e-4,
-            "{}: {best:e} {transfer:?}",
-            tasks.last().unwrap().name
-        );
+        assert!(best < 1e-4, "{}: {best:e} {transfer:?}", tasks.last().unwrap().name);
         if let [first, second] = &transfer.tasks[..]
             && second.name != "penalty"
         {
@@ -732,11 +633,6 @@ fn weights_are_numbers_at_any_rate() {
     let domain = Domain::Space(space);
     let mut strategy = RmGpUcb::new(domain, &tasks, settings, Seed::new(1)).unwrap();
     strategy.tell(&observations(9, 99)).unwrap();
-    let weights = strategy
-        .transfer()
-        .unwrap()
-        .tasks
-        .into_iter()
-        .map(|task| task.weight);
+    let weights = strategy.transfer().unwrap().tasks.into_iter().map(|task| task.weight);
     assert!((weights.sum::<f64>() - 1.0).abs() < 1e-9);
 }

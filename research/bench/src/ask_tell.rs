@@ -52,11 +52,8 @@ const N_STEPS: usize = 40;
 pub(crate) fn growth(strategy: StrategySpec, largest: usize) -> Result<Vec<Value>> {
     let name = strategy.name();
     let ladder = [100, 200, 500, 1000, 2000, 5000];
-    let curve = |what: &str, unit| Curve {
-        what: format!("{name}: {what}"),
-        unit,
-        points: Vec::new(),
-    };
+    let curve =
+        |what: &str, unit| Curve { what: format!("{name}: {what}"), unit, points: Vec::new() };
     let mut curves = [
         curve("ask and tell, mean", "seconds"),
         curve("ask and tell, longest", "seconds"),
@@ -108,10 +105,7 @@ struct Curve {
 
 /// A study in memory with t told trials at random points.
 fn study_of(strategy: StrategySpec, t: usize) -> Result<Study> {
-    let mut definition = Definition::new("bench")
-        .strategy(strategy)
-        .seed(1)
-        .minimize();
+    let mut definition = Definition::new("bench").strategy(strategy).seed(1).minimize();
     for name in names() {
         definition = definition.parameter(name, ParameterSpec::float(0.0, 1.0));
     }

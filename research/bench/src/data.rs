@@ -14,12 +14,8 @@ pub(crate) fn load(name: &str, n: usize) -> Result<(Points, Vec<f64>)> {
         PathBuf::from,
     );
     let path = folder.join(name);
-    let text = std::fs::read_to_string(&path).with_context(|| {
-        format!(
-            "{}: set BENCH_DATA to the data sets' folder",
-            path.display()
-        )
-    })?;
+    let text = std::fs::read_to_string(&path)
+        .with_context(|| format!("{}: set BENCH_DATA to the data sets' folder", path.display()))?;
     let mut lines = text.lines();
     let dim = lines.next().map_or(0, |head| head.split(',').count() - 1);
     ensure!(dim > 0, "{} has no head of columns", path.display());
@@ -38,11 +34,6 @@ pub(crate) fn load(name: &str, n: usize) -> Result<(Points, Vec<f64>)> {
         inputs.push(&numbers[..dim]);
         y.push(numbers[dim]);
     }
-    ensure!(
-        y.len() == n,
-        "{} has {} rows, {n} are asked for",
-        path.display(),
-        y.len()
-    );
+    ensure!(y.len() == n, "{} has {} rows, {n} are asked for", path.display(), y.len());
     Ok((inputs, y))
 }

@@ -82,18 +82,11 @@ impl Bench {
             let of_others: f64 = x[1..].iter().map(|each| (7.0 * each).cos()).product();
             let payoff = |shift: f64| Some((9.0 * x[0] + shift).sin() * of_others);
             let shifts = (0_u32..).map(|player| 2.0 * f64::from(player));
-            let round = Round {
-                payoffs: shifts.map(payoff).take(size.n_players).collect(),
-                actions,
-            };
+            let round =
+                Round { payoffs: shifts.map(payoff).take(size.n_players).collect(), actions };
             history.push(&game, round)?;
         }
-        Ok(Self {
-            game,
-            basics,
-            history,
-            before,
-        })
+        Ok(Self { game, basics, history, before })
     }
 
     fn player(&self, level: usize) -> Result<Player> {
@@ -121,21 +114,11 @@ mod tests {
 
     #[test]
     fn every_level_has_two_rows_and_level_2_is_held_to_a_limit() {
-        let limits = Limits {
-            budget_s: 0.0,
-            min_reps: 1,
-            max_reps: 1,
-        };
-        let size = Size {
-            n_players: 2,
-            n_actions: 7,
-        };
+        let limits = Limits { budget_s: 0.0, min_reps: 1, max_reps: 1 };
+        let size = Size { n_players: 2, n_actions: 7 };
         for (seconds_most, held) in [(1e3, true), (0.0, false)] {
             let rows = rows(size, &[12], Some(seconds_most), &limits).unwrap();
-            let levels: Vec<u64> = rows
-                .iter()
-                .filter_map(|row| row["level"].as_u64())
-                .collect();
+            let levels: Vec<u64> = rows.iter().filter_map(|row| row["level"].as_u64()).collect();
             assert_eq!(levels, [0, 0, 1, 1, 2, 2, 3, 3]);
             assert!(rows.iter().all(|row| row["seconds"].as_f64() > Some(0.0)));
             let verdicts: Vec<&Value> = rows.iter().filter_map(|row| row.get("held")).collect();
@@ -150,10 +133,7 @@ mod tests {
         for ((n_players, n_actions), level) in
             sizes.into_iter().flat_map(|s| (0..=3).map(move |l| (s, l)))
         {
-            let size = Size {
-                n_players,
-                n_actions,
-            };
+            let size = Size { n_players, n_actions };
             let bench = Bench::new(size, 15).unwrap();
             let mut along = bench.player(level).unwrap();
             along.decide(&bench.before, &mut bench.stream(0)).unwrap();

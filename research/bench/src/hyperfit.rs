@@ -50,16 +50,10 @@ pub(crate) fn rows(kernels: &[KernelName], sizes: &[usize], limits: &Limits) -> 
                 |stream| Ok(fit(&start, &inputs, &y, &options, stream)?),
             )?;
             let fitted = found.swap_remove(found.len() - 1);
-            let Hyperparameters {
-                kernel,
-                noise_variance,
-            } = fitted.hyperparameters;
+            let Hyperparameters { kernel, noise_variance } = fitted.hyperparameters;
             let lml = log_marginal_likelihood(&kernel, noise_variance, &inputs, &y);
-            let lengthscales: Vec<Value> = kernel
-                .lengthscales()
-                .iter()
-                .map(|l| rounded(*l, 5))
-                .collect();
+            let lengthscales: Vec<Value> =
+                kernel.lengthscales().iter().map(|l| rounded(*l, 5)).collect();
             let mut row = columns(json!({ "peer": "fedbo", "kernel": name, "t": t }));
             row.extend(timing.columns());
             row.extend(columns(json!({

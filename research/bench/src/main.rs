@@ -236,32 +236,17 @@ struct MeasurementLimits {
 
 impl MeasurementLimits {
     fn limits(&self) -> Limits {
-        Limits {
-            budget_s: self.budget,
-            min_reps: 3,
-            max_reps: self.draws.max(3),
-        }
+        Limits { budget_s: self.budget, min_reps: 3, max_reps: self.draws.max(3) }
     }
 }
 
 fn main() -> Result<()> {
     let (bench, rows) = match Cli::parse().bench {
-        Bench::ThompsonStep {
-            dims,
-            sizes,
-            effort,
-        } => (
-            "thompson_step",
-            thompson_step::rows(&dims, &sizes, &effort.limits())?,
-        ),
+        Bench::ThompsonStep { dims, sizes, effort } => {
+            ("thompson_step", thompson_step::rows(&dims, &sizes, &effort.limits())?)
+        }
         Bench::Message { effort } => ("message", message::rows(&effort.limits())?),
-        Bench::MetaStep {
-            agents,
-            features,
-            observations,
-            samples,
-            effort,
-        } => {
+        Bench::MetaStep { agents, features, observations, samples, effort } => {
             let setting = meta_step::Setting {
                 n_agents: agents,
                 n_features: features,
@@ -270,77 +255,36 @@ fn main() -> Result<()> {
             };
             ("meta_step", meta_step::rows(&setting, &effort.limits())?)
         }
-        Bench::Hyperfit {
-            kernels,
-            sizes,
-            effort,
-        } => (
-            "hyperfit",
-            hyperfit::rows(&kernels, &sizes, &effort.limits())?,
-        ),
-        Bench::AskTell {
-            strategy,
-            sizes,
-            effort,
-        } => (
-            "ask_tell",
-            ask_tell::rows(strategy, &sizes, &effort.limits())?,
-        ),
+        Bench::Hyperfit { kernels, sizes, effort } => {
+            ("hyperfit", hyperfit::rows(&kernels, &sizes, &effort.limits())?)
+        }
+        Bench::AskTell { strategy, sizes, effort } => {
+            ("ask_tell", ask_tell::rows(strategy, &sizes, &effort.limits())?)
+        }
         Bench::StudyGrowth { strategy, largest } => {
             ("study_growth", ask_tell::growth(strategy, largest)?)
         }
         Bench::Aggregation { agents, effort } => {
             ("aggregation", aggregation::rows(agents, &effort.limits())?)
         }
-        Bench::PrivacyAccounting { effort } => (
-            "privacy_accounting",
-            privacy_accounting::rows(&effort.limits())?,
-        ),
-        Bench::PrivateRound {
-            agents,
-            rounds,
-            threads,
-            fixed,
-        } => (
-            "private_round",
-            private_round::rows(agents, rounds, threads, fixed)?,
-        ),
+        Bench::PrivacyAccounting { effort } => {
+            ("privacy_accounting", privacy_accounting::rows(&effort.limits())?)
+        }
+        Bench::PrivateRound { agents, rounds, threads, fixed } => {
+            ("private_round", private_round::rows(agents, rounds, threads, fixed)?)
+        }
         Bench::Scaling { largest, effort } => {
             ("scaling", scaling::rows(largest, &effort.limits())?)
         }
-        Bench::MetaScaling {
-            tasks,
-            observations,
-            largest_joint,
-            effort,
-        } => (
+        Bench::MetaScaling { tasks, observations, largest_joint, effort } => (
             "meta_scaling",
             meta_scaling::rows(&tasks, observations, largest_joint, &effort.limits())?,
         ),
-        Bench::GameDecision {
-            players,
-            actions,
-            rounds,
-            most,
-            effort,
-        } => {
-            let size = game_decision::Size {
-                n_players: players,
-                n_actions: actions,
-            };
-            (
-                "game_decision",
-                game_decision::rows(size, &rounds, most, &effort.limits())?,
-            )
+        Bench::GameDecision { players, actions, rounds, most, effort } => {
+            let size = game_decision::Size { n_players: players, n_actions: actions };
+            ("game_decision", game_decision::rows(size, &rounds, most, &effort.limits())?)
         }
-        Bench::StoppingProblem {
-            epochs,
-            paths,
-            cells,
-            averaged,
-            most,
-            effort,
-        } => {
+        Bench::StoppingProblem { epochs, paths, cells, averaged, most, effort } => {
             let mut settings = Vec::new();
             for &n_epochs in &epochs {
                 for &n_paths in &paths {
@@ -354,16 +298,12 @@ fn main() -> Result<()> {
                     }
                 }
             }
-            (
-                "stopping_problem",
-                stopping_problem::rows(&settings, most, &effort.limits())?,
-            )
+            ("stopping_problem", stopping_problem::rows(&settings, most, &effort.limits())?)
         }
         Bench::CoordinatorLoad { load } => ("coordinator_load", coordinator_load::rows(&load)?),
-        Bench::CoordinatorConnections { connections } => (
-            "coordinator_connections",
-            coordinator_load::connections::rows(&connections)?,
-        ),
+        Bench::CoordinatorConnections { connections } => {
+            ("coordinator_connections", coordinator_load::connections::rows(&connections)?)
+        }
         Bench::CoordinatorServe { folder } => return coordinator_load::serve(&folder),
         Bench::Memory { agents, rounds } => ("memory", memory::rows(agents, rounds)?),
     };

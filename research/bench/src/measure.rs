@@ -54,13 +54,7 @@ pub(crate) fn measure<S, T>(
     mut run: impl FnMut(&mut S) -> anyhow::Result<T>,
 ) -> anyhow::Result<(Timing, Vec<T>)> {
     run(&mut setup(0)?)?;
-    let (mut timing, mut results) = (
-        Timing {
-            wall_s: Vec::new(),
-            cpu_s: Vec::new(),
-        },
-        Vec::new(),
-    );
+    let (mut timing, mut results) = (Timing { wall_s: Vec::new(), cpu_s: Vec::new() }, Vec::new());
     let begin = Instant::now();
     for repetition in 0.. {
         let n = results.len();
@@ -110,10 +104,7 @@ pub(crate) fn quantile(values: &[f64], p: f64) -> f64 {
 }
 
 /// A count as a number to divide by.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "counts in a benchmark are far below 2^53"
-)]
+#[expect(clippy::cast_precision_loss, reason = "counts in a benchmark are far below 2^53")]
 pub(crate) fn count(n: usize) -> f64 {
     n as f64
 }
@@ -150,11 +141,7 @@ mod tests {
 
     #[test]
     fn a_cell_is_repeated_between_its_limits() {
-        let limits = |budget_s| Limits {
-            budget_s,
-            min_reps: 3,
-            max_reps: 7,
-        };
+        let limits = |budget_s| Limits { budget_s, min_reps: 3, max_reps: 7 };
         for (budget_s, expected) in [(0.0, 3), (60.0, 7)] {
             let (timing, results) =
                 measure(&limits(budget_s), Ok, |repetition| Ok(*repetition)).unwrap();

@@ -46,13 +46,7 @@ pub(crate) fn rows(n_agents: u32, n_rounds: u64) -> Result<Vec<Value>> {
         let initial: Vec<Observation> = (0..5)
             .map(|_| {
                 let unit = domain.random(&mut stream);
-                observe(
-                    agent,
-                    Proposal {
-                        unit,
-                        source: Source::Initial,
-                    },
-                )
+                observe(agent, Proposal { unit, source: Source::Initial })
             })
             .collect();
         strategy.tell(&initial)?;
@@ -90,11 +84,7 @@ fn observe(agent: u32, proposal: Proposal) -> Observation {
     let Proposal { unit, source } = proposal;
     let value = -distance(unit[0], 0.3 + shift) - distance(unit[1], 0.7 - shift)
         + 0.1 * (9.0 * unit[0]).sin();
-    Observation {
-        unit,
-        value: Some(value),
-        source,
-    }
+    Observation { unit, value: Some(value), source }
 }
 
 /// Largest resident memory of this process so far, in MiB, as Linux reports it.

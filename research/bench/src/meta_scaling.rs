@@ -31,10 +31,8 @@ pub(crate) fn rows(
     for &m in n_tasks {
         let tasks: Vec<MetaTask> = (0..m).map(|index| task(index, n_meta_obs)).collect();
         let domain = Domain::Space(space.clone());
-        let settings = RmGpUcbSettings {
-            scale: OutputScale::Common,
-            ..RmGpUcbSettings::for_study(DIM, true)
-        };
+        let settings =
+            RmGpUcbSettings { scale: OutputScale::Common, ..RmGpUcbSettings::for_study(DIM, true) };
         rows.extend(parts(&tasks, &settings, limits)?);
         let mut robust = RmGpUcb::new(domain.clone(), &tasks, settings, Seed::new(1))?;
         robust.tell(&target())?;
@@ -42,14 +40,9 @@ pub(crate) fn rows(
         if m > largest_joint {
             continue;
         }
-        for (name, refit) in [
-            ("mtbo", Refit::At(Vec::new())),
-            ("mtbo with a fit", Refit::Every(1)),
-        ] {
-            let settings = MtboSettings {
-                refit,
-                ..MtboSettings::for_study(DIM, true)
-            };
+        for (name, refit) in [("mtbo", Refit::At(Vec::new())), ("mtbo with a fit", Refit::Every(1))]
+        {
+            let settings = MtboSettings { refit, ..MtboSettings::for_study(DIM, true) };
             let mut joint = Mtbo::new(domain.clone(), &tasks, settings, Seed::new(1))?;
             // The last observation is told in the measured step.
             joint.tell(&target())?;
@@ -64,12 +57,8 @@ pub(crate) fn rows(
 fn parts(tasks: &[MetaTask], settings: &RmGpUcbSettings, limits: &Limits) -> Result<Vec<Value>> {
     let seed = Seed::new(1);
     let models = TaskModels::fit(tasks, settings.scale, &settings.surrogate, seed)?;
-    let mut own = Surrogate::new(
-        DIM,
-        models.target_settings(settings.surrogate.clone()),
-        None,
-        seed,
-    )?;
+    let mut own =
+        Surrogate::new(DIM, models.target_settings(settings.surrogate.clone()), None, seed)?;
     own.tell(&target())?;
     let points = points(1000, &mut Seed::new(4).stream(Purpose::Test, 0, 0));
     let (bounds, _) = measure(
@@ -82,9 +71,7 @@ fn parts(tasks: &[MetaTask], settings: &RmGpUcbSettings, limits: &Limits) -> Res
         |_| Ok(()),
         |()| {
             let tasks = models.tasks().iter();
-            Ok(tasks
-                .map(|task| task.mean_variances(&points))
-                .collect::<Vec<_>>())
+            Ok(tasks.map(|task| task.mean_variances(&points)).collect::<Vec<_>>())
         },
     )?;
     let row = |name, timing: &Timing| {
@@ -108,12 +95,7 @@ fn step(
 ) -> Result<Value> {
     let (timing, _) = measure(
         limits,
-        |draw| {
-            Ok((
-                strategy.clone(),
-                Seed::new(2).stream(Purpose::Test, draw, 0),
-            ))
-        },
+        |draw| Ok((strategy.clone(), Seed::new(2).stream(Purpose::Test, draw, 0))),
         |(strategy, stream)| {
             let proposal = strategy.ask(&Points::new(DIM), stream)?;
             let value = Some(value(0, &proposal.unit));
@@ -146,10 +128,7 @@ fn task(index: usize, n: usize) -> MetaTask {
     let inputs = points(n, &mut stream);
     MetaTask {
         name: format!("task {index}"),
-        outputs: inputs
-            .rows()
-            .map(|x| value(index, x) + 0.05 * stream.normal())
-            .collect(),
+        outputs: inputs.rows().map(|x| value(index, x) + 0.05 * stream.normal()).collect(),
         inputs,
     }
 }

@@ -28,11 +28,8 @@ const NOISE_VARIANCE: f64 = 0.01;
 
 /// Seconds a query in the authors' own runs: the least and the most over M, from the time stamps of their results (an SVM's
 /// evaluation of about 0.2 s included).
-const AUTHORS: [(&str, f64, f64); 3] = [
-    ("RGPE", 69.2, 185.8),
-    ("TAF", 79.8, 99.9),
-    ("FTS", 0.91, 1.05),
-];
+const AUTHORS: [(&str, f64, f64); 3] =
+    [("RGPE", 69.2, 185.8), ("TAF", 79.8, 99.9), ("FTS", 0.91, 1.05)];
 
 /// The sizes of a measured step.
 pub(crate) struct Setting {
@@ -65,15 +62,7 @@ pub(crate) fn rows(setting: &Setting, limits: &Limits) -> Result<Vec<Value>> {
             ..RgpeSettings::for_study(DIM, true)
         };
         let rgpe = Rgpe::with_models(square()?, models.clone(), settings, Seed::new(1))?;
-        rows.push(row(
-            "RGPE",
-            Some(n_samples),
-            setting,
-            rgpe,
-            &before,
-            &last,
-            limits,
-        )?);
+        rows.push(row("RGPE", Some(n_samples), setting, rgpe, &before, &last, limits)?);
     }
     let settings = TafSettings {
         surrogate: surrogate()?,
@@ -145,11 +134,7 @@ fn observed(name: String, index: u64, n: usize) -> MetaTask {
         inputs.push(&x);
         outputs.push(size * (bowl + wave) + 0.02 * stream.normal());
     }
-    MetaTask {
-        name,
-        inputs,
-        outputs,
-    }
+    MetaTask { name, inputs, outputs }
 }
 
 /// The last observation, and those before it.
@@ -199,19 +184,12 @@ fn fts(map: &Arc<FeatureMap>, others: &[MetaTask]) -> Result<Fts> {
 
 /// The same search for all.
 fn search() -> Maximizer {
-    Maximizer::MultiStart(MultiStart {
-        n_candidates: 20,
-        n_refine: 5,
-        ..MultiStart::for_dim(DIM)
-    })
+    Maximizer::MultiStart(MultiStart { n_candidates: 20, n_refine: 5, ..MultiStart::for_dim(DIM) })
 }
 
 /// Given hyperparameters: a fit costs all of them the same and is measured elsewhere.
 fn surrogate() -> Result<SurrogateSettings> {
-    let initial = Hyperparameters {
-        kernel: kernel(DIM)?,
-        noise_variance: NOISE_VARIANCE,
-    };
+    let initial = Hyperparameters { kernel: kernel(DIM)?, noise_variance: NOISE_VARIANCE };
     Ok(SurrogateSettings {
         hyperparameters: HyperparameterPolicy::Fixed(initial),
         standardize: true,
@@ -221,10 +199,7 @@ fn surrogate() -> Result<SurrogateSettings> {
 
 fn square() -> Result<Domain> {
     let unit = ParameterSpec::float(0.0, 1.0);
-    Ok(Domain::Space(Space::from_specs([
-        ("a", &unit),
-        ("b", &unit),
-    ])?))
+    Ok(Domain::Space(Space::from_specs([("a", &unit), ("b", &unit)])?))
 }
 
 #[cfg(test)]
@@ -233,17 +208,8 @@ mod tests {
 
     #[test]
     fn every_rival_has_its_row() {
-        let setting = Setting {
-            n_agents: 3,
-            n_features: 12,
-            t: 6,
-            samples: vec![10, 20],
-        };
-        let limits = Limits {
-            budget_s: 0.0,
-            min_reps: 1,
-            max_reps: 1,
-        };
+        let setting = Setting { n_agents: 3, n_features: 12, t: 6, samples: vec![10, 20] };
+        let limits = Limits { budget_s: 0.0, min_reps: 1, max_reps: 1 };
         let rows = rows(&setting, &limits).unwrap();
         let names: Vec<&Value> = rows.iter().map(|row| &row["what"]).collect();
         assert_eq!(names, ["RGPE", "RGPE", "TAF", "FTS"]);

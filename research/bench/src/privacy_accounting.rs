@@ -13,13 +13,7 @@ use crate::measure::{Limits, columns, measure, rounded};
 fn settings() -> Vec<(f64, f64, u64, f64, u32)> {
     let (d200, d29) = (200_f64.powf(-1.1), 29_f64.powf(-1.1));
     let mut all = Vec::new();
-    for (q, z) in [
-        (0.25, 1.0),
-        (0.15, 1.0),
-        (0.5, 1.0),
-        (0.25, 1.2),
-        (0.25, 1.5),
-    ] {
+    for (q, z) in [(0.25, 1.0), (0.15, 1.0), (0.5, 1.0), (0.25, 1.2), (0.25, 1.5)] {
         all.push((q, z, 40, d200, 200));
     }
     for z in [1.0, 1.6, 2.0, 3.0, 4.0] {
@@ -40,10 +34,9 @@ pub(crate) fn rows(limits: &Limits) -> Result<Vec<Value>> {
     for (q, z, rounds, delta, n_agents) in settings() {
         for kind in AccountantKind::ALL {
             let sampling = match kind {
-                AccountantKind::FixedSize => Sampling::WithoutReplacement {
-                    n_sampled: sample_size(q, n_agents),
-                    n_agents,
-                },
+                AccountantKind::FixedSize => {
+                    Sampling::WithoutReplacement { n_sampled: sample_size(q, n_agents), n_agents }
+                }
                 _ => Sampling::Poisson(SamplingRate::new(q)?),
             };
             let noise = Noise::Gaussian(NoiseMultiplier::new(z)?);
@@ -56,9 +49,8 @@ pub(crate) fn rows(limits: &Limits) -> Result<Vec<Value>> {
             })?;
             let epsilon = found.first().copied().unwrap_or(f64::NAN);
             let budget = Budget::new(epsilon, delta)?;
-            let (calibration, _) = measure(limits, Ok, |_| {
-                Ok(smallest_multiplier(kind, sampling, rounds, budget)?)
-            })?;
+            let (calibration, _) =
+                measure(limits, Ok, |_| Ok(smallest_multiplier(kind, sampling, rounds, budget)?))?;
             let mut row = columns(json!({
                 "peer": "fedbo", "accountant": kind.name(), "q": q, "z": z, "T": rounds, "delta": delta.get(),
                 "epsilon": epsilon

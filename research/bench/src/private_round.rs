@@ -66,9 +66,7 @@ pub(crate) fn rows(
     n_threads: usize,
     fixed: bool,
 ) -> Result<Vec<Json>> {
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(n_threads)
-        .build()?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(n_threads).build()?;
     let before = peak_mib()?;
     let map = Arc::new(feature_map(N_FEATURES, 2)?);
     let mut members = members(n_agents, n_rounds, fixed, &map)?;
@@ -84,20 +82,10 @@ pub(crate) fn rows(
     let schedule = ReleaseSchedule::new(n_rounds, 1, uniform_from)?;
     let rounds = LatticeRounds::new(mechanism, schedule, SecureNoise::new());
     let mut coordinator = Aggregator::new(rounds, schedule, map.hash(), None);
-    let mut waves = Waves {
-        begin: Instant::now(),
-        ends_s: Vec::new(),
-    };
+    let mut waves = Waves { begin: Instant::now(), ends_s: Vec::new() };
     pool.install(|| {
         let (store, stop) = (&mut NullReleaseStore, AtomicBool::new(false));
-        run_session(
-            &mut members,
-            Vec::new(),
-            &mut coordinator,
-            store,
-            &mut waves,
-            &stop,
-        )
+        run_session(&mut members, Vec::new(), &mut coordinator, store, &mut waves, &stop)
     })?;
     // From the end of the initial points, so that a round is proposal, evaluation, message and release.
     let start = waves.ends_s[N_INITIAL - 1];
@@ -152,12 +140,8 @@ fn members(
         let domain = Domain::Space(space.clone());
         let strategy = DpFtsDe::new(domain, settings.clone(), Arc::clone(map), own_seed)?;
         let mut stream = own_seed.stream(Purpose::InitialDesign, 0, 0);
-        let mut point = || {
-            partition.place(
-                (id % N_REGIONS) as usize,
-                &[stream.uniform(), stream.uniform()],
-            )
-        };
+        let mut point =
+            || partition.place((id % N_REGIONS) as usize, &[stream.uniform(), stream.uniform()]);
         let plan = AgentPlan {
             id,
             history: Vec::new(),

@@ -32,10 +32,8 @@ pub(crate) fn rows(largest: usize, limits: &Limits) -> Result<Vec<Value>> {
             curve.push(t, &timing);
         }
     }
-    let mut messages = vec![
-        Curve::new("message drawn, t = 50", "M"),
-        Curve::new("message maximised", "M"),
-    ];
+    let mut messages =
+        vec![Curve::new("message drawn, t = 50", "M"), Curve::new("message maximised", "M")];
     for &n_features in sizes.iter().filter(|n| **n >= 50) {
         for (curve, timing) in messages.iter_mut().zip(message(n_features, limits)?) {
             curve.push(n_features, &timing);
@@ -68,21 +66,15 @@ fn own(t: usize, limits: &Limits) -> Result<[Timing; 5]> {
             query(posterior, stream)
         },
     )?;
-    let (from_scratch, _) = measure(
-        limits,
-        |draw| Ok(stream(draw)),
-        |stream| query(&condition(&inputs, &y)?, stream),
-    )?;
+    let (from_scratch, _) =
+        measure(limits, |draw| Ok(stream(draw)), |stream| query(&condition(&inputs, &y)?, stream))?;
     let (append, _) = measure(
         limits,
         |_| Ok(shorter.clone()),
         |posterior| Ok(posterior.append(last.0, last.1)?),
     )?;
-    let (conditioning, _) = measure(
-        limits,
-        |_| Ok(()),
-        |()| Ok(condition(&inputs, &y)?.alpha()[0]),
-    )?;
+    let (conditioning, _) =
+        measure(limits, |_| Ok(()), |()| Ok(condition(&inputs, &y)?.alpha()[0]))?;
     let n_before = t.saturating_sub(7);
     let share = |range: std::ops::Range<usize>| {
         let mut points = Points::new(OWN_DIM);
@@ -140,12 +132,7 @@ struct Curve {
 
 impl Curve {
     fn new(what: &'static str, size: &'static str) -> Self {
-        Self {
-            what,
-            size,
-            points: Vec::new(),
-            rows: Vec::new(),
-        }
+        Self { what, size, points: Vec::new(), rows: Vec::new() }
     }
 
     fn push(&mut self, size: usize, timing: &Timing) {
@@ -177,10 +164,8 @@ pub(crate) fn exponent(points: &[(u32, f64)]) -> Option<f64> {
         .map(|(size, seconds)| (f64::from(*size).ln(), seconds.ln()))
         .collect();
     let n = crate::measure::count(logs.len());
-    let (mean_x, mean_y) = (
-        logs.iter().map(|p| p.0).sum::<f64>() / n,
-        logs.iter().map(|p| p.1).sum::<f64>() / n,
-    );
+    let (mean_x, mean_y) =
+        (logs.iter().map(|p| p.0).sum::<f64>() / n, logs.iter().map(|p| p.1).sum::<f64>() / n);
     let spread: f64 = logs.iter().map(|p| (p.0 - mean_x).powi(2)).sum();
     let product: f64 = logs.iter().map(|p| (p.0 - mean_x) * (p.1 - mean_y)).sum();
     (spread > 0.0).then(|| product / spread)
@@ -193,9 +178,8 @@ mod tests {
     #[test]
     fn the_exponent_is_that_of_the_upper_decade() {
         // Cubic above 100, flat below.
-        let points: Vec<(u32, f64)> = [10, 50, 100, 200, 500, 1000]
-            .map(|n| (n, f64::from(n.max(100)).powi(3)))
-            .to_vec();
+        let points: Vec<(u32, f64)> =
+            [10, 50, 100, 200, 500, 1000].map(|n| (n, f64::from(n.max(100)).powi(3))).to_vec();
         let found = exponent(&points).unwrap();
         assert!((found - 3.0).abs() < 1e-9, "{found}");
         assert!(exponent(&points[..1]).is_none());

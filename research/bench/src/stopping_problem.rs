@@ -82,31 +82,21 @@ impl Problem {
         let curve = LearningCurve::new(values.map(|error| bounds.value(error)).collect());
         // As the rule sees them, whose last digits went through values.
         let errors = curve.values().iter().map(|v| bounds.error(*v)).collect();
-        Self {
-            curve,
-            stds: vec![0.1; setting.n_epochs],
-            errors,
-            settings,
-        }
+        Self { curve, stds: vec![0.1; setting.n_epochs], errors, settings }
     }
 
     fn rule(&self, stream: &mut Stream) -> Result<Option<BosRule>> {
-        let problem = BosProblem {
-            curve: &self.curve,
-            incumbent: Self::INCUMBENT,
-            t: 10,
-            stds: &self.stds,
-        };
+        let problem =
+            BosProblem { curve: &self.curve, incumbent: Self::INCUMBENT, t: 10, stds: &self.stds };
         Ok(BosRule::solve(&self.settings, &problem, stream)?)
     }
 
     fn fit(&self) -> Result<DecayAverage> {
         Ok(match self.settings.belief {
             CurveBelief::Averaged { noise } => DecayAverage::fit(&self.errors, noise)?,
-            CurveBelief::Certain {
-                fit,
-                level_variance,
-            } => DecayAverage::certain(DecayProcess::fit(&self.errors, level_variance, fit)?),
+            CurveBelief::Certain { fit, level_variance } => {
+                DecayAverage::certain(DecayProcess::fit(&self.errors, level_variance, fit)?)
+            }
         })
     }
 
@@ -134,11 +124,7 @@ impl Problem {
             limits,
             |_| Ok(()),
             |()| {
-                let paths = CellPaths {
-                    cells: &cells,
-                    better: &better,
-                    n_cells: setting.n_cells,
-                };
+                let paths = CellPaths { cells: &cells, better: &better, n_cells: setting.n_cells };
                 Ok(solve(paths, losses, SparseCells::Plain))
             },
         )?;
@@ -148,9 +134,7 @@ impl Problem {
             ("draw", draw),
             ("induction", induction),
         ];
-        let parts = parts
-            .iter()
-            .map(|(what, timing)| Value::Object(row(what, setting, timing)));
+        let parts = parts.iter().map(|(what, timing)| Value::Object(row(what, setting, timing)));
         Ok(parts.collect())
     }
 
@@ -222,9 +206,7 @@ fn errors(n_first: usize) -> Vec<f64> {
 
 /// Sizes of the blocks that make up so many paths.
 fn blocks(n_paths: usize) -> impl Iterator<Item = usize> {
-    (0..n_paths)
-        .step_by(BLOCK)
-        .map(move |begin| BLOCK.min(n_paths - begin))
+    (0..n_paths).step_by(BLOCK).map(move |begin| BLOCK.min(n_paths - begin))
 }
 
 fn stream(draw: u64) -> Stream {
@@ -244,20 +226,11 @@ fn row(what: &str, setting: &Setting, timing: &Timing) -> Map<String, Value> {
 mod tests {
     use super::*;
 
-    const SMALL: Setting = Setting {
-        n_epochs: 20,
-        n_paths: 2500,
-        n_cells: 40,
-        is_averaged: true,
-    };
+    const SMALL: Setting = Setting { n_epochs: 20, n_paths: 2500, n_cells: 40, is_averaged: true };
 
     #[test]
     fn the_whole_and_every_part_have_a_row() {
-        let limits = Limits {
-            budget_s: 0.0,
-            min_reps: 1,
-            max_reps: 1,
-        };
+        let limits = Limits { budget_s: 0.0, min_reps: 1, max_reps: 1 };
         let held = |seconds_most| {
             let rows = rows(&[SMALL], seconds_most, &limits).unwrap();
             let names: Vec<&Value> = rows.iter().map(|row| &row["what"]).collect();
@@ -293,10 +266,7 @@ mod tests {
         let expected = of_rule / count(rule.n_paths_kept());
         // Five standard errors, and the paths that the rule leaves out.
         let tolerance = 5.0 * (0.5 / count(SMALL.n_paths)).sqrt() + left_out;
-        assert!(
-            (p_better - expected).abs() < tolerance,
-            "{p_better} {expected}"
-        );
+        assert!((p_better - expected).abs() < tolerance, "{p_better} {expected}");
         assert!(expected > 0.01 && expected < 0.99, "{expected}");
         assert_eq!(blocks(2500).collect::<Vec<_>>(), [1024, 1024, 452]);
     }

@@ -12,12 +12,7 @@ use crate::measure::{Limits, add_mean, columns, count, measure};
 /// The peers' model: zero mean, squared exponential, ℓ = 0.2 √d, a² = 1.
 pub(crate) fn kernel(dim: usize) -> Result<Kernel> {
     let lengthscale = 0.2 * count(dim).sqrt();
-    Ok(Kernel::isotropic(
-        Family::SquaredExponential,
-        dim,
-        lengthscale,
-        1.0,
-    )?)
+    Ok(Kernel::isotropic(Family::SquaredExponential, dim, lengthscale, 1.0)?)
 }
 
 /// σ² of the peers' model.

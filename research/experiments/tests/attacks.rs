@@ -4,10 +4,7 @@
 //! no worse than plain Thompson sampling after T − Σ(1 − p_t). Both are run on the same functions, with the same initial points,
 //! seeds and noise of observations.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test fails as the test does"
-)]
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -60,13 +57,8 @@ enum Attack {
     NotANumber,
 }
 
-const ATTACKS: [Attack; 5] = [
-    Attack::WorstPoint,
-    Attack::Huge,
-    Attack::TurnedAround,
-    Attack::Zeros,
-    Attack::NotANumber,
-];
+const ATTACKS: [Attack; 5] =
+    [Attack::WorstPoint, Attack::Huge, Attack::TurnedAround, Attack::Zeros, Attack::NotANumber];
 
 fn grid() -> Points {
     let points = (0..N_POINTS).map(|i| f64::from(i) / f64::from(N_POINTS - 1));
@@ -162,12 +154,7 @@ impl Problem {
             Attack::NotANumber => vec![f64::NAN; n],
         };
         let map = self.shared.hash();
-        AgentUpdate {
-            sender,
-            round,
-            map,
-            weights,
-        }
+        AgentUpdate { sender, round, map, weights }
     }
 }
 
@@ -301,9 +288,8 @@ fn play<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
                     }
                 }
                 // Who did not send what can be used is not waited for.
-                if let Some(deadline) = coordinator
-                    .deadline()
-                    .filter(|_| coordinator.round() == round)
+                if let Some(deadline) =
+                    coordinator.deadline().filter(|_| coordinator.round() == round)
                 {
                     now = deadline;
                     asked.extend(coordinator.tick(now));
@@ -332,9 +318,7 @@ fn mean(of: &[f64]) -> (f64, f64) {
 fn worse_by(run: impl Fn(&Problem) -> Reached) -> ((f64, f64), f64) {
     let steps = 1..=u32::try_from(N_ROUNDS).unwrap();
     let fewer = steps.map(|t| 1.0 / f64::from(t).sqrt()).sum::<f64>();
-    let n_own = (0..N_ROUNDS)
-        .rfind(|n| *n as f64 <= N_ROUNDS as f64 - fewer)
-        .unwrap();
+    let n_own = (0..N_ROUNDS).rfind(|n| *n as f64 <= N_ROUNDS as f64 - fewer).unwrap();
     let mut followed = 0;
     let differences: Vec<f64> = (0..N_SEEDS)
         .map(|seed| {
@@ -359,10 +343,7 @@ fn attacks() {
             play(problem, agent, aggregator(problem), Some(attack))
         });
         eprintln!("DP-FTS-DE, {attack:?}: {worse:.3} ± {error:.3}, followed {followed:.2}");
-        assert!(
-            worse <= 2.0 * error,
-            "DP-FTS-DE, {attack:?}: {worse} ± {error}"
-        );
+        assert!(worse <= 2.0 * error, "DP-FTS-DE, {attack:?}: {worse} ± {error}");
         let ((worse, error), followed) = worse_by(|problem| {
             let agent = fts(problem, SCHEDULE, N_ROUNDS);
             play(problem, agent, relay(problem), Some(attack))
@@ -378,12 +359,7 @@ fn who_always_follows_is_led_astray() {
     let credulous = || LocalProb::Constant(0.0);
     let ((worse, error), followed) = worse_by(|problem| {
         let agent = dp_fts_de(problem, credulous());
-        play(
-            problem,
-            agent,
-            aggregator(problem),
-            Some(Attack::WorstPoint),
-        )
+        play(problem, agent, aggregator(problem), Some(Attack::WorstPoint))
     });
     eprintln!("DP-FTS-DE, credulous: {worse:.3} ± {error:.3}, followed {followed:.2}");
     assert!(worse > 2.0 * error, "{worse} ± {error}");

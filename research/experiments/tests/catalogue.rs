@@ -1,9 +1,6 @@
 //! The declared experiments, small: what they claim, and that threads and repetition change nothing.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test fails as the test does"
-)]
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,13 +28,9 @@ fn run(name: &str, runs: u32, threads: usize, out: &Path, stop: bool) -> Experim
         out: out.to_path_buf(),
         overwrite: false,
     };
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .build()
-        .unwrap();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     let experiment = find(name).unwrap();
-    pool.install(|| experiment.run(&options, &Quiet, &AtomicBool::new(stop)))
-        .unwrap()
+    pool.install(|| experiment.run(&options, &Quiet, &AtomicBool::new(stop))).unwrap()
 }
 
 /// Everything in `results.csv` but the timings.
@@ -59,11 +52,8 @@ fn synthetic_messages_help_when_they_hold_something() {
     let finding = run("fts-synthetic", 8, 2, folder.path(), false);
     assert_eq!(finding.ended, Ended::Complete);
     let difference = |configuration: &str, arm: &str, control: &str| {
-        let part = finding
-            .summary
-            .configurations
-            .iter()
-            .find(|part| part.experiment == configuration);
+        let part =
+            finding.summary.configurations.iter().find(|part| part.experiment == configuration);
         let mut all = part.unwrap().differences.iter();
         all.find(|d| d.arm == arm && d.control == control && d.iteration == Some(5))
             .unwrap()
@@ -82,10 +72,7 @@ fn synthetic_messages_help_when_they_hold_something() {
     assert!(!is_ahead(&apart), "{apart:?}");
     assert_eq!(Summary::read(folder.path()).unwrap(), finding.summary);
     for picture in ["curves.svg", "curves.png"] {
-        assert!(
-            folder.path().join(picture).metadata().unwrap().len() > 10_000,
-            "{picture}"
-        );
+        assert!(folder.path().join(picture).metadata().unwrap().len() > 10_000, "{picture}");
     }
 }
 
@@ -126,9 +113,7 @@ fn the_experiment_on_wine_is_the_runs_of_its_file() {
     let [of_experiment, of_file] = [&folders[0], &folders[1]].map(|folder| {
         let mut rows = results(folder.path());
         for row in &mut rows {
-            *row = row
-                .replace("experiment: \"fts-wine\"", "")
-                .replace("experiment: \"wine\"", "");
+            *row = row.replace("experiment: \"fts-wine\"", "").replace("experiment: \"wine\"", "");
         }
         rows.sort(); // one writes wave by wave, the other agent by agent
         rows
@@ -148,16 +133,10 @@ fn the_experiment_on_wine_is_the_runs_of_its_file() {
         if let Some(theirs) = theirs {
             n_shared += 1;
             assert_eq!(ours.estimate, theirs.estimate);
-            assert_eq!(
-                (ours.interval, ours.p_value),
-                (theirs.interval, theirs.p_value)
-            );
+            assert_eq!((ours.interval, ours.p_value), (theirs.interval, theirs.p_value));
         }
     }
-    assert_eq!(
-        n_shared, 6,
-        "fts less ts and placebo, at 5, at 10 and at the end"
-    );
+    assert_eq!(n_shared, 6, "fts less ts and placebo, at 5, at 10 and at the end");
 }
 
 #[test]

@@ -1,9 +1,6 @@
 //! The experiments with games, small; most of them with the authors' published functions.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test fails as the test does"
-)]
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,13 +26,9 @@ fn run(runs: u32, threads: usize, out: &Path, stop: bool) -> ExperimentResult {
         out: out.to_path_buf(),
         overwrite: false,
     };
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .build()
-        .unwrap();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     let experiment = find("games-synthetic").unwrap();
-    pool.install(|| experiment.run(&options, &Quiet, &AtomicBool::new(stop)))
-        .unwrap()
+    pool.install(|| experiment.run(&options, &Quiet, &AtomicBool::new(stop))).unwrap()
 }
 
 fn rows(folder: &Path) -> Vec<Row> {
@@ -85,13 +78,7 @@ fn a_game_is_played_and_written_as_defined() {
         assert!((said - mean).abs() < 1e-12, "{experiment} {arm}");
     }
     let n_units = |name: &str| units.keys().filter(|(of, _)| *of == name).count();
-    assert_eq!(
-        (
-            n_units("general-sum, authors' code"),
-            n_units("constant-sum, EXP3")
-        ),
-        (9, 5)
-    );
+    assert_eq!((n_units("general-sum, authors' code"), n_units("constant-sum, EXP3")), (9, 5));
     assert_eq!(n_units("adversary v two, standardized"), 9);
     for name in ["curves", "levels", "wrong-beliefs", "three-agents"] {
         let png = folders[0].path().join(format!("{name}.png"));

@@ -21,28 +21,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn landmine(folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
     let started = Instant::now();
     let fields = read_fields(folder)?;
-    println!(
-        "landmine: read in {:.1} ms",
-        started.elapsed().as_secs_f64() * 1e3
-    );
+    println!("landmine: read in {:.1} ms", started.elapsed().as_secs_f64() * 1e3);
     let started = Instant::now();
     let machines: Vec<LandmineSvm> = (0..fields.len())
         .map(|field| LandmineSvm::new(&fields, field))
         .collect::<Result<_, _>>()?;
-    println!(
-        "landmine: 29 fields prepared in {:.1} ms",
-        started.elapsed().as_secs_f64() * 1e3
-    );
+    println!("landmine: 29 fields prepared in {:.1} ms", started.elapsed().as_secs_f64() * 1e3);
     let mut points = Vec::new();
     for record in csv::Reader::from_path(folder.join("landmine/svm_auc_reference.csv"))?.records() {
         let record = record?;
         let number = |column: usize| record[column].parse::<f64>();
-        points.push((
-            record[0].parse::<usize>()?,
-            number(3)?,
-            number(4)?,
-            number(5)?,
-        ));
+        points.push((record[0].parse::<usize>()?, number(3)?, number(4)?, number(5)?));
     }
     let started = Instant::now();
     let mut times = Vec::new();
@@ -80,10 +69,8 @@ fn surface(problem: &WineSvm) -> Result<Vec<GridPoint>, Box<dyn std::error::Erro
     let mut points = Vec::new();
     for i in 0..STEPS.0 {
         for j in 0..STEPS.1 {
-            let unit = [
-                f64::from(i) / f64::from(STEPS.0 - 1),
-                f64::from(j) / f64::from(STEPS.1 - 1),
-            ];
+            let unit =
+                [f64::from(i) / f64::from(STEPS.0 - 1), f64::from(j) / f64::from(STEPS.1 - 1)];
             let point = problem.space().decode(&unit);
             let at = |name| point.get(name).and_then(fedbo_space::Value::as_f64);
             let (c, gamma) = at("C").zip(at("gamma")).ok_or("not a number")?;
@@ -98,10 +85,7 @@ fn surface(problem: &WineSvm) -> Result<Vec<GridPoint>, Box<dyn std::error::Erro
 fn wine() -> Result<(), Box<dyn std::error::Error>> {
     let started = Instant::now();
     let sites = WineSites::new(8)?;
-    println!(
-        "wine: split in {:.1} ms",
-        started.elapsed().as_secs_f64() * 1e3
-    );
+    println!("wine: split in {:.1} ms", started.elapsed().as_secs_f64() * 1e3);
     let mut surfaces = Vec::new();
     let mut times = Vec::new();
     for silo in 0..sites.silos().len() {
@@ -112,9 +96,7 @@ fn wine() -> Result<(), Box<dyn std::error::Error>> {
     }
     let n_points = surfaces[0].len();
     let best = |value: &dyn Fn(usize) -> f64| {
-        (0..n_points)
-            .max_by(|a, b| value(*a).total_cmp(&value(*b)))
-            .unwrap_or(0)
+        (0..n_points).max_by(|a, b| value(*a).total_cmp(&value(*b))).unwrap_or(0)
     };
     println!(
         "site rows good  best   C        gamma    edge  median worst   lost at others' best  ms"
@@ -147,11 +129,8 @@ fn wine() -> Result<(), Box<dyn std::error::Error>> {
     for (index, own) in surfaces.iter().enumerate() {
         println!("site {index}");
         for row in own.chunks_exact(STEPS.1 as usize).step_by(2) {
-            let cells: Vec<String> = row
-                .iter()
-                .step_by(2)
-                .map(|point| format!("{:3.0}", 100.0 * point.0))
-                .collect();
+            let cells: Vec<String> =
+                row.iter().step_by(2).map(|point| format!("{:3.0}", 100.0 * point.0)).collect();
             println!("  {}", cells.join(" "));
         }
     }

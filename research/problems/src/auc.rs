@@ -23,14 +23,9 @@ pub fn auc(scores: &[f64], positive: &[bool]) -> Option<f64> {
     // Counts stay far below 2^53, so that sums of twice the rank are exact.
     let (mut doubled_rank_sum, mut n_positive, mut start) = (0_u64, 0_u64, 0);
     while start < order.len() {
-        let tied = order[start..]
-            .iter()
-            .take_while(|&&row| scores[row] <= scores[order[start]])
-            .count();
-        let n_here = order[start..start + tied]
-            .iter()
-            .filter(|&&row| positive[row])
-            .count() as u64;
+        let tied =
+            order[start..].iter().take_while(|&&row| scores[row] <= scores[order[start]]).count();
+        let n_here = order[start..start + tied].iter().filter(|&&row| positive[row]).count() as u64;
         let doubled_mean_rank = (2 * start + tied + 1) as u64;
         doubled_rank_sum += doubled_mean_rank * n_here;
         n_positive += n_here;
@@ -69,12 +64,7 @@ mod tests {
     #[test]
     fn agrees_with_counting_pairs_with_few_and_with_many_ties() {
         let mut stream = Seed::new(1).stream(Purpose::Test, 0, 0);
-        for (case, n_levels) in [1, 2, 3, 10, 1_000_000]
-            .iter()
-            .cycle()
-            .take(300)
-            .enumerate()
-        {
+        for (case, n_levels) in [1, 2, 3, 10, 1_000_000].iter().cycle().take(300).enumerate() {
             let n = 1 + case % 40;
             let level = |s: &mut fedbo_streams::Stream| s.below(*n_levels) as f64 - 0.5;
             let scores: Vec<f64> = (0..n).map(|_| level(&mut stream)).collect();
@@ -90,10 +80,7 @@ mod tests {
 
     #[test]
     fn known_cases() {
-        assert_eq!(
-            auc(&[0.1, 0.4, 0.35, 0.8], &[false, false, true, true]),
-            Some(0.75)
-        );
+        assert_eq!(auc(&[0.1, 0.4, 0.35, 0.8], &[false, false, true, true]), Some(0.75));
         assert_eq!(auc(&[0.0, -0.0, 0.0], &[false, true, true]), Some(0.5));
         assert_eq!(auc(&[f64::NEG_INFINITY, 1.0], &[false, true]), Some(1.0));
         assert_eq!(auc(&[1.0, 2.0], &[true, true]), None);

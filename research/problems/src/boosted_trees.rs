@@ -33,9 +33,7 @@ impl Columns {
     /// Returns true if a feature is not the same in all rows; the booster refuses constant features.
     pub(crate) fn varies(&self, feature: usize) -> bool {
         let values = &self.features[feature];
-        values
-            .iter()
-            .any(|value| value.total_cmp(&values[0]).is_ne())
+        values.iter().any(|value| value.total_cmp(&values[0]).is_ne())
     }
 }
 
@@ -87,14 +85,9 @@ pub(crate) fn boosted_scores(
     seed: u64,
 ) -> Result<Vec<f64>, Failure> {
     let d = features.len();
-    let model = |error: &dyn std::fmt::Display| Failure::Model {
-        message: error.to_string(),
-    };
+    let model = |error: &dyn std::fmt::Display| Failure::Model { message: error.to_string() };
     let (columns, rows) = (train.gather(features), at.gather(features));
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the booster computes in single precision"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "the booster computes in single precision")]
     let (learning_rate, l1) = (settings.learning_rate as f32, settings.l1 as f32);
     let mut booster = GradientBooster::default()
         .set_objective_type(ObjectiveType::LogLoss)
@@ -112,9 +105,7 @@ pub(crate) fn boosted_scores(
         .set_seed(seed)
         .set_parallel(false);
     let matrix = Matrix::new(&columns, train.n_rows(), d);
-    booster
-        .fit_unweighted(&matrix, &train.labels, None)
-        .map_err(|error| model(&error))?;
+    booster.fit_unweighted(&matrix, &train.labels, None).map_err(|error| model(&error))?;
     Ok(booster.predict(&Matrix::new(&rows, at.n_rows(), d), false))
 }
 
@@ -131,21 +122,14 @@ pub(crate) mod tests {
 
     use super::*;
 
-    pub(crate) const SETTINGS: BoosterSettings = BoosterSettings {
-        learning_rate: 0.4,
-        max_depth: 4,
-        feature_share: 1.0,
-        l1: 0.0,
-    };
+    pub(crate) const SETTINGS: BoosterSettings =
+        BoosterSettings { learning_rate: 0.4, max_depth: 4, feature_share: 1.0, l1: 0.0 };
 
     /// `n_rows` rows of `d` fair coins, labelled by `label`.
     pub(crate) fn coins(n_rows: usize, d: usize, label: impl Fn(&[bool]) -> bool) -> Columns {
         let mut stream = Seed::new(14).stream(Purpose::Test, n_rows as u64, 0);
         let number = |yes| if yes { 1.0 } else { 0.0 };
-        let mut columns = Columns {
-            features: vec![Vec::new(); d],
-            labels: Vec::new(),
-        };
+        let mut columns = Columns { features: vec![Vec::new(); d], labels: Vec::new() };
         for _ in 0..n_rows {
             let row: Vec<bool> = (0..d).map(|_| stream.bernoulli(0.5)).collect();
             for (column, &coin) in columns.features.iter_mut().zip(&row) {
@@ -162,29 +146,17 @@ pub(crate) mod tests {
     fn trees_have_the_leaves_of_the_formula() {
         let (n_first, n_rows) = (20, 50);
         let label = |row: usize| {
-            if row % 5 < 2 + row / n_first {
-                1.0
-            } else {
-                0.0
-            }
+            if row % 5 < 2 + row / n_first { 1.0 } else { 0.0 }
         };
         let rows = 0..n_rows;
         let columns = Columns {
-            features: vec![
-                rows.clone()
-                    .map(|row| if row < n_first { 0.0 } else { 1.0 })
-                    .collect(),
-            ],
+            features: vec![rows.clone().map(|row| if row < n_first { 0.0 } else { 1.0 }).collect()],
             labels: rows.clone().map(label).collect(),
         };
         let scores = |settings: &BoosterSettings, n_trees| {
             boosted_scores(&columns, &columns, &[0], settings, n_trees, 0).unwrap()
         };
-        let settings = BoosterSettings {
-            max_depth: 1,
-            l1: 0.75,
-            ..SETTINGS
-        };
+        let settings = BoosterSettings { max_depth: 1, l1: 0.75, ..SETTINGS };
         let mut by_hand = [0.0_f64; 2];
         for n_trees in 1..=4 {
             for (side, score) in [0..n_first, n_first..n_rows].into_iter().zip(&mut by_hand) {
@@ -195,20 +167,11 @@ pub(crate) mod tests {
                 *score -= settings.learning_rate * shrunk / (h + 1.0);
             }
             let found = scores(&settings, n_trees);
-            assert!(
-                (found[0] - by_hand[0]).abs() < 1e-5,
-                "{found:?}, {by_hand:?}"
-            );
-            assert!(
-                (found[n_first] - by_hand[1]).abs() < 1e-5,
-                "{found:?}, {by_hand:?}"
-            );
+            assert!((found[0] - by_hand[0]).abs() < 1e-5, "{found:?}, {by_hand:?}");
+            assert!((found[n_first] - by_hand[1]).abs() < 1e-5, "{found:?}, {by_hand:?}");
         }
         assert!(by_hand[0] < -0.1 && by_hand[1] > 0.1, "{by_hand:?}");
-        let silent = BoosterSettings {
-            l1: 10.0,
-            ..settings
-        };
+        let silent = BoosterSettings { l1: 10.0, ..settings };
         assert!(scores(&silent, 4).iter().all(|score| score.abs() < 1e-9));
     }
 
@@ -220,21 +183,12 @@ pub(crate) mod tests {
         let rows = 0..80;
         let columns = Columns {
             features: vec![
-                rows.clone()
-                    .map(|row| number((7..47).contains(&row)))
-                    .collect(),
+                rows.clone().map(|row| number((7..47).contains(&row))).collect(),
                 rows.clone().map(|row| number(row < 13)).collect(),
             ],
-            labels: rows
-                .clone()
-                .map(|row| number(!(35..75).contains(&row)))
-                .collect(),
+            labels: rows.clone().map(|row| number(!(35..75).contains(&row))).collect(),
         };
-        let settings = BoosterSettings {
-            max_depth: 1,
-            l1: 2.0,
-            ..SETTINGS
-        };
+        let settings = BoosterSettings { max_depth: 1, l1: 2.0, ..SETTINGS };
         let scores = boosted_scores(&columns, &columns, &[0, 1], &settings, 1, 0).unwrap();
         for (row, score) in scores.iter().enumerate() {
             let h = if row < 13 { 3.25 } else { 16.75 };
@@ -249,10 +203,7 @@ pub(crate) mod tests {
         let differ = |row: &[bool]| row[0] != row[1];
         let (train, validation) = (coins(302, 2, differ), coins(303, 2, differ));
         let error = |max_depth| {
-            let settings = BoosterSettings {
-                max_depth,
-                ..SETTINGS
-            };
+            let settings = BoosterSettings { max_depth, ..SETTINGS };
             boosted_error(&train, &validation, &[0, 1], &settings, 9, 0).unwrap()
         };
         assert!(error(1) > 0.2, "{}", error(1));
@@ -277,10 +228,7 @@ pub(crate) mod tests {
         // Without the second coin the answer is no, which needs no further split; with it the first coin tells more.
         let columns = coins(400, 3, |row| row[1] && (row[0] || row[2]));
         let n_kinds = |feature_share, seed| {
-            let settings = BoosterSettings {
-                feature_share,
-                ..SETTINGS
-            };
+            let settings = BoosterSettings { feature_share, ..SETTINGS };
             let scores = boosted_scores(&columns, &columns, &[0, 1], &settings, 1, seed).unwrap();
             let mut bits: Vec<u64> = scores.iter().map(|score| score.to_bits()).collect();
             bits.sort_unstable();

@@ -134,9 +134,8 @@ fn n_steps_up(start: CartState, policy: &[f64]) -> u32 {
 
 impl Objective for CartPole {
     fn evaluate(&self, point: &Point, _: TrialId) -> Outcome {
-        coordinates(&self.space, point).map_or_else(Outcome::Failed, |policy| {
-            Outcome::Value(self.value(&policy))
-        })
+        coordinates(&self.space, point)
+            .map_or_else(Outcome::Failed, |policy| Outcome::Value(self.value(&policy)))
     }
 }
 
@@ -198,11 +197,7 @@ impl CartPoleTasks {
         let similar = (1..=3).map(|n| task(format!("similar {n}"), near, SIMILAR_SHARE));
         let similar = similar.collect();
         let dissimilar = (1..=7).map(|n| task(format!("dissimilar {n}"), CartState::ZERO, 1.0));
-        Self {
-            target,
-            similar,
-            dissimilar: dissimilar.collect(),
-        }
+        Self { target, similar, dissimilar: dissimilar.collect() }
     }
 
     /// The similar tasks, then the dissimilar ones.
@@ -318,9 +313,6 @@ mod tests {
         let trial = TrialId { agent: 0, trial: 0 };
         assert_eq!(task.evaluate(&point, trial), Outcome::Value(1.0));
         assert_eq!(task.noiseless(&point), Some(1.0));
-        assert!(matches!(
-            task.evaluate(&Point::new(Vec::new()), trial),
-            Outcome::Failed(_)
-        ));
+        assert!(matches!(task.evaluate(&Point::new(Vec::new()), trial), Outcome::Failed(_)));
     }
 }

@@ -186,18 +186,12 @@ mod tests {
         for (text, expected) in [
             (good.replace("svhn,3,", "shvn,3,"), "task = \"shvn\""),
             (good.replace("svhn,3,init", "svhn,3,ini"), "phase = \"ini\""),
-            (
-                good.replace("svhn,3,", "svhn,50,"),
-                "k = 50, expected 0 to 49",
-            ),
+            (good.replace("svhn,3,", "svhn,50,"), "k = 50, expected 0 to 49"),
             (good.replace("svhn,3,", "svhn,4,"), "twice"),
             (good.replace("0.207", "1.207"), "val_accuracy = 1.207"),
             (good.replace("0.207", "x"), "val_accuracy = \"x\""),
             (
-                good.lines()
-                    .take(101)
-                    .map(|line| format!("{line}\n"))
-                    .collect(),
+                good.lines().take(101).map(|line| format!("{line}\n")).collect(),
                 "100 of 200 records are missing",
             ),
         ] {

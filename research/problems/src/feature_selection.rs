@@ -63,11 +63,7 @@ impl FeatureSelection {
                 .map(|image| if image.digit % 2 == 0 { 1.0 } else { 0.0 })
                 .collect(),
         };
-        Self {
-            space,
-            train: columns(train),
-            validation: columns(validation),
-        }
+        Self { space, train: columns(train), validation: columns(validation) }
     }
 
     /// The pixels that are not the same in all training images: the booster refuses the others.
@@ -85,12 +81,7 @@ impl FeatureSelection {
             reason = "a whole number from 2 to 15"
         )]
         let max_depth = at[1].round() as usize;
-        Ok(BoosterSettings {
-            learning_rate: at[0],
-            max_depth,
-            feature_share: at[2],
-            l1: at[3],
-        })
+        Ok(BoosterSettings { learning_rate: at[0], max_depth, feature_share: at[2], l1: at[3] })
     }
 }
 
@@ -239,17 +230,10 @@ mod tests {
         for (round, taken, expected) in [(1, &[][..], 60), (20, taken, 3), (50, taken, 3)] {
             let tried = candidates(&features, taken, Seed::new(1), round);
             assert_eq!(tried.len(), expected.min(features.len()));
-            assert!(
-                tried
-                    .iter()
-                    .all(|at| features.contains(at) && !taken.contains(at))
-            );
+            assert!(tried.iter().all(|at| features.contains(at) && !taken.contains(at)));
             assert_ne!(tried, candidates(&features, taken, Seed::new(2), round));
         }
-        assert_eq!(
-            candidates(&features, &features[..49], Seed::new(1), 50).len(),
-            2
-        );
+        assert_eq!(candidates(&features, &features[..49], Seed::new(1), 50).len(), 2);
     }
 
     #[test]
@@ -274,9 +258,6 @@ mod tests {
         assert!(middle[0] > 0.15 && middle[49] < 0.1, "{middle:?}");
         assert!(curve([0.5, 0.0, 0.5, 0.5], 3)[49] > middle[49] + 0.02);
         let outside = Point::new(Vec::new());
-        assert!(matches!(
-            problem.curve(&outside, 0),
-            Err(Failure::BadPoint { .. })
-        ));
+        assert!(matches!(problem.curve(&outside, 0), Err(Failure::BadPoint { .. })));
     }
 }

@@ -99,10 +99,7 @@ impl Function {
                 })
                 .sum(),
             Self::Hartmann6 => {
-                let peaks = HARTMANN_WEIGHTS
-                    .iter()
-                    .zip(HARTMANN_SCALES)
-                    .zip(HARTMANN_CENTRES);
+                let peaks = HARTMANN_WEIGHTS.iter().zip(HARTMANN_SCALES).zip(HARTMANN_CENTRES);
                 -peaks
                     .map(|((weight, scales), centre)| {
                         let terms = x.iter().zip(scales).zip(centre);
@@ -189,11 +186,7 @@ impl TestFunction {
             found,
             expected,
         };
-        let smallest = if matches!(function, Function::Rosenbrock { .. }) {
-            2
-        } else {
-            1
-        };
+        let smallest = if matches!(function, Function::Rosenbrock { .. }) { 2 } else { 1 };
         if !(smallest..=DIM_MAX).contains(&function.dim()) {
             let expected = format!("a number from {smallest} to {DIM_MAX}");
             return Err(wrong("dim", function.dim().to_string(), expected));
@@ -202,12 +195,7 @@ impl TestFunction {
             let expected = "a finite number of at least 0".to_owned();
             return Err(wrong("noise_std", noise_std.to_string(), expected));
         }
-        Ok(Self {
-            function,
-            space: function.space(),
-            noise_std,
-            seed,
-        })
+        Ok(Self { function, space: function.space(), noise_std, seed })
     }
 
     /// The function itself.
@@ -246,10 +234,7 @@ impl Problem for TestFunction {
     }
 
     fn with_noise_from(&self, seed: Seed) -> Option<Arc<dyn Problem>> {
-        Some(Arc::new(Self {
-            seed,
-            ..self.clone()
-        }))
+        Some(Arc::new(Self { seed, ..self.clone() }))
     }
 
     fn optimum(&self) -> Option<f64> {
@@ -311,10 +296,7 @@ mod tests {
                     let size = 10_f64.powf(-f64::from(step) / 2000.0);
                     let x: Vec<f64> = start.iter().map(|v| v + size * stream.normal()).collect();
                     let inside = coordinates(&space, &Point::new(named(&x))).is_ok();
-                    assert!(
-                        !inside || function.value(&x) >= lowest,
-                        "{function:?} at {x:?}"
-                    );
+                    assert!(!inside || function.value(&x) >= lowest, "{function:?} at {x:?}");
                 }
             }
         }
@@ -331,11 +313,7 @@ mod tests {
     fn values_elsewhere_are_the_known_ones() {
         for (function, x, expected) in [
             (Function::Branin, vec![0.0, 0.0], 55.602_112_642_270_26),
-            (
-                Function::Ackley { dim: 2 },
-                vec![1.0, 1.0],
-                3.625_384_938_440_363,
-            ),
+            (Function::Ackley { dim: 2 }, vec![1.0, 1.0], 3.625_384_938_440_363),
             (Function::Rosenbrock { dim: 3 }, vec![0.0, 0.0, 0.0], 2.0),
             (Function::Rosenbrock { dim: 2 }, vec![-1.0, 2.0], 104.0),
             (Function::Levy { dim: 1 }, vec![5.0], 1.0),

@@ -31,13 +31,8 @@ impl GridPrior {
     /// If `n_grid` is below 2 or `lengthscale` is not a finite number above 0.
     pub fn new(n_grid: usize, lengthscale: f64) -> Self {
         assert!(n_grid >= 2, "a grid of {n_grid} points");
-        assert!(
-            lengthscale.is_finite() && lengthscale > 0.0,
-            "length scale {lengthscale}"
-        );
-        let grid: Vec<f64> = (0..n_grid)
-            .map(|i| i as f64 / (n_grid - 1) as f64)
-            .collect();
+        assert!(lengthscale.is_finite() && lengthscale > 0.0, "length scale {lengthscale}");
+        let grid: Vec<f64> = (0..n_grid).map(|i| i as f64 / (n_grid - 1) as f64).collect();
         let kernel = |a: f64, b: f64| (-0.5 * ((a - b) / lengthscale).powi(2)).exp();
         let mut variance_left = vec![1.0; n_grid];
         let mut columns: Vec<Vec<f64>> = Vec::new();
@@ -142,20 +137,12 @@ impl GridFamily {
             .map(|agent| {
                 let mut stream = seed.stream(Purpose::Problem, agent, 0);
                 let mut shifted = |f: &f64| {
-                    if stream.bernoulli(0.5) {
-                        f + function_gap
-                    } else {
-                        f - function_gap
-                    }
+                    if stream.bernoulli(0.5) { f + function_gap } else { f - function_gap }
                 };
                 target.iter().map(&mut shifted).collect()
             })
             .collect();
-        Self {
-            grid: prior.grid.clone(),
-            target,
-            agents,
-        }
+        Self { grid: prior.grid.clone(), target, agents }
     }
 
     /// Agents that differ: α f^n + (1 − α) f, all drawn independently and each mapped onto `[0,1]` before it is mixed
@@ -169,15 +156,9 @@ impl GridFamily {
         let agents = (1..).take(n_agents).map(|agent| {
             let own = prior.draw_normalized(&mut seed.stream(Purpose::Problem, agent, 0));
             let pairs = own.iter().zip(&target);
-            pairs
-                .map(|(own, base)| difference * own + (1.0 - difference) * base)
-                .collect()
+            pairs.map(|(own, base)| difference * own + (1.0 - difference) * base).collect()
         });
-        Self {
-            agents: agents.collect(),
-            grid: prior.grid.clone(),
-            target,
-        }
+        Self { agents: agents.collect(), grid: prior.grid.clone(), target }
     }
 
     /// `n_obs` (t_n) observations of agent number `agent`, y = g_n(x) + N(0, σ²).
@@ -202,10 +183,7 @@ impl GridFamily {
         let noise_std = noise_variance.sqrt();
         GridObservations {
             inputs: indices.iter().map(|&i| self.grid[i]).collect(),
-            y: indices
-                .iter()
-                .map(|&i| function[i] + noise_std * stream.normal())
-                .collect(),
+            y: indices.iter().map(|&i| function[i] + noise_std * stream.normal()).collect(),
             indices,
         }
     }
@@ -224,9 +202,8 @@ mod tests {
     fn the_factor_reproduces_the_kernel_on_the_whole_grid() {
         let prior = GridPrior::paper();
         assert!((60..100).contains(&prior.rank()), "{}", prior.rank());
-        let rows: Vec<Vec<f64>> = (0..N_GRID)
-            .map(|i| prior.columns.iter().map(|column| column[i]).collect())
-            .collect();
+        let rows: Vec<Vec<f64>> =
+            (0..N_GRID).map(|i| prior.columns.iter().map(|column| column[i]).collect()).collect();
         let mut largest: f64 = 0.0;
         for i in 0..N_GRID {
             for j in 0..=i {
@@ -244,14 +221,7 @@ mod tests {
         let mut stream = Seed::new(4).stream(Purpose::Test, 0, 0);
         let draws: Vec<Vec<f64>> = (0..4000).map(|_| prior.draw(&mut stream)).collect();
         let moment = |i: usize, j: usize| draws.iter().map(|f| f[i] * f[j]).sum::<f64>() / 4000.0;
-        for (i, j) in [
-            (0, 0),
-            (0, 30),
-            (500, 530),
-            (999, 960),
-            (200, 800),
-            (333, 333),
-        ] {
+        for (i, j) in [(0, 0), (0, 30), (500, 530), (999, 960), (200, 800), (333, 333)] {
             let expected = kernel(prior.grid[i], prior.grid[j]);
             let tolerance = 5.0 * ((1.0 + expected * expected) / 4000.0).sqrt();
             assert!((moment(i, j) - expected).abs() < tolerance, "{i} {j}");
@@ -272,16 +242,8 @@ mod tests {
         let high = family.target.iter().copied().fold(0.0, f64::max);
         assert_eq!((low, high), (0.0, 1.0));
         for agent in &family.agents {
-            let shifts: Vec<f64> = agent
-                .iter()
-                .zip(&family.target)
-                .map(|(g, f)| g - f)
-                .collect();
-            assert!(
-                shifts
-                    .iter()
-                    .all(|shift| (shift.abs() - 0.02).abs() < 1e-15)
-            );
+            let shifts: Vec<f64> = agent.iter().zip(&family.target).map(|(g, f)| g - f).collect();
+            assert!(shifts.iter().all(|shift| (shift.abs() - 0.02).abs() < 1e-15));
             let n_up = shifts.iter().filter(|shift| **shift > 0.0).count();
             assert!(n_up.abs_diff(500) < 80, "{n_up}"); // five standard errors of 1000 fair coins
         }
@@ -295,20 +257,14 @@ mod tests {
         let family = GridFamily::draw(&GridPrior::paper(), &Seed::new(9), 2, 0.05);
         let mut stream = Seed::new(9).stream(Purpose::History, 1, 0);
         let seen = family.observations(1, 5000, NOISE_VARIANCE, &mut stream);
-        assert_eq!(
-            (seen.indices.len(), seen.inputs.len(), seen.y.len()),
-            (5000, 5000, 5000)
-        );
+        assert_eq!((seen.indices.len(), seen.inputs.len(), seen.y.len()), (5000, 5000, 5000));
         let mut sum_of_squares = 0.0;
         for ((&index, x), y) in seen.indices.iter().zip(&seen.inputs).zip(&seen.y) {
             assert_eq!(x.to_bits(), family.grid[index].to_bits());
             sum_of_squares += (y - family.agents[1][index]).powi(2);
         }
         let error = sum_of_squares / 5000.0 - NOISE_VARIANCE;
-        assert!(
-            error.abs() < 5.0 * NOISE_VARIANCE * (2.0_f64 / 5000.0).sqrt(),
-            "{error}"
-        );
+        assert!(error.abs() < 5.0 * NOISE_VARIANCE * (2.0_f64 / 5000.0).sqrt(), "{error}");
         assert!(family.observations(0, 0, 0.0, &mut stream).y.is_empty());
     }
 }

@@ -134,12 +134,7 @@ impl GrowingWine {
             reason = "a whole number from 20 to 60"
         )]
         let batch_size = at[0].round() as usize;
-        Ok(LogisticSettings {
-            batch_size,
-            l2: at[1],
-            learning_rate: at[2],
-            n_epochs: N_EPOCHS,
-        })
+        Ok(LogisticSettings { batch_size, l2: at[1], learning_rate: at[2], n_epochs: N_EPOCHS })
     }
 
     /// Bottles that it trains on, and bottles that it scores on.
@@ -149,9 +144,8 @@ impl GrowingWine {
 
     fn value(&self, point: &Point) -> Result<f64, Failure> {
         let settings = self.settings(point)?;
-        let curve = self.curve(&settings).map_err(|error| Failure::Model {
-            message: error.to_string(),
-        })?;
+        let curve =
+            self.curve(&settings).map_err(|error| Failure::Model { message: error.to_string() })?;
         let last = curve[settings.n_epochs - 1];
         Ok(match self.score {
             LogisticScore::Accuracy => 1.0 - last.error,
@@ -175,18 +169,13 @@ fn standardised(bottles: &[WineSample], train: &[WineSample]) -> Labelled {
 
 impl Objective for GrowingWine {
     fn evaluate(&self, point: &Point, _: TrialId) -> Outcome {
-        self.value(point)
-            .map_or_else(Outcome::Failed, Outcome::Value)
+        self.value(point).map_or_else(Outcome::Failed, Outcome::Value)
     }
 }
 
 impl Problem for GrowingWine {
     fn name(&self) -> String {
-        format!(
-            "growing-wine stage {} of {}",
-            self.stage,
-            GROWING_WINE_SIZES.len()
-        )
+        format!("growing-wine stage {} of {}", self.stage, GROWING_WINE_SIZES.len())
     }
 
     fn space(&self) -> &Space {
@@ -241,12 +230,8 @@ mod tests {
             }
         }
         assert!(!validation.rows.iter().any(|row| all.rows.contains(row)));
-        let other = GrowingWine::new(
-            4,
-            LogisticScale::Linear,
-            LogisticScore::Accuracy,
-            Seed::new(2),
-        );
+        let other =
+            GrowingWine::new(4, LogisticScale::Linear, LogisticScore::Accuracy, Seed::new(2));
         assert_ne!(other.unwrap().rows().1.positive, validation.positive);
     }
 
@@ -285,15 +270,11 @@ mod tests {
     #[test]
     fn later_stages_are_more_like_the_last() {
         let mut stream = Seed::new(9).stream(Purpose::Test, 0, 0);
-        let units: Vec<[f64; 3]> = (0..40)
-            .map(|_| [(); 3].map(|()| stream.uniform()))
-            .collect();
+        let units: Vec<[f64; 3]> = (0..40).map(|_| [(); 3].map(|()| stream.uniform())).collect();
         let surface = |index| {
             let problem = stage(index, LogisticScore::LogLikelihood);
             let values = units.iter().map(|unit| problem.space().decode(unit));
-            let values: Vec<f64> = values
-                .filter_map(|point| problem.noiseless(&point))
-                .collect();
+            let values: Vec<f64> = values.filter_map(|point| problem.noiseless(&point)).collect();
             let mean = values.iter().sum::<f64>() / 40.0;
             values.iter().map(|v| v - mean).collect::<Vec<f64>>()
         };
@@ -304,30 +285,19 @@ mod tests {
             .iter()
             .map(|own| product(own, &last) / (product(own, own) * product(&last, &last)).sqrt())
             .collect();
-        assert!(
-            likeness.is_sorted() && likeness[0] < 0.95 && likeness[2] > 0.98,
-            "{likeness:?}"
-        );
+        assert!(likeness.is_sorted() && likeness[0] < 0.95 && likeness[2] > 0.98, "{likeness:?}");
     }
 
     #[test]
     fn there_are_five_stages_and_points_of_other_spaces_fail() {
         let refused = GrowingWine::new(5, LogisticScale::Linear, LogisticScore::Accuracy, seed());
         let message = refused.unwrap_err().to_string();
-        assert!(
-            message.contains("stage = 5, expected a number from 0 to 4"),
-            "{message}"
-        );
+        assert!(message.contains("stage = 5, expected a number from 0 to 4"), "{message}");
         let first = stage(0, LogisticScore::Accuracy);
         let trial = TrialId { agent: 0, trial: 0 };
         let outcome = first.evaluate(&Point::new(Vec::new()), trial);
         assert!(matches!(outcome, Outcome::Failed(Failure::BadPoint { .. })));
-        let log = GrowingWine::new(
-            0,
-            LogisticScale::Logarithmic,
-            LogisticScore::Accuracy,
-            seed(),
-        );
+        let log = GrowingWine::new(0, LogisticScale::Logarithmic, LogisticScore::Accuracy, seed());
         let middle = log.unwrap().space().decode(&[0.5; 3]);
         assert!((middle.number("l2") - 1e-4).abs() < 1e-12);
     }

@@ -161,11 +161,7 @@ impl ImageAttack {
         let mut stream = seed.stream(Purpose::Problem, 0, 0);
         let mut n_successes = 0;
         for _ in 0..n_pairs {
-            let mut action = || {
-                (0..self.n_code)
-                    .map(|_| stream.uniform())
-                    .collect::<Vec<_>>()
-            };
+            let mut action = || (0..self.n_code).map(|_| stream.uniform()).collect::<Vec<_>>();
             let (attack, defence) = (action(), action());
             n_successes += usize::from(self.play(image, &attack, &defence)?.success());
         }
@@ -216,14 +212,10 @@ impl ImageAttack {
         let bad = |message: String| Failure::BadPoint { message };
         let (found, n_code) = (action.len(), self.n_code);
         if found != n_code {
-            return Err(bad(format!(
-                "the {name} has {n_code} numbers, found {found}"
-            )));
+            return Err(bad(format!("the {name} has {n_code} numbers, found {found}")));
         }
         if let Some(wrong) = action.iter().find(|x| !(0.0..=1.0).contains(*x)) {
-            return Err(bad(format!(
-                "the {name} has the number {wrong}, outside [0, 1]"
-            )));
+            return Err(bad(format!("the {name} has the number {wrong}, outside [0, 1]")));
         }
         let [low, high] = MOVE_RANGE;
         Ok(action.iter().map(|x| low + (high - low) * x).collect())

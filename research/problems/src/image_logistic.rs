@@ -71,19 +71,12 @@ impl ImageLogistic {
             let mut validation = train.clone();
             for (place, image) in images.iter().enumerate() {
                 let validates = place % N_FOLDS == fold;
-                let part = if validates {
-                    &mut validation
-                } else {
-                    &mut train
-                };
+                let part = if validates { &mut validation } else { &mut train };
                 part.push(&image.pixels, image.digit);
             }
             Fold { train, validation }
         });
-        Self {
-            space,
-            folds: folds.collect(),
-        }
+        Self { space, folds: folds.collect() }
     }
 
     /// Number of images that are misclassified when they validate, after each epoch.
@@ -97,9 +90,7 @@ impl ImageLogistic {
                     *n_wrong += model.n_wrong(&fold.validation);
                 }
             })
-            .map_err(|error| Failure::Model {
-                message: error.to_string(),
-            })?;
+            .map_err(|error| Failure::Model { message: error.to_string() })?;
         }
         Ok(n_wrong)
     }
@@ -113,12 +104,7 @@ impl ImageLogistic {
             reason = "a whole number from 20 to 500"
         )]
         let batch_size = at[0].round() as usize;
-        Ok(LogisticSettings {
-            batch_size,
-            l2: at[1],
-            learning_rate: at[2],
-            n_epochs: N_EPOCHS,
-        })
+        Ok(LogisticSettings { batch_size, l2: at[1], learning_rate: at[2], n_epochs: N_EPOCHS })
     }
 }
 
@@ -157,8 +143,7 @@ mod tests {
 
     fn images(rows: &ClassifiedRows) -> HashSet<Image> {
         let rows = rows.iter().map(|(row, _)| row);
-        rows.map(|row| row.iter().map(|x| (x.feature, x.value.to_bits())).collect())
-            .collect()
+        rows.map(|row| row.iter().map(|x| (x.feature, x.value.to_bits())).collect()).collect()
     }
 
     /// All images differ, so sets of them tell what stands where.
@@ -188,10 +173,7 @@ mod tests {
         let point = problem.space().decode(&[0.2, 0.3, 0.9]);
         let curve = problem.curve(&point, 6).unwrap();
         assert_eq!(curve.len(), problem.n_epochs());
-        let short = LogisticSettings {
-            n_epochs: 7,
-            ..problem.settings(&point).unwrap()
-        };
+        let short = LogisticSettings { n_epochs: 7, ..problem.settings(&point).unwrap() };
         let seven = problem.n_wrong(&short, 6).unwrap();
         let errors: Vec<f64> = seven.iter().map(|&wrong| wrong as f64 / 1797.0).collect();
         assert_eq!(errors, curve[..7]);
@@ -214,10 +196,7 @@ mod tests {
             problem.curve(&point, run).unwrap()
         };
         let good = curve([0.0, 0.0, 0.5], 0);
-        assert!(
-            good[0] < 0.2 && (0.025..0.05).contains(&good[49]),
-            "{good:?}"
-        );
+        assert!(good[0] < 0.2 && (0.025..0.05).contains(&good[49]), "{good:?}");
         assert_eq!(good, curve([0.0, 0.0, 0.5], 0));
         let other = curve([0.0, 0.0, 0.5], 1);
         assert_ne!(good, other);

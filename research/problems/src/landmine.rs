@@ -77,14 +77,12 @@ impl LandmineSvm {
     /// # Errors
     /// If there is no such field, or its rows lack one of the labels.
     pub fn new(fields: &[LandmineField], field: usize) -> Result<Self, crate::ProblemError> {
-        let data = fields
-            .get(field)
-            .ok_or_else(|| crate::ProblemError::Option {
-                problem: "landmine-svm".into(),
-                key: "field",
-                found: field.to_string(),
-                expected: format!("a number from 0 to {}", fields.len().saturating_sub(1)),
-            })?;
+        let data = fields.get(field).ok_or_else(|| crate::ProblemError::Option {
+            problem: "landmine-svm".into(),
+            key: "field",
+            found: field.to_string(),
+            expected: format!("a number from 0 to {}", fields.len().saturating_sub(1)),
+        })?;
         Ok(Self {
             field,
             space: linear_space([("C", C_RANGE), ("gamma", GAMMA_RANGE)]),

@@ -46,14 +46,10 @@ pub struct ArchivedWeights {
 /// If the file is missing or a line is malformed.
 pub fn read_features(folder: &Path, n_features: usize) -> Result<ArchivedFeatures, DataError> {
     let file = format!("landmine-fts/random_features_M{n_features}.csv");
-    let rows = read(folder, &file, |row| {
-        Ok(([row.number("s1")?, row.number("s2")?], row.number("b")?))
-    })?;
+    let rows =
+        read(folder, &file, |row| Ok(([row.number("s1")?, row.number("s2")?], row.number("b")?)))?;
     let (frequencies, phases) = rows.into_iter().unzip();
-    Ok(ArchivedFeatures {
-        frequencies,
-        phases,
-    })
+    Ok(ArchivedFeatures { frequencies, phases })
 }
 
 /// Reads the three initial points of each published run: fields 0 to 5 have runs 0 to 4, the others run 0.
@@ -69,12 +65,7 @@ pub fn read_initial_points(folder: &Path) -> Result<Vec<ArchivedPoint>, DataErro
 /// # Errors
 /// If the file is missing or a line is malformed.
 pub fn read_dp_initial_points(folder: &Path) -> Result<Vec<ArchivedPoint>, DataError> {
-    read_points(
-        folder,
-        "landmine-fts/dp_ts_initial_points.csv",
-        Some("run"),
-        "k",
-    )
+    read_points(folder, "landmine-fts/dp_ts_initial_points.csv", Some("run"), "k")
 }
 
 /// Reads each field's own TS run: three initial points (positions −2 to 0), then 50 queries.
@@ -101,10 +92,7 @@ pub fn read_posterior_means(
     folder: &Path,
     n_features: usize,
 ) -> Result<Vec<ArchivedWeights>, DataError> {
-    read_weights(
-        folder,
-        &format!("landmine-fts/posterior_mean_nu_M{n_features}.csv"),
-    )
+    read_weights(folder, &format!("landmine-fts/posterior_mean_nu_M{n_features}.csv"))
 }
 
 fn read_points(
@@ -126,9 +114,6 @@ fn read_points(
 
 fn read_weights(folder: &Path, file: &str) -> Result<Vec<ArchivedWeights>, DataError> {
     read(folder, file, |row| {
-        Ok(ArchivedWeights {
-            field: row.get("field")?,
-            weights: row.numbers_from(1)?,
-        })
+        Ok(ArchivedWeights { field: row.get("field")?, weights: row.numbers_from(1)? })
     })
 }

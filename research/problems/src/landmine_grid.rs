@@ -93,10 +93,7 @@ impl LandmineGrid {
 
     fn auc_at(&self, point: &Point) -> Result<f64, Failure> {
         let bad = |message: String| Failure::BadPoint { message };
-        let unit = self
-            .space
-            .encode(point)
-            .map_err(|error| bad(error.to_string()))?;
+        let unit = self.space.encode(point).map_err(|error| bad(error.to_string()))?;
         let is_here = |at: &[f64; 2]| {
             let mut pairs = at.iter().zip(&unit);
             pairs.all(|(a, b)| (a - b).abs() < TOLERANCE)
@@ -109,8 +106,7 @@ impl LandmineGrid {
 
 impl Objective for LandmineGrid {
     fn evaluate(&self, point: &Point, _: TrialId) -> Outcome {
-        self.auc_at(point)
-            .map_or_else(Outcome::Failed, Outcome::Value)
+        self.auc_at(point).map_or_else(Outcome::Failed, Outcome::Value)
     }
 }
 
@@ -180,9 +176,7 @@ mod tests {
             ("1,0,0,1,1,1.4,9\n", "auc = 1.4"),
             ("1,0,y,1,1,0.4,9\n", "x2 = \"y\""),
         ] {
-            let message = grids(&format!("{HEADER}{first}{rest}"))
-                .unwrap_err()
-                .to_string();
+            let message = grids(&format!("{HEADER}{first}{rest}")).unwrap_err().to_string();
             assert!(message.contains(expected), "{message}");
         }
     }

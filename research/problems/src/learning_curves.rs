@@ -44,12 +44,7 @@ pub enum CurveFamily {
 
 impl CurveFamily {
     /// All of them.
-    pub const ALL: [Self; 4] = [
-        Self::Exponential,
-        Self::Crossing,
-        Self::Plateau,
-        Self::Noisy,
-    ];
+    pub const ALL: [Self; 4] = [Self::Exponential, Self::Crossing, Self::Plateau, Self::Noisy];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -100,10 +95,7 @@ pub struct LearningCurves {
 impl LearningCurves {
     /// The problem with curves of this family.
     pub fn new(family: CurveFamily) -> Self {
-        Self {
-            family,
-            space: linear_space([("x1", [0.0, 1.0]), ("x2", [0.0, 1.0])]),
-        }
+        Self { family, space: linear_space([("x1", [0.0, 1.0]), ("x2", [0.0, 1.0])]) }
     }
 
     /// The error v after the last epoch, without noise.
@@ -161,9 +153,8 @@ impl TrainingProblem for LearningCurves {
     /// initial weights depend on their parameters.
     fn curve(&self, point: &Point, run: u64) -> Result<Vec<f64>, Failure> {
         let at = self.position(point)?;
-        let mut curve: Vec<f64> = (1..=N_EPOCHS)
-            .map(|epoch| self.family.error(at, epoch))
-            .collect();
+        let mut curve: Vec<f64> =
+            (1..=N_EPOCHS).map(|epoch| self.family.error(at, epoch)).collect();
         if self.family == CurveFamily::Noisy {
             let label = at.map(|x| (x + 0.0).to_bits()); // −0 + 0 is 0
             let mut stream = Seed::new(run).stream(Purpose::ObservationNoise, label[0], label[1]);
@@ -224,19 +215,14 @@ mod tests {
         assert!((optimum - best).abs() < 1e-15);
         let n = 500_i32;
         let value = |i: i32, j: i32| final_error([f64::from(i) / 500.0, f64::from(j) / 500.0]);
-        let grid: Vec<Vec<f64>> = (0..=n)
-            .map(|i| (0..=n).map(|j| value(i, j)).collect())
-            .collect();
+        let grid: Vec<Vec<f64>> = (0..=n).map(|i| (0..=n).map(|j| value(i, j)).collect()).collect();
         let mut minima = Vec::new();
         for i in 1..500 {
             for j in 1..500 {
                 let here = grid[i][j];
                 assert!(here >= optimum);
                 let around = (i - 1..=i + 1).flat_map(|a| (j - 1..=j + 1).map(move |b| (a, b)));
-                if around
-                    .filter(|at| *at != (i, j))
-                    .all(|(a, b)| grid[a][b] > here)
-                {
+                if around.filter(|at| *at != (i, j)).all(|(a, b)| grid[a][b] > here) {
                     minima.push((here, [i as f64 / 500.0, j as f64 / 500.0]));
                 }
             }
@@ -279,11 +265,7 @@ mod tests {
         let at = [0.3, 0.7];
         let last = final_error(at);
         for (family, first, time_constant) in [
-            (
-                CurveFamily::Exponential,
-                2,
-                3.0 + 9.0 * (0.4 * PI).sin().powi(2),
-            ),
+            (CurveFamily::Exponential, 2, 3.0 + 9.0 * (0.4 * PI).sin().powi(2)),
             (CurveFamily::Crossing, 2, 3.0 + 100.0 * (0.55 - last)),
             (CurveFamily::Plateau, 6, 3.0), // x1 + x2 = 1: the plateau ends after epoch 4
         ] {
@@ -318,12 +300,7 @@ mod tests {
         let second = curves(CurveFamily::Plateau, [0.25, 0.65], 0);
         assert!(second[24] - second[49] < 0.01, "{second:?}");
         let never = curves(CurveFamily::Plateau, [0.55, 0.9], 0);
-        assert!(
-            never[..33]
-                .iter()
-                .zip(&best)
-                .all(|(a, b)| (a - b).abs() < 1e-15)
-        );
+        assert!(never[..33].iter().zip(&best).all(|(a, b)| (a - b).abs() < 1e-15));
         assert!(never[49] > 0.5);
     }
 
@@ -336,10 +313,7 @@ mod tests {
             noisy.iter().zip(plain).map(|(a, b)| a - b).collect()
         };
         let at = [0.5, 0.5];
-        assert_eq!(
-            curves(CurveFamily::Noisy, at, 1),
-            curves(CurveFamily::Noisy, at, 1)
-        );
+        assert_eq!(curves(CurveFamily::Noisy, at, 1), curves(CurveFamily::Noisy, at, 1));
         assert_eq!(
             curves(CurveFamily::Exponential, at, 1),
             curves(CurveFamily::Exponential, at, 2)
@@ -365,10 +339,7 @@ mod tests {
     fn points_of_other_spaces_fail() {
         let problem = LearningCurves::new(CurveFamily::Plateau);
         let nowhere = Point::new(Vec::new());
-        assert!(matches!(
-            problem.curve(&nowhere, 0),
-            Err(Failure::BadPoint { .. })
-        ));
+        assert!(matches!(problem.curve(&nowhere, 0), Err(Failure::BadPoint { .. })));
         assert!(problem.final_value(&nowhere).is_err());
         assert_eq!(problem.name(), "learning-curves plateau");
     }

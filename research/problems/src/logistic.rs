@@ -69,10 +69,7 @@ pub struct LogisticModel {
 impl LogisticModel {
     /// The model that says one half everywhere.
     pub fn zero(n_features: usize) -> Self {
-        Self {
-            weights: vec![0.0; n_features],
-            bias: 0.0,
-        }
+        Self { weights: vec![0.0; n_features], bias: 0.0 }
     }
 
     /// w·x + b: above 0 the model says yes.
@@ -105,10 +102,7 @@ impl LogisticModel {
     /// L = (1/B) Σ_i ln(1 + exp(−y_i (w·x_i + b))) + (λ/2) ‖w‖²,   y_i = ±1; the bias b is not penalised.
     fn gradient(&self, rows: &Labelled, indices: &[usize], l2: f64) -> Self {
         let share = 1.0 / indices.len() as f64;
-        let mut slope = Self {
-            weights: self.weights.iter().map(|w| l2 * w).collect(),
-            bias: 0.0,
-        };
+        let mut slope = Self { weights: self.weights.iter().map(|w| l2 * w).collect(), bias: 0.0 };
         for &index in indices {
             let row = &rows.rows[index];
             let label = if rows.positive[index] { 1.0 } else { 0.0 };
@@ -136,11 +130,7 @@ impl LogisticModel {
 impl LogisticSettings {
     fn validate(&self) -> Result<(), LogisticError> {
         let check = |fine: bool, name, value: String, expected| {
-            let wrong = LogisticError::Setting {
-                name,
-                value,
-                expected,
-            };
+            let wrong = LogisticError::Setting { name, value, expected };
             if fine { Ok(()) } else { Err(wrong) }
         };
         let size = self.batch_size;
@@ -182,10 +172,7 @@ pub fn train_logistic(
             model.step(&slope, settings.learning_rate);
         }
         if !model.is_finite() {
-            return Err(LogisticError::Diverged {
-                epoch,
-                learning_rate: settings.learning_rate,
-            });
+            return Err(LogisticError::Diverged { epoch, learning_rate: settings.learning_rate });
         }
         after_epoch(&model);
     }
@@ -224,9 +211,7 @@ pub fn logistic_curve(
 
 fn n_features_of(train: &Labelled) -> Result<usize, LogisticError> {
     let first = train.rows.first();
-    first
-        .map(Vec::len)
-        .ok_or(LogisticError::NoRows { half: "training" })
+    first.map(Vec::len).ok_or(LogisticError::NoRows { half: "training" })
 }
 
 fn check_rows(half: &'static str, rows: &Labelled, expected: usize) -> Result<(), LogisticError> {
@@ -234,15 +219,8 @@ fn check_rows(half: &'static str, rows: &Labelled, expected: usize) -> Result<()
         return Err(LogisticError::NoRows { half });
     }
     let regular = rows.rows.len() == rows.positive.len()
-        && rows
-            .rows
-            .iter()
-            .all(|row| row.len() == expected && row.iter().all(|x| x.is_finite()));
-    if regular {
-        Ok(())
-    } else {
-        Err(LogisticError::Ragged { half, expected })
-    }
+        && rows.rows.iter().all(|row| row.len() == expected && row.iter().all(|x| x.is_finite()));
+    if regular { Ok(()) } else { Err(LogisticError::Ragged { half, expected }) }
 }
 
 #[cfg(test)]
@@ -267,20 +245,13 @@ mod tests {
         model.log_loss(rows) + l2 / 2.0 * norm
     }
 
-    const SETTINGS: LogisticSettings = LogisticSettings {
-        batch_size: 60,
-        l2: 0.05,
-        learning_rate: 0.5,
-        n_epochs: 2000,
-    };
+    const SETTINGS: LogisticSettings =
+        LogisticSettings { batch_size: 60, l2: 0.05, learning_rate: 0.5, n_epochs: 2000 };
 
     /// Two rows by hand; a score of 1000 overflows no exponential.
     #[test]
     fn error_and_loss_of_known_rows() {
-        let model = LogisticModel {
-            weights: vec![2.0],
-            bias: -1.0,
-        };
+        let model = LogisticModel { weights: vec![2.0], bias: -1.0 };
         let mut rows = Labelled::default();
         rows.push(vec![1.0], true); // score 1
         rows.push(vec![0.75], false); // score 0.5
@@ -295,10 +266,7 @@ mod tests {
     #[test]
     fn the_gradient_is_the_slope_of_the_loss() {
         let rows = clouds(40, 0);
-        let model = LogisticModel {
-            weights: vec![0.7, -1.1],
-            bias: 0.3,
-        };
+        let model = LogisticModel { weights: vec![0.7, -1.1], bias: 0.3 };
         let all: Vec<usize> = (0..rows.len()).collect();
         let slope = model.gradient(&rows, &all, 0.2);
         let difference = |change: &dyn Fn(&mut LogisticModel, f64)| {
@@ -354,11 +322,7 @@ mod tests {
         let found = train_logistic(&rows, &SETTINGS, Seed::new(0), |_| ()).unwrap();
         assert!((found.weights[0] - w).abs() < 1e-9, "{found:?}, {w}, {b}");
         assert!((found.bias - b).abs() < 1e-9, "{found:?}, {w}, {b}");
-        let small = LogisticSettings {
-            batch_size: 7,
-            learning_rate: 0.01,
-            ..SETTINGS
-        };
+        let small = LogisticSettings { batch_size: 7, learning_rate: 0.01, ..SETTINGS };
         let near = train_logistic(&rows, &small, Seed::new(0), |_| ()).unwrap();
         assert!((near.weights[0] - w).abs() < 0.2 && (near.bias - b).abs() < 0.2);
         assert!((w, b) != newton(&rows, 0.0) && w.abs() > 0.3);
@@ -367,20 +331,13 @@ mod tests {
     #[test]
     fn the_curve_has_one_error_an_epoch_and_is_that_of_shorter_training() {
         let (train, validation) = (clouds(90, 2), clouds(200, 3));
-        let short = LogisticSettings {
-            batch_size: 20,
-            n_epochs: 6,
-            ..SETTINGS
-        };
+        let short = LogisticSettings { batch_size: 20, n_epochs: 6, ..SETTINGS };
         let curve = |settings: &LogisticSettings, seed| {
             logistic_curve(&train, &validation, settings, Seed::new(seed)).unwrap()
         };
         let six = curve(&short, 4);
         assert_eq!(six.len(), 6);
-        let longer = LogisticSettings {
-            n_epochs: 12,
-            ..short
-        };
+        let longer = LogisticSettings { n_epochs: 12, ..short };
         assert_eq!(curve(&longer, 4)[..6], six[..]);
         assert_ne!(curve(&longer, 5)[..6], six[..]);
         // A third of the labels are yes: always saying no is wrong in a third of the rows.
@@ -404,28 +361,13 @@ mod tests {
             (&none, &rows, SETTINGS, "no training rows"),
             (&rows, &none, SETTINGS, "no validation rows"),
             (&ragged, &rows, SETTINGS, "training rows do not all have 2"),
-            (
-                &rows,
-                &ragged,
-                SETTINGS,
-                "validation rows do not all have 2",
-            ),
+            (&rows, &ragged, SETTINGS, "validation rows do not all have 2"),
             (&infinite, &rows, SETTINGS, "training rows do not all"),
             (&rows, &rows, with(|s| s.batch_size = 0), "batch size = 0"),
             (&rows, &rows, with(|s| s.l2 = -1.0), "L2 = -1"),
-            (
-                &rows,
-                &rows,
-                with(|s| s.learning_rate = f64::NAN),
-                "learning rate = NaN",
-            ),
+            (&rows, &rows, with(|s| s.learning_rate = f64::NAN), "learning rate = NaN"),
             (&rows, &rows, with(|s| s.n_epochs = 0), "epochs = 0"),
-            (
-                &rows,
-                &rows,
-                with(|s| s.learning_rate = 1e300),
-                "take a smaller learning rate",
-            ),
+            (&rows, &rows, with(|s| s.learning_rate = 1e300), "take a smaller learning rate"),
         ] {
             let refused = logistic_curve(train, validation, &settings, Seed::new(0));
             let message = refused.unwrap_err().to_string();

@@ -20,20 +20,14 @@ pub struct MixedSurface {
 }
 
 /// Solvers with offset, best log10 rate and best depth.
-const SOLVERS: [(&str, f64, f64, f64); 3] = [
-    ("sgd", 0.15, -1.0, 12.0),
-    ("adam", 0.0, -3.0, 6.0),
-    ("lbfgs", 0.4, -0.5, 3.0),
-];
+const SOLVERS: [(&str, f64, f64, f64); 3] =
+    [("sgd", 0.15, -1.0, 12.0), ("adam", 0.0, -3.0, 6.0), ("lbfgs", 0.4, -0.5, 3.0)];
 
 impl MixedSurface {
     /// The surface.
     pub fn new() -> Self {
         let specs = [
-            (
-                "solver",
-                ParameterSpec::categorical(SOLVERS.map(|(name, ..)| name)),
-            ),
+            ("solver", ParameterSpec::categorical(SOLVERS.map(|(name, ..)| name))),
             ("rate", ParameterSpec::log_float(1e-5, 1.0)),
             ("depth", ParameterSpec::int(1, 16)),
         ];
@@ -43,9 +37,7 @@ impl MixedSurface {
     }
 
     fn value(&self, point: &Point) -> Result<f64, Failure> {
-        let bad = |error: fedbo_space::SpaceError| Failure::BadPoint {
-            message: error.to_string(),
-        };
+        let bad = |error: fedbo_space::SpaceError| Failure::BadPoint { message: error.to_string() };
         let point = self.space.normalize(point).map_err(bad)?;
         let solver = SOLVERS.iter().find(|(name, ..)| {
             matches!(point.get("solver"), Some(Value::Choice(choice)) if choice == name)
@@ -67,8 +59,7 @@ impl Default for MixedSurface {
 
 impl Objective for MixedSurface {
     fn evaluate(&self, point: &Point, _: TrialId) -> Outcome {
-        self.value(point)
-            .map_or_else(Outcome::Failed, Outcome::Value)
+        self.value(point).map_or_else(Outcome::Failed, Outcome::Value)
     }
 }
 

@@ -104,11 +104,7 @@ impl PredatorPrey {
         for (payoff, [low, high]) in payoffs.iter_mut().zip(RETURN_RANGES) {
             *payoff = ((*payoff - low) / (high - low)).clamp(0.0, 1.0);
         }
-        Ok(PredatorPreyOutcome {
-            payoffs,
-            returns,
-            outside_share,
-        })
+        Ok(PredatorPreyOutcome { payoffs, returns, outside_share })
     }
 }
 
@@ -123,10 +119,7 @@ struct Episode {
 
 impl Episode {
     fn of(start: World, policies: &[Policy; N_AGENTS]) -> Self {
-        let mut episode = Self {
-            returns: [0.0; N_AGENTS],
-            n_outside: 0,
-        };
+        let mut episode = Self { returns: [0.0; N_AGENTS], n_outside: 0 };
         let mut world = start;
         for _ in 0..N_STEPS {
             let forces = std::array::from_fn(|i| policies[i].force(&world.observation_of(i)));

@@ -13,15 +13,8 @@ use crate::table::DataError;
 use crate::wine::{N_SILOS, WineSites, WineSvm};
 
 /// Names of the built-in problems.
-pub const PROBLEM_NAMES: [&str; 7] = [
-    "branin",
-    "ackley",
-    "rosenbrock",
-    "hartmann6",
-    "levy",
-    "wine-svm",
-    "landmine-svm",
-];
+pub const PROBLEM_NAMES: [&str; 7] =
+    ["branin", "ackley", "rosenbrock", "hartmann6", "levy", "wine-svm", "landmine-svm"];
 
 /// The reason why there is no such problem.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -99,10 +92,7 @@ pub fn problem(spec: &ProblemSpec) -> Result<Arc<dyn Problem>, ProblemError> {
         ("seed", spec.seed.is_some()),
     ];
     let only = |own: &[&str]| match given.iter().find(|(key, set)| *set && !own.contains(key)) {
-        Some(&(key, _)) => Err(ProblemError::UnusedOption {
-            problem: spec.name.clone(),
-            key,
-        }),
+        Some(&(key, _)) => Err(ProblemError::UnusedOption { problem: spec.name.clone(), key }),
         None => Ok(()),
     };
     let missing = |key, expected: &str| ProblemError::MissingOption {
@@ -126,17 +116,13 @@ pub fn problem(spec: &ProblemSpec) -> Result<Arc<dyn Problem>, ProblemError> {
         "levy" => only(&sized).and_then(|()| function(Function::Levy { dim })),
         "wine-svm" => {
             only(&["silo", "n_silos"])?;
-            let silo = spec
-                .silo
-                .ok_or_else(|| missing("silo", "which site, from 0"))?;
+            let silo = spec.silo.ok_or_else(|| missing("silo", "which site, from 0"))?;
             let sites = WineSites::new(spec.n_silos.unwrap_or(N_SILOS))?;
             Ok(Arc::new(WineSvm::new(&sites, silo)?))
         }
         "landmine-svm" => {
             only(&["field", "data"])?;
-            let field = spec
-                .field
-                .ok_or_else(|| missing("field", "which field, from 0 to 28"))?;
+            let field = spec.field.ok_or_else(|| missing("field", "which field, from 0 to 28"))?;
             let what = "the folder that holds landmine/landmine.csv (--data DIR)";
             let folder = spec.data.as_ref().ok_or_else(|| missing("data", what))?;
             Ok(Arc::new(LandmineSvm::new(&read_fields(folder)?, field)?))
@@ -179,39 +165,25 @@ fn float_space(parameters: impl IntoIterator<Item = (String, [f64; 2])>, log: bo
 pub(crate) fn linear_space<N: Into<String>>(
     parameters: impl IntoIterator<Item = (N, [f64; 2])>,
 ) -> Space {
-    float_space(
-        parameters
-            .into_iter()
-            .map(|(name, range)| (name.into(), range)),
-        false,
-    )
+    float_space(parameters.into_iter().map(|(name, range)| (name.into(), range)), false)
 }
 
 /// A space of float parameters on logarithmic scales.
 pub(crate) fn log_space<N: Into<String>>(
     parameters: impl IntoIterator<Item = (N, [f64; 2])>,
 ) -> Space {
-    float_space(
-        parameters
-            .into_iter()
-            .map(|(name, range)| (name.into(), range)),
-        true,
-    )
+    float_space(parameters.into_iter().map(|(name, range)| (name.into(), range)), true)
 }
 
 /// A point's values in the order of a space of numbers, checked to lie in it.
 pub(crate) fn coordinates(space: &Space, point: &Point) -> Result<Vec<f64>, Failure> {
     let bad = |message: String| Failure::BadPoint { message };
-    space
-        .encode(point)
-        .map_err(|error| bad(error.to_string()))?;
+    space.encode(point).map_err(|error| bad(error.to_string()))?;
     space
         .parameters()
         .iter()
         .map(|parameter| {
-            let value = point
-                .get(parameter.name())
-                .and_then(fedbo_space::Value::as_f64);
+            let value = point.get(parameter.name()).and_then(fedbo_space::Value::as_f64);
             value.ok_or_else(|| bad(format!("{} is not a number", parameter.name())))
         })
         .collect()
@@ -224,9 +196,7 @@ pub(crate) fn svm_outcome(
     auc: impl FnOnce(f64, f64) -> Result<f64, SvmError>,
 ) -> Outcome {
     let scored = coordinates(space, point).and_then(|at| {
-        auc(at[0], at[1]).map_err(|error| Failure::Model {
-            message: error.to_string(),
-        })
+        auc(at[0], at[1]).map_err(|error| Failure::Model { message: error.to_string() })
     });
     scored.map_or_else(Outcome::Failed, Outcome::Value)
 }
@@ -245,10 +215,7 @@ mod tests {
     }
 
     fn named(name: &str) -> ProblemSpec {
-        ProblemSpec {
-            name: name.to_owned(),
-            ..ProblemSpec::default()
-        }
+        ProblemSpec { name: name.to_owned(), ..ProblemSpec::default() }
     }
 
     #[test]
@@ -259,89 +226,35 @@ mod tests {
             assert_eq!(found.direction(), Direction::Minimize);
         }
         assert_eq!(
-            problem(&ProblemSpec {
-                dim: Some(5),
-                ..named("levy")
-            })
-            .unwrap()
-            .space()
-            .dim(),
+            problem(&ProblemSpec { dim: Some(5), ..named("levy") }).unwrap().space().dim(),
             5
         );
-        for (name, nearest) in [
-            ("brannin", "branin"),
-            ("wine_svm", "wine-svm"),
-            ("hartman", "hartmann6"),
-        ] {
+        for (name, nearest) in
+            [("brannin", "branin"), ("wine_svm", "wine-svm"), ("hartman", "hartmann6")]
+        {
             let message = refused(&named(name));
-            assert!(
-                message.contains(&format!("did you mean {nearest:?}")),
-                "{message}"
-            );
+            assert!(message.contains(&format!("did you mean {nearest:?}")), "{message}");
         }
     }
 
     #[test]
     fn options_are_checked_against_the_problem() {
         for (spec, expected) in [
-            (
-                ProblemSpec {
-                    dim: Some(2),
-                    ..named("branin")
-                },
-                "problem branin has no option dim",
-            ),
-            (
-                ProblemSpec {
-                    dim: Some(0),
-                    ..named("ackley")
-                },
-                "dim = 0",
-            ),
-            (
-                ProblemSpec {
-                    dim: Some(1),
-                    ..named("rosenbrock")
-                },
-                "dim = 1",
-            ),
-            (
-                ProblemSpec {
-                    noise_std: Some(-1.0),
-                    ..named("levy")
-                },
-                "noise_std = -1",
-            ),
-            (
-                ProblemSpec {
-                    noise_std: Some(f64::NAN),
-                    ..named("levy")
-                },
-                "noise_std = NaN",
-            ),
+            (ProblemSpec { dim: Some(2), ..named("branin") }, "problem branin has no option dim"),
+            (ProblemSpec { dim: Some(0), ..named("ackley") }, "dim = 0"),
+            (ProblemSpec { dim: Some(1), ..named("rosenbrock") }, "dim = 1"),
+            (ProblemSpec { noise_std: Some(-1.0), ..named("levy") }, "noise_std = -1"),
+            (ProblemSpec { noise_std: Some(f64::NAN), ..named("levy") }, "noise_std = NaN"),
             (named("wine-svm"), "problem wine-svm needs silo"),
             (
-                ProblemSpec {
-                    silo: Some(8),
-                    ..named("wine-svm")
-                },
+                ProblemSpec { silo: Some(8), ..named("wine-svm") },
                 "silo = 8, expected a number from 0 to 7",
             ),
             (
-                ProblemSpec {
-                    silo: Some(0),
-                    n_silos: Some(1000),
-                    ..named("wine-svm")
-                },
+                ProblemSpec { silo: Some(0), n_silos: Some(1000), ..named("wine-svm") },
                 "n_silos = 1000",
             ),
-            (
-                ProblemSpec {
-                    field: Some(0),
-                    ..named("landmine-svm")
-                },
-                "needs data",
-            ),
+            (ProblemSpec { field: Some(0), ..named("landmine-svm") }, "needs data"),
             (
                 ProblemSpec {
                     field: Some(0),

@@ -26,12 +26,7 @@ pub(crate) struct Entry {
 impl ClassifiedRows {
     /// No rows yet, of `n_features` numbers each.
     pub(crate) fn new(n_features: usize) -> Self {
-        Self {
-            n_features,
-            entries: Vec::new(),
-            ends: Vec::new(),
-            classes: Vec::new(),
-        }
+        Self { n_features, entries: Vec::new(), ends: Vec::new(), classes: Vec::new() }
     }
 
     /// Adds a row of class `class`, from 0.
@@ -75,10 +70,7 @@ pub(crate) struct SoftmaxModel<const K: usize> {
 impl<const K: usize> SoftmaxModel<K> {
     /// The model that gives each class the same probability.
     fn zero(n_features: usize) -> Self {
-        Self {
-            weights: vec![[0.0; K]; n_features],
-            biases: [0.0; K],
-        }
+        Self { weights: vec![[0.0; K]; n_features], biases: [0.0; K] }
     }
 
     /// s = Wᵀx + b. Not inlined, as the compiler then adds whole vectors of classes.
@@ -188,10 +180,7 @@ pub(crate) fn train_softmax<const K: usize>(
             model.step(&slope, settings);
         }
         if !model.is_finite() {
-            return Err(LogisticError::Diverged {
-                epoch,
-                learning_rate: settings.learning_rate,
-            });
+            return Err(LogisticError::Diverged { epoch, learning_rate: settings.learning_rate });
         }
         after_epoch(&model);
     }
@@ -215,12 +204,8 @@ mod tests {
         rows
     }
 
-    const SETTINGS: LogisticSettings = LogisticSettings {
-        batch_size: 90,
-        l2: 0.05,
-        learning_rate: 0.5,
-        n_epochs: 3000,
-    };
+    const SETTINGS: LogisticSettings =
+        LogisticSettings { batch_size: 90, l2: 0.05, learning_rate: 0.5, n_epochs: 3000 };
 
     /// Mean of −ln p plus the penalty, written out.
     fn loss<const K: usize>(model: &SoftmaxModel<K>, rows: &ClassifiedRows, l2: f64) -> f64 {
@@ -238,10 +223,7 @@ mod tests {
     }
 
     fn some_model() -> SoftmaxModel<3> {
-        SoftmaxModel {
-            weights: vec![[0.7, -1.1, 0.2], [0.1, 0.9, -0.6]],
-            biases: [0.3, -0.2, 0.4],
-        }
+        SoftmaxModel { weights: vec![[0.7, -1.1, 0.2], [0.1, 0.9, -0.6]], biases: [0.3, -0.2, 0.4] }
     }
 
     /// Central differences with a step of 1e-5, whose error is about 1e-10. One step of descent from the same model moves
@@ -306,10 +288,7 @@ mod tests {
             binary.push(row.to_vec(), class == 1);
         }
         let found: SoftmaxModel<2> = train_softmax(&two, &SETTINGS, Seed::new(0), |_| ()).unwrap();
-        let halved = LogisticSettings {
-            l2: SETTINGS.l2 / 2.0,
-            ..SETTINGS
-        };
+        let halved = LogisticSettings { l2: SETTINGS.l2 / 2.0, ..SETTINGS };
         let expected = train_logistic(&binary, &halved, Seed::new(0), |_| ()).unwrap();
         for (pair, w) in found.weights.iter().zip(&expected.weights) {
             assert!((pair[1] - pair[0] - w).abs() < 1e-9, "{found:?}");
@@ -327,11 +306,7 @@ mod tests {
         let [high, low] = probabilities([1000.0, -1000.0]);
         assert!((high - 1.0).abs() < 1e-15 && low.abs() < 1e-15);
         let rows = clouds(10, 3);
-        let long = LogisticSettings {
-            learning_rate: 1e300,
-            n_epochs: 9,
-            ..SETTINGS
-        };
+        let long = LogisticSettings { learning_rate: 1e300, n_epochs: 9, ..SETTINGS };
         let refused = train_softmax::<3>(&rows, &long, Seed::new(0), |_| ());
         let message = refused.unwrap_err().to_string();
         assert!(message.contains("smaller learning rate"), "{message}");

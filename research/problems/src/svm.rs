@@ -124,18 +124,12 @@ impl SplitSvm {
             let n_positive = data.n_positive();
             let n_negative = data.len() - n_positive;
             if n_positive == 0 || n_negative == 0 {
-                return Err(SvmError::OneClass {
-                    half,
-                    n_positive,
-                    n_negative,
-                });
+                return Err(SvmError::OneClass { half, n_positive, n_negative });
             }
         }
         let of_class = |class: bool| {
             let labelled = train.rows.iter().zip(&train.positive);
-            labelled
-                .filter(move |(_, positive)| **positive == class)
-                .map(|(row, _)| row)
+            labelled.filter(move |(_, positive)| **positive == class).map(|(row, _)| row)
         };
         let ordered: Vec<&Vec<f64>> = of_class(false).chain(of_class(true)).collect();
         let distances = |row: &[f64]| -> Vec<f64> {
@@ -146,11 +140,7 @@ impl SplitSvm {
             n_train: train.len(),
             n_train_negative: train.len() - train.n_positive(),
             train_distances: ordered.iter().flat_map(|row| distances(row)).collect(),
-            cross_distances: validation
-                .rows
-                .iter()
-                .flat_map(|row| distances(row))
-                .collect(),
+            cross_distances: validation.rows.iter().flat_map(|row| distances(row)).collect(),
             validation_positive: validation.positive.clone(),
         })
     }
@@ -177,9 +167,8 @@ impl SplitSvm {
         quiet();
         // libsvm calls the class it meets first +1. Here that is the negative one, hence the sign at the end.
         let n = self.n_train;
-        let y: Vec<i8> = (0..n)
-            .map(|row| if row < self.n_train_negative { 1 } else { -1 })
-            .collect();
+        let y: Vec<i8> =
+            (0..n).map(|row| if row < self.n_train_negative { 1 } else { -1 }).collect();
         let mut alpha = vec![0.0; n];
         let solution = Solver::solve(
             SolverVariant::Standard,
@@ -294,19 +283,13 @@ mod tests {
         for _ in 0..n {
             let positive = stream.bernoulli(0.4);
             let shift = if positive { 0.8 } else { 0.0 };
-            data.push(
-                stream.normals(3).iter().map(|z| z + shift).collect(),
-                positive,
-            );
+            data.push(stream.normals(3).iter().map(|z| z + shift).collect(), positive);
         }
         data
     }
 
     fn nodes(row: &[f64]) -> Vec<SvmNode> {
-        (1..)
-            .zip(row)
-            .map(|(index, &value)| SvmNode { index, value })
-            .collect()
+        (1..).zip(row).map(|(index, &value)| SvmNode { index, value }).collect()
     }
 
     /// libsvm-rs's own front door, on the same rows in the same order, gives the same decision values.
@@ -318,29 +301,19 @@ mod tests {
             train.positive.iter().copied().zip(&train.rows).collect();
         rows.sort_by_key(|(positive, _)| *positive);
         let problem = SvmProblem {
-            labels: rows
-                .iter()
-                .map(|(p, _)| if *p { 1.0 } else { 0.0 })
-                .collect(),
+            labels: rows.iter().map(|(p, _)| if *p { 1.0 } else { 0.0 }).collect(),
             instances: rows.iter().map(|(_, row)| nodes(row)).collect(),
         };
         for (c, gamma) in [(0.1, 0.05), (1.0, 0.5), (100.0, 0.2), (1000.0, 3.0)] {
             let found = machine.decision_values(c, gamma).unwrap();
-            let parameter = SvmParameterBuilder::new()
-                .c(c)
-                .gamma(gamma)
-                .build()
-                .unwrap();
+            let parameter = SvmParameterBuilder::new().c(c).gamma(gamma).build().unwrap();
             let model = libsvm_rs::train::svm_train(&problem, &parameter);
             assert_eq!(model.labels(), [0, 1]);
             for (row, found) in validation.rows.iter().zip(found) {
                 let mut expected = [0.0];
                 libsvm_rs::predict::predict_values(&model, &nodes(row), &mut expected);
                 let error = (found + expected[0]).abs();
-                assert!(
-                    error < 2e-2 * c.sqrt().max(1.0),
-                    "C {c}, gamma {gamma}: {error}"
-                );
+                assert!(error < 2e-2 * c.sqrt().max(1.0), "C {c}, gamma {gamma}: {error}");
             }
         }
     }
@@ -349,12 +322,8 @@ mod tests {
     #[test]
     fn a_useful_machine_scores_above_one_half_whatever_label_comes_first() {
         let (mut train, validation) = (clouds(120, 0), clouds(80, 1));
-        let scored = |train: &Labelled| {
-            SplitSvm::new(train, &validation)
-                .unwrap()
-                .auc(1.0, 0.2)
-                .unwrap()
-        };
+        let scored =
+            |train: &Labelled| SplitSvm::new(train, &validation).unwrap().auc(1.0, 0.2).unwrap();
         let first = scored(&train);
         assert!(first > 0.7, "{first}");
         train.rows.reverse();
@@ -366,35 +335,18 @@ mod tests {
     fn unusable_data_and_hyperparameters_are_errors() {
         let (train, validation) = (clouds(30, 0), clouds(20, 1));
         let machine = SplitSvm::new(&train, &validation).unwrap();
-        for (c, gamma) in [
-            (0.0, 1.0),
-            (1.0, f64::NAN),
-            (-1.0, 1.0),
-            (1.0, f64::INFINITY),
-        ] {
+        for (c, gamma) in [(0.0, 1.0), (1.0, f64::NAN), (-1.0, 1.0), (1.0, f64::INFINITY)] {
             let found = machine.auc(c, gamma);
-            assert!(
-                matches!(found, Err(SvmError::Hyperparameter { .. })),
-                "{found:?}"
-            );
+            assert!(matches!(found, Err(SvmError::Hyperparameter { .. })), "{found:?}");
         }
         let with = |change: fn(&mut Labelled)| {
             let mut changed = validation.clone();
             change(&mut changed);
             SplitSvm::new(&train, &changed).unwrap_err()
         };
-        assert!(matches!(
-            with(|d| d.positive.fill(true)),
-            SvmError::OneClass { .. }
-        ));
-        assert!(matches!(
-            with(|d| d.rows[3].truncate(2)),
-            SvmError::Ragged { .. }
-        ));
-        assert!(matches!(
-            with(|d| d.rows[3][0] = f64::NAN),
-            SvmError::NotFinite { .. }
-        ));
+        assert!(matches!(with(|d| d.positive.fill(true)), SvmError::OneClass { .. }));
+        assert!(matches!(with(|d| d.rows[3].truncate(2)), SvmError::Ragged { .. }));
+        assert!(matches!(with(|d| d.rows[3][0] = f64::NAN), SvmError::NotFinite { .. }));
         let none = SplitSvm::new(&Labelled::default(), &validation);
         assert!(none.is_err());
     }

@@ -103,14 +103,9 @@ impl Swimmer {
             let expected = "a number above 0 and at most 1";
             return Err(wrong("discount", discount.to_string(), expected));
         }
-        let names = OBSERVED
-            .iter()
-            .flat_map(|seen| JOINTS.map(|joint| format!("{seen}_to_{joint}")));
-        Ok(Self {
-            space: linear_space(names.map(|name| (name, [-1.0, 1.0]))),
-            n_epochs,
-            discount,
-        })
+        let names =
+            OBSERVED.iter().flat_map(|seen| JOINTS.map(|joint| format!("{seen}_to_{joint}")));
+        Ok(Self { space: linear_space(names.map(|name| (name, [-1.0, 1.0]))), n_epochs, discount })
     }
 
     /// The return of a policy in the episodes of a run: the trait's curve, and the return without discount.
@@ -161,12 +156,7 @@ fn start(run: u64, episode: u64) -> Motion {
         [head, middle, middle + draw()]
     };
     let (angles, rates) = (chain(), chain());
-    Motion {
-        angles,
-        rates,
-        velocity: [draw(), draw()],
-        ..Motion::ZERO
-    }
+    Motion { angles, rates, velocity: [draw(), draw()], ..Motion::ZERO }
 }
 
 /// The rewards of an episode's steps, in m/s.
@@ -201,10 +191,7 @@ fn actions(motion: &Motion, policy: &[f64]) -> [f64; 2] {
 
 impl TrainingProblem for Swimmer {
     fn name(&self) -> String {
-        format!(
-            "swimmer {} epochs discount {}",
-            self.n_epochs, self.discount
-        )
+        format!("swimmer {} epochs discount {}", self.n_epochs, self.discount)
     }
 
     fn space(&self) -> &Space {
@@ -241,10 +228,7 @@ mod tests {
     }
 
     fn point(problem: &Swimmer, policy: &[f64]) -> Point {
-        let unit: Vec<f64> = policy
-            .iter()
-            .map(|part| f64::midpoint(*part, 1.0))
-            .collect();
+        let unit: Vec<f64> = policy.iter().map(|part| f64::midpoint(*part, 1.0)).collect();
         problem.space().decode(&unit)
     }
 
@@ -286,11 +270,7 @@ mod tests {
         let [low, high] = REWARD_RANGE;
         let mut earns = vec![low; N_STEPS];
         for (step, reward) in (0..).zip(&mut earns[20..40]) {
-            *reward = if step % 2 == 0 {
-                high + 0.5
-            } else {
-                high - 0.5
-            };
+            *reward = if step % 2 == 0 { high + 0.5 } else { high - 0.5 };
         }
         let found = swimmer(50, 0.75).averaged(&[earns, vec![low - 1.0; N_STEPS]]);
         let weights = (1.0 - 0.75_f64.powi(50)) / 0.25;
@@ -322,9 +302,7 @@ mod tests {
     fn a_policy_found_by_search_swims_and_none_at_all_does_not() {
         let problem = swimmer(50, 0.9);
         for run in 0..3 {
-            let idle = problem
-                .returns(&point(&problem, &[0.0; N_PARAMETERS]), run)
-                .unwrap();
+            let idle = problem.returns(&point(&problem, &[0.0; N_PARAMETERS]), run).unwrap();
             assert!(idle.undiscounted.abs() < 0.15 / STEP, "{idle:?}");
             assert!((idle.discounted[49] - 0.2).abs() < 0.02, "{idle:?}");
             let swims = problem.returns(&point(&problem, &SWIMS), run).unwrap();
@@ -362,11 +340,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         for (n_epochs, discount, expected) in [
-            (
-                30,
-                0.9,
-                "n_epochs = 30, expected a number that divides 1000",
-            ),
+            (30, 0.9, "n_epochs = 30, expected a number that divides 1000"),
             (0, 0.9, "n_epochs = 0"),
             (50, 0.0, "discount = 0"),
             (50, 1.5, "discount = 1.5"),

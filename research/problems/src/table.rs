@@ -70,11 +70,7 @@ impl Row<'_> {
 
     /// An error about this line.
     pub(crate) fn malformed(&self, message: String) -> DataError {
-        DataError::Malformed {
-            path: self.path.to_owned(),
-            line: self.line,
-            message,
-        }
+        DataError::Malformed { path: self.path.to_owned(), line: self.line, message }
     }
 
     fn at<T: FromStr>(&self, position: usize) -> Result<T, DataError> {
@@ -107,10 +103,7 @@ pub(crate) fn read<T>(
 ) -> Result<Vec<T>, DataError> {
     let path = folder.join(file);
     if !folder.is_dir() {
-        return Err(DataError::NoFolder {
-            folder: folder.to_owned(),
-            file: file.to_owned(),
-        });
+        return Err(DataError::NoFolder { folder: folder.to_owned(), file: file.to_owned() });
     }
     let unreadable = |message: String| DataError::Unreadable {
         path: path.clone(),

@@ -135,10 +135,8 @@ pub(crate) fn distinct_bottles() -> Vec<WineSample> {
 /// (or every fourth, fifth, … when 3 divides N), so that sites of similar size lie apart. Bottles come in
 /// random order, and each goes to a site with room left, with probability ∝ room_s exp(−‖z − c_s‖²/(2w²)).
 fn assign(bottles: &[WineSample], n_silos: usize, stream: &mut Stream) -> Vec<Vec<WineSample>> {
-    let (alcohol, acidity) = (
-        column_scale(bottles, ALCOHOL),
-        column_scale(bottles, VOLATILE_ACIDITY),
-    );
+    let (alcohol, acidity) =
+        (column_scale(bottles, ALCOHOL), column_scale(bottles, VOLATILE_ACIDITY));
     let mut room = quotas(bottles.len(), n_silos);
     let stride = (3..).find(|&s| gcd(s, n_silos) == 1).unwrap_or(1);
     let centres: Vec<(f64, f64)> = (0..n_silos)
@@ -152,10 +150,7 @@ fn assign(bottles: &[WineSample], n_silos: usize, stream: &mut Stream) -> Vec<Ve
     let mut silos = vec![Vec::new(); n_silos];
     for bottle in order {
         let standard = |scale: (f64, f64), column: usize| (bottle.0[column] - scale.0) / scale.1;
-        let z = (
-            standard(alcohol, ALCOHOL),
-            standard(acidity, VOLATILE_ACIDITY),
-        );
+        let z = (standard(alcohol, ALCOHOL), standard(acidity, VOLATILE_ACIDITY));
         let log_weights: Vec<f64> = centres
             .iter()
             .zip(&room)
@@ -164,14 +159,9 @@ fn assign(bottles: &[WineSample], n_silos: usize, stream: &mut Stream) -> Vec<Ve
                 (room as f64).ln() - distance / (2.0 * WIDTH * WIDTH)
             })
             .collect();
-        let largest = log_weights
-            .iter()
-            .copied()
-            .fold(f64::NEG_INFINITY, f64::max);
+        let largest = log_weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let weights: Vec<f64> = log_weights.iter().map(|w| (w - largest).exp()).collect();
-        let silo = stream
-            .choose(&weights)
-            .expect("the quotas add up to the number of bottles");
+        let silo = stream.choose(&weights).expect("the quotas add up to the number of bottles");
         room[silo] -= 1;
         silos[silo].push(bottle.clone());
     }
@@ -192,10 +182,8 @@ fn quotas(n_rows: usize, n_silos: usize) -> Vec<usize> {
         clippy::cast_sign_loss,
         reason = "a share of at most some thousand rows, rounded down on purpose"
     )]
-    let mut sizes: Vec<usize> = shares
-        .iter()
-        .map(|share| SILO_MIN + (rest * share / total) as usize)
-        .collect();
+    let mut sizes: Vec<usize> =
+        shares.iter().map(|share| SILO_MIN + (rest * share / total) as usize).collect();
     let n_given: usize = sizes.iter().sum();
     sizes[n_silos - 1] += n_rows - n_given;
     sizes
@@ -228,18 +216,12 @@ fn halve(bottles: &[WineSample], stream: &mut Stream) -> WineSplit {
     let standardised = |bottles: Vec<WineSample>| {
         let mut labelled = Labelled::default();
         for (row, good) in bottles {
-            let scaled = row
-                .iter()
-                .zip(&scales)
-                .map(|(v, (mean, std))| (v - mean) / std);
+            let scaled = row.iter().zip(&scales).map(|(v, (mean, std))| (v - mean) / std);
             labelled.push(scaled.collect(), good);
         }
         labelled
     };
-    WineSplit {
-        train: standardised(train),
-        validation: standardised(validation),
-    }
+    WineSplit { train: standardised(train), validation: standardised(validation) }
 }
 
 /// One site's objective: validation AUC of an RBF-kernel SVM over C and gamma (both logarithmic), to be maximized.
@@ -333,12 +315,7 @@ mod tests {
             for silo in sites.silos().iter().flat_map(|silo| &silo.splits) {
                 assert!(silo.validation.len() >= 60);
                 assert!(silo.train.len().abs_diff(silo.validation.len()) <= 1);
-                assert!(
-                    silo.train
-                        .n_positive()
-                        .abs_diff(silo.validation.n_positive())
-                        <= 1
-                );
+                assert!(silo.train.n_positive().abs_diff(silo.validation.n_positive()) <= 1);
                 for column in 0..11 {
                     let values = silo.train.rows.iter().map(|row| row[column]);
                     assert!((values.sum::<f64>() / silo.train.len() as f64).abs() < 1e-9);

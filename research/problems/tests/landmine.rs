@@ -13,9 +13,8 @@ use fedbo_testkit::published_data;
 fn the_objective_is_scikit_learns() {
     let folder = published_data("landmine");
     let fields = read_fields(&folder).unwrap();
-    let machines: Vec<LandmineSvm> = (0..N_FIELDS)
-        .map(|field| LandmineSvm::new(&fields, field).unwrap())
-        .collect();
+    let machines: Vec<LandmineSvm> =
+        (0..N_FIELDS).map(|field| LandmineSvm::new(&fields, field).unwrap()).collect();
     let mut reference =
         csv::Reader::from_path(folder.join("landmine/svm_auc_reference.csv")).unwrap();
     let (mut n_points, mut worst, mut n_equal) = (0, (0.0, String::new()), 0);
@@ -58,12 +57,8 @@ fn the_objective_through_its_space_is_the_same() {
     let trial = TrialId { agent: 7, trial: 0 };
     for unit in [[0.0, 0.0], [0.25, 0.75], [1.0, 1.0]] {
         let point = named.space().decode(&unit);
-        let expected = machine
-            .auc(
-                1e-4 + unit[0] * (10.0 - 1e-4),
-                0.01 + unit[1] * (10.0 - 0.01),
-            )
-            .unwrap();
+        let expected =
+            machine.auc(1e-4 + unit[0] * (10.0 - 1e-4), 0.01 + unit[1] * (10.0 - 0.01)).unwrap();
         assert_eq!(named.evaluate(&point, trial), Outcome::Value(expected));
         assert_eq!(machine.evaluate(&point, trial), Outcome::Value(expected));
     }
@@ -108,11 +103,7 @@ fn the_archive_has_the_shapes_of_its_readme() {
         let messages = landmine_archive::read_messages(&folder, n_features).unwrap();
         let fields: Vec<usize> = messages.iter().map(|message| message.field).collect();
         assert_eq!(fields, (0..N_FIELDS).collect::<Vec<_>>());
-        assert!(
-            messages
-                .iter()
-                .all(|message| message.weights.len() == n_features)
-        );
+        assert!(messages.iter().all(|message| message.weights.len() == n_features));
     }
     for n_features in [50, 100] {
         let means = landmine_archive::read_posterior_means(&folder, n_features).unwrap();
@@ -122,19 +113,12 @@ fn the_archive_has_the_shapes_of_its_readme() {
     let initial = landmine_archive::read_initial_points(&folder).unwrap();
     assert_eq!(initial.len(), 53 * 3);
     assert!(initial.iter().all(|point| (0..3).contains(&point.position)));
-    assert_eq!(
-        initial.iter().filter(|p| p.field < 6 && p.run < 5).count(),
-        30 * 3
-    );
+    assert_eq!(initial.iter().filter(|p| p.field < 6 && p.run < 5).count(), 30 * 3);
     let dp = landmine_archive::read_dp_initial_points(&folder).unwrap();
     assert_eq!(dp.len(), 290 * 10);
     let observed = landmine_archive::read_agent_observations(&folder).unwrap();
     assert_eq!(observed.len(), N_FIELDS * 53);
-    assert!(
-        observed
-            .iter()
-            .all(|point| (-2..=50).contains(&point.position))
-    );
+    assert!(observed.iter().all(|point| (-2..=50).contains(&point.position)));
 }
 
 #[test]
@@ -147,44 +131,19 @@ fn a_broken_table_is_an_error_that_names_the_line() {
             3,
             "field = 29, expected 0 to 28",
         ),
-        (
-            format!("{header}0,test,1,1,2,3,4,5,6,7,8,9,0\n"),
-            2,
-            "split = \"test\"",
-        ),
-        (
-            format!("{header}0,train,2,1,2,3,4,5,6,7,8,9,0\n"),
-            2,
-            "label = 2, expected 0 or 1",
-        ),
-        (
-            format!("{header}0,train,1,1,x,3,4,5,6,7,8,9,0\n"),
-            2,
-            "f2 = \"x\", expected a number",
-        ),
-        (
-            format!("{header}0,train,1,1,NaN,3,4,5,6,7,8,9,0\n"),
-            2,
-            "expected a finite number",
-        ),
+        (format!("{header}0,test,1,1,2,3,4,5,6,7,8,9,0\n"), 2, "split = \"test\""),
+        (format!("{header}0,train,2,1,2,3,4,5,6,7,8,9,0\n"), 2, "label = 2, expected 0 or 1"),
+        (format!("{header}0,train,1,1,x,3,4,5,6,7,8,9,0\n"), 2, "f2 = \"x\", expected a number"),
+        (format!("{header}0,train,1,1,NaN,3,4,5,6,7,8,9,0\n"), 2, "expected a finite number"),
         (format!("{header}{good}0,train,1\n"), 3, "record"),
-        (
-            "field,split\n0,train\n".to_owned(),
-            2,
-            "there is no column label",
-        ),
+        ("field,split\n0,train\n".to_owned(), 2, "there is no column label"),
         (header.to_owned(), 1, "no rows"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("landmine")).unwrap();
         std::fs::write(folder.path().join("landmine/landmine.csv"), text).unwrap();
         let found = read_fields(folder.path()).unwrap_err();
-        let DataError::Malformed {
-            line: found_line,
-            message,
-            path,
-        } = &found
-        else {
+        let DataError::Malformed { line: found_line, message, path } = &found else {
             panic!("{found}");
         };
         assert_eq!(*found_line, line, "{found}");

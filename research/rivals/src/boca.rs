@@ -72,10 +72,7 @@ impl Boca {
         Ok(Self {
             model: EpochGpUcb::new(
                 domain,
-                EpochGpUcbSettings {
-                    epoch_scale: EpochScale::Linear,
-                    ..settings
-                },
+                EpochGpUcbSettings { epoch_scale: EpochScale::Linear, ..settings },
                 seed,
             )?,
         })
@@ -125,13 +122,9 @@ impl Boca {
         #[expect(clippy::cast_precision_loss, reason = "dimensions are far below 2^53")]
         let exponent = 1.0 / (1.0 + unit.len() as f64 + 2.0);
         let gap_min = gaps.iter().copied().fold(0.0, f64::max) / beta;
-        let index = shares
-            .iter()
-            .zip(stds)
-            .zip(&gaps)
-            .position(|((z, std), gap)| {
-                *z < 1.0 && std > scale * gap * z.powf(exponent) && *gap > gap_min
-            });
+        let index = shares.iter().zip(stds).zip(&gaps).position(|((z, std), gap)| {
+            *z < 1.0 && std > scale * gap * z.powf(exponent) && *gap > gap_min
+        });
         index.map_or(self.n_epochs(), |index| index + 1)
     }
 }
@@ -171,12 +164,8 @@ mod tests {
         let space = Space::from_specs([("x", &spec)]).unwrap();
         let mut settings = Boca::for_study(&space, true, N);
         settings.surrogate.hyperparameters = HyperparameterPolicy::Fixed(Hyperparameters {
-            kernel: Kernel::new(
-                Family::SquaredExponential,
-                vec![lengthscale, lengthscale_z],
-                4.0,
-            )
-            .unwrap(),
+            kernel: Kernel::new(Family::SquaredExponential, vec![lengthscale, lengthscale_z], 4.0)
+                .unwrap(),
             noise_variance: 0.01,
         });
         settings.surrogate.standardize = false;

@@ -90,11 +90,8 @@ impl Mtbo {
         };
         let all: Vec<f64> = tasks.iter().flat_map(finite).collect();
         let scale = fedbo_gp::Standardizer::new(&all);
-        let mut observations = TaskObservations {
-            inputs: Points::new(dim),
-            tasks: Vec::new(),
-            y: Vec::new(),
-        };
+        let mut observations =
+            TaskObservations { inputs: Points::new(dim), tasks: Vec::new(), y: Vec::new() };
         for (number, task) in (1..).zip(tasks) {
             for (x, y) in task.inputs.rows().zip(&task.outputs) {
                 if y.is_finite() {
@@ -129,11 +126,7 @@ impl Mtbo {
 
 /// Fits begin at the last one's hyperparameters, so few steps are enough.
 fn fit_options() -> LbfgsbOptions {
-    LbfgsbOptions {
-        max_iterations: 50,
-        gradient_tolerance: 1e-3,
-        value_tolerance: 1e-6,
-    }
+    LbfgsbOptions { max_iterations: 50, gradient_tolerance: 1e-3, value_tolerance: 1e-6 }
 }
 
 impl Strategy for Mtbo {
@@ -157,16 +150,11 @@ impl Strategy for Mtbo {
         let improvement = Improvement {
             posterior,
             // Before any observation of the target the prior mean is to be improved on.
-            incumbent: if incumbent.is_finite() {
-                incumbent
-            } else {
-                0.0
-            },
+            incumbent: if incumbent.is_finite() { incumbent } else { 0.0 },
         };
         let n = posterior.observations().y.len();
         let no_more = Points::new(pending.dim());
-        self.proposer
-            .propose_acquisition_from(&improvement, n, &no_more, pending, stream)
+        self.proposer.propose_acquisition_from(&improvement, n, &no_more, pending, stream)
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
@@ -182,9 +170,8 @@ impl Strategy for Mtbo {
     /// has no parts here, so it is 1.
     fn transfer(&self) -> Option<Transfer> {
         let correlations = 1..=self.names.len();
-        let correlations: Vec<f64> = correlations
-            .map(|task| self.posterior.task_correlation(0, task).abs())
-            .collect();
+        let correlations: Vec<f64> =
+            correlations.map(|task| self.posterior.task_correlation(0, task).abs()).collect();
         let total: f64 = correlations.iter().sum();
         let tasks = self.names.iter().zip(correlations);
         Some(Transfer {
@@ -193,11 +180,7 @@ impl Strategy for Mtbo {
             tasks: tasks
                 .map(|(name, correlation)| TaskTrust {
                     name: name.clone(),
-                    weight: if total > 0.0 {
-                        correlation / total
-                    } else {
-                        0.0
-                    },
+                    weight: if total > 0.0 { correlation / total } else { 0.0 },
                     gap_bound: None,
                 })
                 .collect(),
@@ -209,10 +192,7 @@ impl Mtbo {
     fn take_in(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         for observation in observed {
             let value = observation.value.map(|value| self.scale.standardize(value));
-            let told = Observation {
-                value,
-                ..observation.clone()
-            };
+            let told = Observation { value, ..observation.clone() };
             let before = self.proposer.surrogate().len();
             self.proposer.tell(std::slice::from_ref(&told))?;
             let n = self.proposer.surrogate().len();
@@ -258,11 +238,7 @@ impl Function for Improvement<'_> {
         let (mean, variance) = self.posterior.predict(0, point, gradient, &mut of_variance);
         let std = variance.max(LEAST_VARIANCE).sqrt();
         let term = log_expected_improvement(mean, std, self.incumbent);
-        let of_std = if variance > LEAST_VARIANCE {
-            0.5 * term.d_std / std
-        } else {
-            0.0
-        };
+        let of_std = if variance > LEAST_VARIANCE { 0.5 * term.d_std / std } else { 0.0 };
         for (g, v) in gradient.iter_mut().zip(of_variance) {
             *g = term.d_mean * *g + of_std * v;
         }

@@ -39,13 +39,8 @@ impl PemBo {
         outputs: &[Vec<f64>],
         ucb_multiplier: f64,
     ) -> Result<Self, StrategyError> {
-        let fail = |name, value: String, expected| {
-            Err(StrategyError::Setting {
-                name,
-                value,
-                expected,
-            })
-        };
+        let fail =
+            |name, value: String, expected| Err(StrategyError::Setting { name, value, expected });
         if outputs.len() < 3 {
             return fail("meta-tasks", outputs.len().to_string(), "at least 3");
         }
@@ -61,15 +56,12 @@ impl PemBo {
         }
         #[expect(clippy::cast_precision_loss, reason = "numbers of tasks")]
         let n = outputs.len() as f64;
-        let mean: Vec<f64> = (0..domain.len())
-            .map(|x| outputs.iter().map(|row| row[x]).sum::<f64>() / n)
-            .collect();
+        let mean: Vec<f64> =
+            (0..domain.len()).map(|x| outputs.iter().map(|row| row[x]).sum::<f64>() / n).collect();
         let mut covariance = Vec::with_capacity(mean.len() * mean.len());
         for (x, mean_x) in mean.iter().enumerate() {
             for (z, mean_z) in mean.iter().enumerate() {
-                let products = outputs
-                    .iter()
-                    .map(|row| (row[x] - mean_x) * (row[z] - mean_z));
+                let products = outputs.iter().map(|row| (row[x] - mean_x) * (row[z] - mean_z));
                 covariance.push(products.sum::<f64>() / (n - 1.0));
             }
         }
@@ -108,11 +100,7 @@ impl PemBo {
             }
         }
         let factor = SpdFactor::new(&gram).map_err(fedbo_gp::GpError::from)?;
-        let mut alpha: Vec<f64> = self
-            .observed
-            .iter()
-            .map(|(x, y)| y - self.mean[*x])
-            .collect();
+        let mut alpha: Vec<f64> = self.observed.iter().map(|(x, y)| y - self.mean[*x]).collect();
         factor.solve(&mut alpha);
         #[expect(clippy::cast_precision_loss, reason = "numbers of tasks")]
         let inflation = (self.n_tasks - 1) as f64 / (self.n_tasks - t - 1) as f64;
@@ -144,14 +132,9 @@ impl Strategy for PemBo {
             values[x] = f64::NAN;
         }
         if values.iter().all(|v| v.is_nan()) {
-            return Err(StrategyError::Exhausted {
-                n_points: values.len(),
-            });
+            return Err(StrategyError::Exhausted { n_points: values.len() });
         }
-        Ok(Proposal {
-            unit: self.domain.row(best(&values)?).to_vec(),
-            source: Source::Own,
-        })
+        Ok(Proposal { unit: self.domain.row(best(&values)?).to_vec(), source: Source::Own })
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
@@ -194,10 +177,7 @@ mod tests {
         let mut stream = test_stream(2);
         let rows = (0..40).map(|_| {
             let (a, b) = (stream.normal(), stream.normal());
-            domain
-                .rows()
-                .map(|x| a + b * x[0] + 0.1 * stream.normal())
-                .collect()
+            domain.rows().map(|x| a + b * x[0] + 0.1 * stream.normal()).collect()
         });
         let rows = rows.collect();
         (domain, rows)
@@ -217,9 +197,7 @@ mod tests {
         strategy.tell(&told).unwrap();
         let mean = |x: usize| rows.iter().map(|row| row[x]).sum::<f64>() / 40.0;
         let k = |x: usize, z: usize| {
-            let products = rows
-                .iter()
-                .map(|row| (row[x] - mean(x)) * (row[z] - mean(z)));
+            let products = rows.iter().map(|row| (row[x] - mean(x)) * (row[z] - mean(z)));
             products.sum::<f64>() / 39.0
         };
         let gram = dense::Matrix::from_fn(3, 3, |i, j| k(seen[i].0, seen[j].0));
@@ -245,20 +223,14 @@ mod tests {
         assert!(PemBo::new(domain.clone(), &rows, f64::NAN).is_err());
         let mut strategy = PemBo::new(domain.clone(), &rows[..4], 1.0).unwrap();
         let at = |unit: &[f64]| {
-            [Observation {
-                unit: unit.to_vec(),
-                value: Some(0.5),
-                source: Source::Own,
-            }]
+            [Observation { unit: unit.to_vec(), value: Some(0.5), source: Source::Own }]
         };
         assert!(strategy.tell(&at(&[2.0])).is_err());
         for x in 0..3 {
             strategy.ask(&Points::new(1), &mut test_stream(3)).unwrap();
             strategy.tell(&at(domain.row(x))).unwrap();
         }
-        let error = strategy
-            .ask(&Points::new(1), &mut test_stream(3))
-            .unwrap_err();
+        let error = strategy.ask(&Points::new(1), &mut test_stream(3)).unwrap_err();
         assert!(error.to_string().contains("meta-tasks"), "{error}");
     }
 }

@@ -110,10 +110,7 @@ fn release_of_mechanism(pieces: &mut Pieces<'_>) {
             Ok(release) => {
                 assert_eq!(release.round(), round);
                 assert_eq!(release.mechanism(), mechanism().hash());
-                assert_eq!(
-                    bytes.len() as u64,
-                    mechanism().release_size(release.shape())
-                );
+                assert_eq!(bytes.len() as u64, mechanism().release_size(release.shape()));
                 usable(&release, &bytes);
             }
             Err(error) => assert!(!error.to_string().is_empty()),
@@ -146,9 +143,7 @@ fn good_releases() -> &'static [Vec<u8>] {
     static RELEASES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     RELEASES.get_or_init(|| {
         let made = |shape| {
-            let closed = mechanism()
-                .begin(ROUND, shape)
-                .close(&mut SimNoise::new([1; 32]));
+            let closed = mechanism().begin(ROUND, shape).close(&mut SimNoise::new([1; 32]));
             let closed = closed.expect("a seed has randomness to give");
             closed.release.to_bytes()
         };
@@ -167,11 +162,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         head,
         content,
     };
-    let message = |sender| RelayedMessage {
-        sender,
-        round: 7,
-        weights: vec![0.5, -1.0, 2.0],
-    };
+    let message = |sender| RelayedMessage { sender, round: 7, weights: vec![0.5, -1.0, 2.0] };
     let entry = |seq, round| LedgerEntry {
         seq,
         round,
@@ -182,16 +173,10 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let head = LedgerHead::NONE.after(&entries);
     let contents = [
         (
-            Content::Messages {
-                messages: vec![message(0), message(2)],
-                stragglers: vec![1, 3],
-            },
+            Content::Messages { messages: vec![message(0), message(2)], stragglers: vec![1, 3] },
             LedgerHead::NONE,
         ),
-        (
-            Content::Releases(entries),
-            head.expect("entries without a gap"),
-        ),
+        (Content::Releases(entries), head.expect("entries without a gap")),
     ];
     let mut seeds = Vec::new();
     for (content, head) in contents {

@@ -40,12 +40,7 @@ fn results(bytes: &[u8]) {
     let summary = summarize(&rows, &request(&rows));
     let n_trials: usize = summary.arms.iter().map(|arm| arm.trials).sum();
     assert_eq!(n_trials, rows.len());
-    for metric in [
-        Metric::Best,
-        Metric::Regret,
-        Metric::Mean,
-        Metric::MeanRegret,
-    ] {
+    for metric in [Metric::Best, Metric::Regret, Metric::Mean, Metric::MeanRegret] {
         let drawn = curves(&rows, metric, Clusters::Units);
         assert!(drawn.len() <= rows.len());
     }
@@ -54,11 +49,7 @@ fn results(bytes: &[u8]) {
 /// Rows that were read are written as they were, unless their columns' names are none that a file can have.
 fn written_again(rows: &[Row], folder: &Path) {
     let Some(first) = rows.first() else { return };
-    let names: Vec<String> = first
-        .parameters
-        .iter()
-        .map(|(name, _)| name.clone())
-        .collect();
+    let names: Vec<String> = first.parameters.iter().map(|(name, _)| name.clone()).collect();
     let Ok(mut writer) = ResultsWriter::create(folder, &names, true) else {
         return;
     };
@@ -79,9 +70,7 @@ fn request(rows: &[Row]) -> SummaryRequest {
         direction: Direction::Maximize,
         metric: Metric::Best,
         checkpoints: rows.iter().map(|row| row.iteration).take(3).collect(),
-        pairs: pairs
-            .map(|(arm, control)| ((*arm).clone(), (*control).clone()))
-            .collect(),
+        pairs: pairs.map(|(arm, control)| ((*arm).clone(), (*control).clone())).collect(),
         clusters: Clusters::Designs(2),
         private: None,
         privacy: BTreeMap::new(),
@@ -95,9 +84,7 @@ fn summary(bytes: &[u8]) {
     scratch::file(SUMMARY_FILE, bytes);
     match Summary::read(&folder) {
         Ok(summary) => {
-            summary
-                .write(&folder)
-                .expect("there is room for a small file");
+            summary.write(&folder).expect("there is room for a small file");
             assert_eq!(Summary::read(&folder).ok().as_ref(), Some(&summary));
         }
         Err(error) => assert!(!error.to_string().is_empty()),
@@ -158,17 +145,12 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         of(1, &summary),
         of(2, DEFINITION),
         of(3, TRIAL),
-        of(
-            3,
-            &TRIAL.replace("{\"told\":{\"value\":-1.5}}", "\"waiting\""),
-        ),
+        of(3, &TRIAL.replace("{\"told\":{\"value\":-1.5}}", "\"waiting\"")),
         of(3, &TRIAL.replace("{\"told\":{\"value\":-1.5}}", &running)),
         of(
             3,
-            &TRIAL.replace(
-                "{\"value\":-1.5}",
-                "{\"failed\":{\"kind\":\"exit\",\"message\":\"2\"}}",
-            ),
+            &TRIAL
+                .replace("{\"value\":-1.5}", "{\"failed\":{\"kind\":\"exit\",\"message\":\"2\"}}"),
         ),
         of(4, holder),
         of(5, "{\"machine\":\"m\",\"pid\":7,\"started\":9}"),

@@ -114,10 +114,7 @@ fn address(text: &str) {
 fn password(mut pieces: Pieces<'_>) {
     const SECRET: &str = "hunter2-hunter2";
     let [before, after, rest] = std::array::from_fn(|_| text(pieces.line()));
-    if [&before, &after, &rest]
-        .iter()
-        .any(|part| part.contains("hunter2"))
-    {
+    if [&before, &after, &rest].iter().any(|part| part.contains("hunter2")) {
         return;
     }
     for text in [
@@ -139,9 +136,7 @@ fn point(text: &str) {
         let Some((name, value)) = line.split_once('=') else {
             return;
         };
-        let parsed = space()
-            .parameter(name)
-            .and_then(|parameter| parameter.parse(value));
+        let parsed = space().parameter(name).and_then(|parameter| parameter.parse(value));
         match parsed {
             Ok(value) => values.push((name.to_owned(), value)),
             Err(error) => return assert!(!error.to_string().is_empty()),
@@ -343,21 +338,12 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         of(3, AGENT),
         of(4, "sqlite:runs/study.db"),
         of(4, "memory:"),
-        of(
-            4,
-            "postgresql://me@host:5433/db?sslmode=verify-full&sslrootcert=my%20ca.pem",
-        ),
-        of(
-            4,
-            "postgres://me@%2Frun%2Fpostgresql,localhost:1/db?connect_timeout=3",
-        ),
+        of(4, "postgresql://me@host:5433/db?sslmode=verify-full&sslrootcert=my%20ca.pem"),
+        of(4, "postgres://me@%2Frun%2Fpostgresql,localhost:1/db?connect_timeout=3"),
         of(5, "p\nq%40\nlocalhost:1/db?sslmode=require"),
         of(5, "me@localhost/db\nuser=x\n"),
         of(6, "rate=1e-3\nx=-5\nn=9\nm=1000000\nkind=c\nflag=yes"),
-        of(
-            7,
-            "{\"rate\":1e-4,\"x\":10,\"n\":-3.0,\"m\":1,\"kind\":\"a\",\"flag\":\"no\"}",
-        ),
+        of(7, "{\"rate\":1e-4,\"x\":10,\"n\":-3.0,\"m\":1,\"kind\":\"a\",\"flag\":\"no\"}"),
         of(8, "https://host.example:8443/path/"),
         of(8, "http://127.0.0.1:80"),
         of(9, &token.to_text()),
@@ -368,10 +354,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     ];
     for config in crate::config::seeds() {
         let words = text(&config);
-        seeds.push(of(
-            1,
-            &words.replace("name = \"a\"\n", "name = \"a\"\ncommand = [\"true\"]\n"),
-        ));
+        seeds.push(of(1, &words.replace("name = \"a\"\n", "name = \"a\"\ncommand = [\"true\"]\n")));
         seeds.push(of(2, &words));
     }
     seeds

@@ -44,10 +44,7 @@ pub(crate) fn check_refusal(error: &FileError, text: &str) {
     let whole = format!("{error:#}");
     assert!(whole.starts_with(&plain));
     let excerpt = error.excerpt().unwrap_or_default();
-    assert!(
-        !excerpt.contains(|c: char| c.is_control() && c != '\n'),
-        "{excerpt:?}"
-    );
+    assert!(!excerpt.contains(|c: char| c.is_control() && c != '\n'), "{excerpt:?}");
     let place = match error {
         FileError::Syntax { place, .. }
         | FileError::UnknownKey { place, .. }

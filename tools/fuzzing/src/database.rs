@@ -67,9 +67,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         for study in 0..2 {
             seeds.push(vec![kind, study, 0]);
             seeds.push(vec![kind, study, 0, 0, 0, 1, 0, 0, 0, 2, 7]);
-            seeds.push(vec![
-                kind, study, 0, 1, 0, 3, 0, 0, 0, 4, 3, b'x', b'y', b'z',
-            ]);
+            seeds.push(vec![kind, study, 0, 1, 0, 3, 0, 0, 0, 4, 3, b'x', b'y', b'z']);
             seeds.push(vec![kind, study, 0, 1, 0, 2, 0, 1, 0, 5, 2, 1, 2]);
             seeds.push(vec![kind, study, 1, 0, 32, 0, 0, 4, 1]);
         }

@@ -68,28 +68,18 @@ impl Frozen {
     /// Returns the handout at the beginning of a round, from 1 on, for an agent that has received all before it.
     pub(crate) fn handout(&self, round: u64) -> Vec<u8> {
         let entries = self.entries();
-        let known = usize::try_from(round)
-            .unwrap_or(usize::MAX)
-            .min(entries.len());
+        let known = usize::try_from(round).unwrap_or(usize::MAX).min(entries.len());
         let (content, head) = match &self.federation.collaboration {
             Collaboration::Relayed(_) => {
-                let message = RelayedMessage {
-                    sender: 1,
-                    round: round - 1,
-                    weights: vec![0.5, -0.5],
-                };
-                let content = Content::Messages {
-                    messages: vec![message],
-                    stragglers: vec![0],
-                };
+                let message =
+                    RelayedMessage { sender: 1, round: round - 1, weights: vec![0.5, -0.5] };
+                let content = Content::Messages { messages: vec![message], stragglers: vec![0] };
                 (content, LedgerHead::NONE)
             }
             Collaboration::Neighbours(_) => unreachable!("these studies have a coordinator"),
             Collaboration::Released(_) => {
                 let genesis = self.genesis();
-                let head = genesis
-                    .after(&entries[..known])
-                    .expect("entries without a gap");
+                let head = genesis.after(&entries[..known]).expect("entries without a gap");
                 let new = entries[known - 1..known].to_vec();
                 (Content::Releases(new), head)
             }
@@ -110,9 +100,7 @@ impl Frozen {
             return String::new();
         }
         let entries = self.entries();
-        let known = usize::try_from(round)
-            .unwrap_or(usize::MAX)
-            .min(entries.len());
+        let known = usize::try_from(round).unwrap_or(usize::MAX).min(entries.len());
         let head = self.genesis().after(&entries[..known]);
         head.expect("entries without a gap").to_string()
     }
@@ -121,10 +109,7 @@ impl Frozen {
         let plan = self.federation.privacy();
         plan.map_or(LedgerHead::NONE, |plan| {
             let genesis = plan.charter.genesis();
-            LedgerHead {
-                seq: genesis.seq,
-                hash: genesis.hash,
-            }
+            LedgerHead { seq: genesis.seq, hash: genesis.hash }
         })
     }
 
@@ -133,10 +118,9 @@ impl Frozen {
         let Collaboration::Released(made) = &self.federation.collaboration else {
             return Vec::new();
         };
-        let (ReleaseMechanism::Lattice(mechanism), Protection::Charged(plan)) = (
-            made.mechanism(self.federation.own_arm()),
-            &made.releases.protection,
-        ) else {
+        let (ReleaseMechanism::Lattice(mechanism), Protection::Charged(plan)) =
+            (made.mechanism(self.federation.own_arm()), &made.releases.protection)
+        else {
             unreachable!("the studies above have no other releases");
         };
         let entry = |(seq, round)| {
@@ -153,10 +137,7 @@ impl Frozen {
                 release,
             }
         };
-        (1..)
-            .zip(0..made.schedule().n_releases())
-            .map(entry)
-            .collect()
+        (1..).zip(0..made.schedule().n_releases()).map(entry).collect()
     }
 }
 
@@ -205,10 +186,7 @@ impl Link for FakeCoordinator<'_> {
     fn handouts(&self, _: &SigningKey, _: &str, poll: Poll) -> Result<Polled, LinkError> {
         let next = poll.after.unwrap_or(0).saturating_add(1);
         if next <= self.n_rounds {
-            return Ok(Polled::Handout {
-                bytes: self.study.handout(next),
-                elapsed_ms: Some(0),
-            });
+            return Ok(Polled::Handout { bytes: self.study.handout(next), elapsed_ms: Some(0) });
         }
         Ok(Polled::Nothing(Progress {
             round: self.n_rounds,

@@ -63,19 +63,12 @@ fn signed(mut pieces: Pieces<'_>) {
     let body = pieces.0;
     let to = coordinator().public();
     let signature = sign_request(agent(), &to, &method, &target, body, time_ms);
-    let [key, time, digits] = [
-        signature.key.to_string(),
-        signature.time_ms.to_string(),
-        signature.signature.to_string(),
-    ];
+    let [key, time, digits] =
+        [signature.key.to_string(), signature.time_ms.to_string(), signature.signature.to_string()];
     let read = RequestSignature::from_headers(Some(&key), Some(&time), Some(&digits));
     assert_eq!(read.as_ref(), Ok(&signature));
     assert!(signature.verify(&to, &method, &target, body).is_ok());
-    assert!(
-        signature
-            .verify(&agent().public(), &method, &target, body)
-            .is_err()
-    );
+    assert!(signature.verify(&agent().public(), &method, &target, body).is_err());
     let moved = format!("{method}{target}");
     assert!(target.is_empty() || signature.verify(&to, &moved, "", body).is_err());
     let longer = [body, &[0]].concat();
@@ -119,10 +112,7 @@ fn rotation(bytes: &[u8]) {
     let Ok(request) = serde_json::from_slice::<RotateRequest>(bytes) else {
         return;
     };
-    assert_eq!(
-        serde_json::from_slice(&json(&request)).ok(),
-        Some(request.clone())
-    );
+    assert_eq!(serde_json::from_slice(&json(&request)).ok(), Some(request.clone()));
     // Nobody holds a key that a fuzzer can sign with.
     assert!(request.verify("study", 1, &agent().public()).is_err());
 }
@@ -165,20 +155,9 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = vec![
         of(0, &[&[0], headers.as_bytes()].concat()),
         of(0, &[&[2], headers.as_bytes()].concat()),
-        of(
-            1,
-            b"\x00\x00\x01\x00\x00\x00\x00\x00PUT\n/v1/studies/labs/rounds/3/slots/1\nbody",
-        ),
+        of(1, b"\x00\x00\x01\x00\x00\x00\x00\x00PUT\n/v1/studies/labs/rounds/3/slots/1\nbody"),
         of(2, &json(&enrolment)),
-        of(
-            3,
-            &json(&RotateRequest::new(
-                agent(),
-                "study",
-                1,
-                &coordinator().public(),
-            )),
-        ),
+        of(3, &json(&RotateRequest::new(agent(), "study", 1, &coordinator().public()))),
         of(5, &json(&Accepted::default())),
         of(8, b"\"bad-request\""),
         of(9, b"paused"),
@@ -200,10 +179,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         time_ms: 1_700_000_000_000,
         elapsed_ms: Some(5),
     };
-    let problem = Problem {
-        code: ProblemCode::Late,
-        message: "the round is over".to_owned(),
-    };
+    let problem = Problem { code: ProblemCode::Late, message: "the round is over".to_owned() };
     seeds.push(of(4, &json(&enrolled)));
     seeds.push(of(6, &json(&status)));
     seeds.push(of(7, &json(&problem)));

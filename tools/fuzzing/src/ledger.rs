@@ -39,12 +39,7 @@ fn chain(mut pieces: Pieces<'_>) {
     while !pieces.is_empty() {
         let round = pieces.u64();
         let (event, release) = (pieces.piece().to_vec(), pieces.piece().to_vec());
-        let entry = LedgerEntry {
-            seq: own.seq.saturating_add(1),
-            round,
-            event,
-            release,
-        };
+        let entry = LedgerEntry { seq: own.seq.saturating_add(1), round, event, release };
         let Ok(after) = wire.after(std::slice::from_ref(&entry)) else {
             assert_eq!(own.seq, u64::MAX, "an entry that follows is refused");
             return;

@@ -60,10 +60,7 @@ fn forged_entries(mut pieces: Pieces<'_>) {
     let (charter, empty) = &base().empty[pieces.below(AccountantKind::ALL.len())];
     let path = put(NAME, empty, &[]);
     let genesis = charter.genesis();
-    let mut head = LedgerHead {
-        seq: genesis.seq,
-        hash: genesis.hash,
-    };
+    let mut head = LedgerHead { seq: genesis.seq, hash: genesis.hash };
     let connection = Connection::open(&path).expect("a sound file");
     for _ in 0..MAX {
         if pieces.is_empty() {
@@ -75,15 +72,8 @@ fn forged_entries(mut pieces: Pieces<'_>) {
             event: pieces.piece().to_vec(),
             release: pieces.piece().to_vec(),
         };
-        let after = head
-            .after(std::slice::from_ref(&entry))
-            .expect("the entry that follows");
-        let LedgerEntry {
-            seq,
-            round,
-            event,
-            release,
-        } = entry;
+        let after = head.after(std::slice::from_ref(&entry)).expect("the entry that follows");
+        let LedgerEntry { seq, round, event, release } = entry;
         let added = connection.execute(
             "INSERT INTO entries (seq, previous, round, event, release, hash) VALUES (?, ?, ?, ?, ?, ?)",
             params![seq, head.hash, round, event, release, after.hash],
@@ -122,16 +112,8 @@ fn judge(path: &Path, heads: Option<&[Head]>) {
         // What is charged has no price that can be proved.
         Err(error @ LedgerError::Accounting { .. }) => check_refusal(&error),
         Err(error) => {
-            assert!(
-                !report.problems.is_empty() && report.head.is_none(),
-                "{error}"
-            );
-            assert!(
-                report
-                    .problems
-                    .iter()
-                    .all(|problem| !problem.message.is_empty())
-            );
+            assert!(!report.problems.is_empty() && report.head.is_none(), "{error}");
+            assert!(report.problems.iter().all(|problem| !problem.message.is_empty()));
             check_refusal(&error);
         }
     }
@@ -180,11 +162,7 @@ fn base() -> &'static Base {
         let mut heads = vec![ledger.head()];
         for round in [0, 1, 3] {
             let release = [u8::try_from(round).unwrap_or(9); 24];
-            heads.push(
-                ledger
-                    .commit(round, &event(), &release)
-                    .expect("a small release"),
-            );
+            heads.push(ledger.commit(round, &event(), &release).expect("a small release"));
         }
         let bytes = |name: &str| std::fs::read(folder.join(name)).expect("a file of the ledger");
         let (running, log) = (bytes("base.db"), bytes("base.db-wal"));

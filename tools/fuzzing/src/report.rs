@@ -37,27 +37,13 @@ pub fn report(bytes: &[u8]) {
 /// Reports in small spaces, and the beginnings of some.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let report = |dim: usize, observations: Vec<SharedObservation>, is_last| {
-        let report = PeerReport {
-            federation: Digest([1; 32]),
-            sender: 2,
-            round: 5,
-            is_last,
-            observations,
-        };
+        let report =
+            PeerReport { federation: Digest([1; 32]), sender: 2, round: 5, is_last, observations };
         report.to_bytes(dim, agent())
     };
-    let shared = |unit: &[f64], value| SharedObservation {
-        unit: unit.to_vec(),
-        value,
-    };
-    let two = report(
-        2,
-        vec![
-            shared(&[0.5, 1.0], Some(-1.5)),
-            shared(&[f64::NAN, 0.0], None),
-        ],
-        false,
-    );
+    let shared = |unit: &[f64], value| SharedObservation { unit: unit.to_vec(), value };
+    let two =
+        report(2, vec![shared(&[0.5, 1.0], Some(-1.5)), shared(&[f64::NAN, 0.0], None)], false);
     vec![
         report(1, vec![], true),
         report(1, vec![shared(&[0.25], Some(3.0))], false),

@@ -62,10 +62,7 @@ impl World {
 
     fn take(&self, pieces: Pieces<'_>) {
         let answer = self.answer(pieces);
-        assert!(
-            !answer.contains("HTTP/1.1 500"),
-            "a defect of the service: {answer}"
-        );
+        assert!(!answer.contains("HTTP/1.1 500"), "a defect of the service: {answer}");
     }
 
     /// Returns the answer to the request of an input; empty if none comes.
@@ -91,10 +88,7 @@ impl World {
     /// Sends a request and reads what is answered. A request that may not be whole is ended by closing this side.
     async fn send(&self, request: &[u8], is_whole: bool) -> Vec<u8> {
         let socket = TcpSocket::new_v4().expect("a socket can be made");
-        let mut stream = socket
-            .connect(self.address)
-            .await
-            .expect("the service listens");
+        let mut stream = socket.connect(self.address).await.expect("the service listens");
         // The service closes what it does not want to read.
         let _ = stream.write_all(request).await;
         if !is_whole {
@@ -127,17 +121,8 @@ fn uploads(home: &Home) -> Vec<(String, Vec<u8>)> {
 /// A request of the enrolled agent, whatever its parts are.
 fn signed(method: &str, target: &str, body: &[u8]) -> Vec<u8> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now_ms = since.map_or(0, |since| {
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-    });
-    let signature = sign_request(
-        agent(),
-        &coordinator().public(),
-        method,
-        target,
-        body,
-        now_ms,
-    );
+    let now_ms = since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
+    let signature = sign_request(agent(), &coordinator().public(), method, target, body, now_ms);
     let head = format!(
         "{method} {target} HTTP/1.1\r\nhost: fuzz\r\nconnection: close\r\ncontent-length: {}\r\n\
          {HEADER_PROTOCOL}: {PROTOCOL_VERSION}\r\n{HEADER_KEY}: {}\r\n{HEADER_TIME}: {}\r\n{HEADER_SIGNATURE}: {}\r\n\r\n",
@@ -165,26 +150,15 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         ),
         signed(0, "/v1/studies/relayed\n"),
         signed(0, "/v1/studies/charged/config\n"),
-        signed(
-            0,
-            "/v1/studies/charged/handouts?after=0&entries=0&wait=0&delivered=0\n",
-        ),
-        signed(
-            0,
-            "/v1/studies/rel%61yed/handouts?after=18446744073709551615\n",
-        ),
+        signed(0, "/v1/studies/charged/handouts?after=0&entries=0&wait=0&delivered=0\n"),
+        signed(0, "/v1/studies/rel%61yed/handouts?after=18446744073709551615\n"),
         signed(1, "/v1/enrol\n{\"token\":\"fbt1_\"}"),
-        signed(
-            1,
-            "/v1/studies/charged/key\n{\"key\":\"00\",\"proof\":\"00\"}",
-        ),
+        signed(1, "/v1/studies/charged/key\n{\"key\":\"00\",\"proof\":\"00\"}"),
         signed(2, "/v1/studies/charged/rounds/0/slots/1\nbody"),
         signed(3, "/v1/enrol\n"),
         vec![2, 0, 0, 104, 0],
         vec![2, 1, 0, 104, 0],
-        vec![
-            2, 0, 0, 88, 0, 0, 0, 0, 0, 0, 0, 0xf0, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0,
-        ],
+        vec![2, 0, 0, 88, 0, 0, 0, 0, 0, 0, 0, 0xf0, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0],
         vec![2, 1, 0, 12, 0, 9],
     ]
 }
@@ -199,20 +173,11 @@ mod tests {
         let world = World::new(Duration::from_secs(20));
         let answer = |bytes: &[u8]| world.answer(Pieces(bytes));
         for (seed, words) in [
-            (
-                &b"\x00GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"[..],
-                " 200 ",
-            ),
+            (&b"\x00GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"[..], " 200 "),
             (b"\x00nonsense", ""),
-            (
-                b"\x01\x00\x00/v1/studies/relayed\n",
-                "\"study\":\"relayed\"",
-            ),
+            (b"\x01\x00\x00/v1/studies/relayed\n", "\"study\":\"relayed\""),
             (b"\x01\x00\x00/v1/studies/charged/config\n", "[privacy]"),
-            (
-                b"\x01\x00\x00/v1/studies/charged/handouts?wait=0\n",
-                " 204 ",
-            ),
+            (b"\x01\x00\x00/v1/studies/charged/handouts?wait=0\n", " 204 "),
             (b"\x01\x01\x00/v1/studies/charged/key\n{}", "missing field"),
             (b"\x02\x00\x00\x68\x00", "accepted"),
             (b"\x02\x01\x00\x68\x00", "accepted"),

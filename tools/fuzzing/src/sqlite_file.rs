@@ -63,10 +63,8 @@ pub(crate) fn change_cells(
     run(
         "PRAGMA synchronous = OFF; PRAGMA ignore_check_constraints = ON; PRAGMA foreign_keys = OFF; BEGIN",
     );
-    let triggers = listed(
-        &connection,
-        "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'",
-    );
+    let triggers =
+        listed(&connection, "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'");
     for [name, _] in &triggers {
         run(&format!("DROP TRIGGER {name}"));
     }
@@ -139,9 +137,7 @@ impl Table {
 fn listed(connection: &Connection, sql: &str) -> Vec<[String; 2]> {
     let mut statement = connection.prepare(sql).expect("a sound file");
     let rows = statement.query_map([], |row| Ok([row.get(0)?, row.get(1)?]));
-    rows.expect("a sound file")
-        .collect::<Result<_, _>>()
-        .expect("a sound file")
+    rows.expect("a sound file").collect::<Result<_, _>>().expect("a sound file")
 }
 
 fn value(pieces: &mut Pieces<'_>) -> Value {

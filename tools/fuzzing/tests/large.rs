@@ -51,10 +51,7 @@ fn many_choices_take_their_time_each() {
 fn many_parameters_take_their_time_each() {
     const N: usize = 40_000;
     let space = many(N, |text, number| {
-        let _ = write!(
-            text,
-            "[space.x{number}]\ntype = \"int\"\nlow = 0\nhigh = 1\n"
-        );
+        let _ = write!(text, "[space.x{number}]\ntype = \"int\"\nlow = 0\nhigh = 1\n");
     });
     let federation = thaw(&format!("{HEAD}{space}{}", agents(2)));
     assert_eq!(federation.space.dim(), N);

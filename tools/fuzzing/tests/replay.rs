@@ -25,9 +25,8 @@ fn inputs(folder: &Path) -> Vec<(String, Vec<u8>)> {
         return Vec::new();
     };
     let paths = entries.map(|entry| entry.unwrap().path());
-    let mut inputs: Vec<_> = paths
-        .map(|path| (path.display().to_string(), fs::read(path).unwrap()))
-        .collect();
+    let mut inputs: Vec<_> =
+        paths.map(|path| (path.display().to_string(), fs::read(path).unwrap())).collect();
     inputs.sort();
     inputs
 }
@@ -63,9 +62,7 @@ fn replay(name: &str) {
     let seeds = (target.seeds)();
     assert!(!seeds.is_empty());
     let seeds = seeds.into_iter().enumerate();
-    let mut all: Vec<_> = seeds
-        .map(|(n, bytes)| (format!("first input {n}"), bytes))
-        .collect();
+    let mut all: Vec<_> = seeds.map(|(n, bytes)| (format!("first input {n}"), bytes)).collect();
     all.extend(inputs(&fuzz().join("regressions").join(name)));
     all.extend(inputs(&fuzz().join("corpus").join(name)));
     count_panics();
@@ -78,18 +75,10 @@ fn replay(name: &str) {
         if result.is_err() || OWN.get() > before {
             bad.push(from.clone());
         }
-        assert!(
-            since.elapsed() < PATIENCE,
-            "{from} took {:?}",
-            since.elapsed()
-        );
+        assert!(since.elapsed() < PATIENCE, "{from} took {:?}", since.elapsed());
     }
     assert!(bad.is_empty(), "{name} panics with {}", bad.join(", "));
-    assert_eq!(
-        OTHERS.load(Ordering::SeqCst),
-        others,
-        "a thread of a service panicked"
-    );
+    assert_eq!(OTHERS.load(Ordering::SeqCst), others, "a thread of a service panicked");
 }
 
 macro_rules! replayed {
@@ -120,18 +109,13 @@ replayed!(
 /// Every target is replayed here and has a binary, and no folder of inputs is left out.
 #[test]
 fn every_target_has_a_test_a_binary_and_its_own_inputs() {
-    let named: BTreeSet<String> = TARGETS
-        .iter()
-        .map(|target| target.name.to_owned())
-        .collect();
+    let named: BTreeSet<String> = TARGETS.iter().map(|target| target.name.to_owned()).collect();
     let replayed: BTreeSet<String> = REPLAYED.iter().map(|name| (*name).to_owned()).collect();
     assert_eq!(replayed, named);
     let names = |folder: &str, suffix: &str| -> BTreeSet<String> {
         let entries = fs::read_dir(fuzz().join(folder)).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        names
-            .map(|name| name.strip_suffix(suffix).unwrap().to_owned())
-            .collect()
+        names.map(|name| name.strip_suffix(suffix).unwrap().to_owned()).collect()
     };
     assert_eq!(names("fuzz_targets", ".rs"), named);
     assert_eq!(names("corpus", ""), named);

@@ -20,10 +20,7 @@ pub fn kernel_contract(kernel: &Kernel) {
     for (i, x) in points.rows().enumerate() {
         let row = kernel.row(x, &columns);
         assert_eq!(row.len(), columns.padded_len());
-        assert!(
-            row[n..].iter().all(|v| v.to_bits() == 0),
-            "padding of row {i} is not 0"
-        );
+        assert!(row[n..].iter().all(|v| v.to_bits() == 0), "padding of row {i} is not 0");
         for (j, z) in points.rows().enumerate() {
             let value = kernel.value(x, z);
             let close = |other: f64, what: &str| {
@@ -34,15 +31,9 @@ pub fn kernel_contract(kernel: &Kernel) {
             close(row[j], "row");
             close(gram.row(i.max(j))[i.min(j)], "gram");
             close(dense::kernel_value(kernel, x, z), "formula");
-            assert!(
-                value.abs() <= a * (1.0 + 1e-15),
-                "|k| above a² at ({i}, {j})"
-            );
+            assert!(value.abs() <= a * (1.0 + 1e-15), "|k| above a² at ({i}, {j})");
         }
-        assert!(
-            (kernel.value(x, x) / a - 1.0).abs() < 1e-15,
-            "k(x, x) is not a² at {i}"
-        );
+        assert!((kernel.value(x, x) / a - 1.0).abs() < 1e-15, "k(x, x) is not a² at {i}");
     }
     let smallest = Matrix::from_fn(n, n, |i, j| gram.row(i.max(j))[i.min(j)]).eigenvalues()[0];
     assert!(smallest >= -1e-13 * a * 37.0, "eigenvalue {smallest}");

@@ -18,14 +18,8 @@ impl Matrix {
         n_columns: usize,
         mut f: impl FnMut(usize, usize) -> f64,
     ) -> Self {
-        let data = (0..n_rows * n_columns)
-            .map(|k| f(k / n_columns, k % n_columns))
-            .collect();
-        Self {
-            n_rows,
-            n_columns,
-            data,
-        }
+        let data = (0..n_rows * n_columns).map(|k| f(k / n_columns, k % n_columns)).collect();
+        Self { n_rows, n_columns, data }
     }
 
     /// The matrix whose rows these are.
@@ -64,30 +58,21 @@ impl Matrix {
     pub fn times(&self, other: &Self) -> Self {
         assert_eq!(self.n_columns, other.n_rows);
         Self::from_fn(self.n_rows, other.n_columns, |i, j| {
-            (0..self.n_columns)
-                .map(|k| self.at(i, k) * other.at(k, j))
-                .sum()
+            (0..self.n_columns).map(|k| self.at(i, k) * other.at(k, j)).sum()
         })
     }
 
     /// A v.
     pub fn times_vector(&self, v: &[f64]) -> Vec<f64> {
         assert_eq!(self.n_columns, v.len());
-        (0..self.n_rows)
-            .map(|i| (0..v.len()).map(|j| self.at(i, j) * v[j]).sum())
-            .collect()
+        (0..self.n_rows).map(|i| (0..v.len()).map(|j| self.at(i, j) * v[j]).sum()).collect()
     }
 
     /// A + B.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
-        assert_eq!(
-            (self.n_rows, self.n_columns),
-            (other.n_rows, other.n_columns)
-        );
-        Self::from_fn(self.n_rows, self.n_columns, |i, j| {
-            self.at(i, j) + other.at(i, j)
-        })
+        assert_eq!((self.n_rows, self.n_columns), (other.n_rows, other.n_columns));
+        Self::from_fn(self.n_rows, self.n_columns, |i, j| self.at(i, j) + other.at(i, j))
     }
 
     /// A + c I.
@@ -114,8 +99,7 @@ impl Matrix {
         let mut rows: Vec<Vec<f64>> = (0..n)
             .map(|i| {
                 let left = (0..n).map(|j| self.at(i, j));
-                left.chain((0..rhs.n_columns).map(|j| rhs.at(i, j)))
-                    .collect()
+                left.chain((0..rhs.n_columns).map(|j| rhs.at(i, j))).collect()
             })
             .collect();
         let mut log_determinant = 0.0;
@@ -149,8 +133,7 @@ impl Matrix {
     #[must_use]
     pub fn inverse(&self) -> Self {
         let n = self.n_rows;
-        self.solve(&Self::from_fn(n, n, |i, j| if i == j { 1.0 } else { 0.0 }))
-            .0
+        self.solve(&Self::from_fn(n, n, |i, j| if i == j { 1.0 } else { 0.0 })).0
     }
 
     /// ln |det A|.
@@ -213,9 +196,7 @@ pub fn kernel_value(kernel: &Kernel, x: &[f64], z: &[f64]) -> f64 {
 
 /// k(X, Z).
 pub fn covariance(kernel: &Kernel, x: &Points, z: &Points) -> Matrix {
-    Matrix::from_fn(x.len(), z.len(), |i, j| {
-        kernel_value(kernel, x.row(i), z.row(j))
-    })
+    Matrix::from_fn(x.len(), z.len(), |i, j| kernel_value(kernel, x.row(i), z.row(j)))
 }
 
 /// Posterior mean and covariance of the latent function at `at`:
@@ -231,10 +212,7 @@ pub fn posterior(
     let cross = covariance(kernel, at, inputs);
     let mean = cross.times_vector(&k.solve_vector(y));
     let explained = cross.times(&k.solve(&cross.transpose()).0);
-    (
-        mean,
-        covariance(kernel, at, at).plus(&explained.scaled(-1.0)),
-    )
+    (mean, covariance(kernel, at, at).plus(&explained.scaled(-1.0)))
 }
 
 /// ln N(y; 0, K + σ²I).

@@ -71,11 +71,8 @@ impl Server {
     pub fn with_settings(settings: &[(&str, &str)]) -> Self {
         let programs = host::programs();
         let user = host::ordinary_user();
-        let folder = tempfile::Builder::new()
-            .prefix("fedbo-pg-")
-            .tempdir_in(host::place())
-            .unwrap()
-            .keep();
+        let folder =
+            tempfile::Builder::new().prefix("fedbo-pg-").tempdir_in(host::place()).unwrap().keep();
         let mut guard = Command::new("sh")
             .args(["-c", GUARD, "sh"])
             .arg(&folder)
@@ -234,17 +231,9 @@ impl Server {
         self.stop(Signal::INT);
         let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
         self.settings = settings.iter().map(owned).collect();
-        let log = fs::File::options()
-            .create(true)
-            .append(true)
-            .open(self.log())
-            .unwrap();
+        let log = fs::File::options().create(true).append(true).open(self.log()).unwrap();
         let mut command = self.command("postgres");
-        command
-            .arg("-D")
-            .arg(self.data())
-            .arg("-k")
-            .arg(&self.folder);
+        command.arg("-D").arg(self.data()).arg("-k").arg(&self.folder);
         let ours = [
             ("listen_addresses", ""),
             ("shared_buffers", "1MB"),
@@ -254,12 +243,8 @@ impl Server {
         for (key, value) in ours.iter().chain(settings) {
             command.args(["-c", &format!("{key}={value}")]);
         }
-        let postmaster = command
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .process_group(0)
-            .spawn()
-            .unwrap();
+        let postmaster =
+            command.stdout(log.try_clone().unwrap()).stderr(log).process_group(0).spawn().unwrap();
         self.tell_guard(postmaster.id());
         self.postmaster = Some(postmaster);
         self.await_start();
@@ -333,10 +318,7 @@ impl Drop for Server {
 fn wait_until(state: &str, mut is: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is() {
-        assert!(
-            Instant::now() < deadline,
-            "the scratch server is not {state}"
-        );
+        assert!(Instant::now() < deadline, "the scratch server is not {state}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

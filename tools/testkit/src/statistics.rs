@@ -175,10 +175,7 @@ fn ln_gamma(a: f64) -> f64 {
     (a - 0.5) * a.ln() - a + 0.5 * std::f64::consts::TAU.ln() + series - shift
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "sample sizes are far below 2^53"
-)]
+#[expect(clippy::cast_precision_loss, reason = "sample sizes are far below 2^53")]
 fn count(n: usize) -> f64 {
     n as f64
 }
@@ -193,15 +190,10 @@ mod tests {
     fn distribution_functions_agree_with_tables() {
         assert!((normal_cdf(1.96) - 0.975_002_104_851_780).abs() < 1e-12);
         assert!((normal_cdf(-3.0) - 1.349_898_031_630_095e-3).abs() < 1e-14);
-        for (quantile, degrees) in [
-            (3.841_458_821, 1.0),
-            (18.307_038_05, 10.0),
-            (1_074.679_449, 1000.0),
-        ] {
-            assert!(
-                (gamma_p(0.5 * degrees, 0.5 * quantile) - 0.95).abs() < 1e-8,
-                "{degrees}"
-            );
+        for (quantile, degrees) in
+            [(3.841_458_821, 1.0), (18.307_038_05, 10.0), (1_074.679_449, 1000.0)]
+        {
+            assert!((gamma_p(0.5 * degrees, 0.5 * quantile) - 0.95).abs() < 1e-8, "{degrees}");
         }
     }
 
@@ -216,10 +208,7 @@ mod tests {
             let square: f64 = z.iter().map(|v| v * v).sum();
             chi += f64::from(u8::from(check_chi_squared(square, 200.0, 0.5).is_ok()));
         }
-        assert!(
-            (140.0..260.0).contains(&ks) && (150.0..250.0).contains(&chi),
-            "{ks} {chi}"
-        );
+        assert!((140.0..260.0).contains(&ks) && (150.0..250.0).contains(&chi), "{ks} {chi}");
     }
 
     #[test]

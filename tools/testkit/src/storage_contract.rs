@@ -49,18 +49,9 @@ pub fn storage_contract(make: impl Fn() -> Arc<dyn Storage>) {
         ("only finite numbers", only_finite_numbers),
         ("reports ascend", training::reports_ascend),
         ("who may report", training::who_may_report),
-        (
-            "reports go with their attempt",
-            training::reports_go_with_their_attempt,
-        ),
-        (
-            "what is stopped has no value",
-            training::what_is_stopped_has_no_value,
-        ),
-        (
-            "every bit of a report is kept",
-            training::every_bit_of_a_report_is_kept,
-        ),
+        ("reports go with their attempt", training::reports_go_with_their_attempt),
+        ("what is stopped has no value", training::what_is_stopped_has_no_value),
+        ("every bit of a report is kept", training::every_bit_of_a_report_is_kept),
     ];
     for (name, check) in checks {
         let storage = make();
@@ -94,10 +85,7 @@ fn new_trial(x: f64) -> NewTrial {
 }
 
 fn held(x: f64, worker: &Worker, lease: Option<Duration>) -> NewTrial {
-    NewTrial {
-        holder: Some((worker.clone(), lease)),
-        ..new_trial(x)
-    }
+    NewTrial { holder: Some((worker.clone(), lease)), ..new_trial(x) }
 }
 
 fn add(storage: &dyn Storage, study: StudyKey, new: &NewTrial) -> Trial {
@@ -141,20 +129,11 @@ fn gone() -> Option<Worker> {
 fn studies_are_found_by_name(storage: &dyn Storage) {
     assert_eq!(storage.studies().unwrap(), []);
     let names = ["b", "a", "", "Größe 🜛 \"'; --", "a\0b", "A"];
-    let records: Vec<_> = names
-        .iter()
-        .map(|name| storage.create(name, "{\"first\": 1}").unwrap())
-        .collect();
-    assert_eq!(
-        storage.studies().unwrap(),
-        records,
-        "in the order of creation"
-    );
+    let records: Vec<_> =
+        names.iter().map(|name| storage.create(name, "{\"first\": 1}").unwrap()).collect();
+    assert_eq!(storage.studies().unwrap(), records, "in the order of creation");
     for (name, record) in names.iter().zip(&records) {
-        assert_eq!(
-            (record.name.as_str(), record.definition.as_str()),
-            (*name, "{\"first\": 1}")
-        );
+        assert_eq!((record.name.as_str(), record.definition.as_str()), (*name, "{\"first\": 1}"));
         let again = storage.create(name, "{\"second\": 2}").unwrap();
         assert_eq!(&again, record, "the first definition stays");
     }
@@ -171,10 +150,7 @@ fn numbers_have_no_gaps(storage: &dyn Storage) {
         };
         let trial = add(storage, study, &new);
         assert_eq!(trial.number, u64::try_from(number).unwrap());
-        assert_eq!(
-            (trial.point.clone(), trial.source.as_str()),
-            (new.point, "own")
-        );
+        assert_eq!((trial.point.clone(), trial.source.as_str()), (new.point, "own"));
         assert_eq!(trial.ask_seconds.to_bits(), 0.25_f64.to_bits());
         assert_eq!((trial.told_at_ms, trial.told_seq), (None, None));
         match number % 2 {
@@ -188,10 +164,7 @@ fn numbers_have_no_gaps(storage: &dyn Storage) {
                 assert_eq!(trial.started_at_ms, Some(trial.asked_at_ms));
             }
         }
-        assert!(
-            trial.asked_at_ms > 1_600_000_000_000,
-            "milliseconds since 1970"
-        );
+        assert!(trial.asked_at_ms > 1_600_000_000_000, "milliseconds since 1970");
         assert_eq!(
             storage.trials(study).unwrap().last(),
             Some(&trial),
@@ -202,24 +175,15 @@ fn numbers_have_no_gaps(storage: &dyn Storage) {
 
 fn what_keeps_a_trial_out(storage: &dyn Storage) {
     let study = study(storage);
-    let numbered = |number, x| NewTrial {
-        number: Some(number),
-        ..new_trial(x)
-    };
+    let numbered = |number, x| NewTrial { number: Some(number), ..new_trial(x) };
     assert_eq!(
         storage.add(study, &numbered(1, 0.0)).unwrap(),
         AddOutcome::Overtaken,
         "not yet due"
     );
     assert_eq!(add(storage, study, &numbered(0, 0.0)).number, 0);
-    assert_eq!(
-        storage.add(study, &numbered(0, 1.0)).unwrap(),
-        AddOutcome::Overtaken
-    );
-    let unique = |x| NewTrial {
-        unique: true,
-        ..new_trial(x)
-    };
+    assert_eq!(storage.add(study, &numbered(0, 1.0)).unwrap(), AddOutcome::Overtaken);
+    let unique = |x| NewTrial { unique: true, ..new_trial(x) };
     assert_eq!(add(storage, study, &new_trial(0.0)).number, 1);
     assert_eq!(
         storage.add(study, &unique(0.0)).unwrap(),
@@ -227,21 +191,11 @@ fn what_keeps_a_trial_out(storage: &dyn Storage) {
         "the first trial with this encoding"
     );
     assert_eq!(add(storage, study, &unique(1.0)).number, 2);
-    let limited = |limit| NewTrial {
-        limit: Some(limit),
-        ..unique(0.0)
-    };
+    let limited = |limit| NewTrial { limit: Some(limit), ..unique(0.0) };
     assert_eq!(storage.add(study, &limited(3)).unwrap(), AddOutcome::Full);
     assert_eq!(storage.add(study, &limited(0)).unwrap(), AddOutcome::Full);
-    assert_eq!(
-        storage.add(study, &limited(4)).unwrap(),
-        AddOutcome::Duplicate { number: 0 }
-    );
-    assert_eq!(
-        storage.trials(study).unwrap().len(),
-        3,
-        "what is refused leaves nothing"
-    );
+    assert_eq!(storage.add(study, &limited(4)).unwrap(), AddOutcome::Duplicate { number: 0 });
+    assert_eq!(storage.trials(study).unwrap().len(), 3, "what is refused leaves nothing");
 }
 
 fn claims_follow_asking(storage: &dyn Storage) {
@@ -277,11 +231,7 @@ fn leases_end(storage: &dyn Storage) {
     finish(storage, study, 0, &other, 2.0).unwrap();
     // Nobody took trial 1: who comes late is still in time.
     finish(storage, study, 1, &late, 3.0).unwrap();
-    assert_eq!(
-        storage.claim(study, &other, LONG).unwrap(),
-        None,
-        "the lease of trial 2 lasts"
-    );
+    assert_eq!(storage.claim(study, &other, LONG).unwrap(), None, "the lease of trial 2 lasts");
     let trials = storage.trials(study).unwrap();
     let values: Vec<_> = trials.iter().map(Trial::value).collect();
     assert_eq!(values, [Some(2.0), Some(3.0), None]);
@@ -298,10 +248,7 @@ fn leases_are_renewed(storage: &dyn Storage) {
     storage.renew(study, &worker.id, SHORT).unwrap();
     std::thread::sleep(2 * SHORT);
     let taken = storage.claim(study, &other, LONG).unwrap().unwrap();
-    assert_eq!(
-        taken.number, 1,
-        "trial 0 was renewed, and a shorter renewal takes nothing away"
-    );
+    assert_eq!(taken.number, 1, "trial 0 was renewed, and a shorter renewal takes nothing away");
     let trials = storage.trials(study).unwrap();
     let TrialState::Running(holding) = &trials[2].state else {
         panic!("trial 2 runs");
@@ -317,10 +264,9 @@ fn trials_of_the_gone_are_free(storage: &dyn Storage) {
     add(storage, study, &held(1.0, &gone, LONG));
     let elsewhere = Worker {
         id: "elsewhere".to_owned(),
-        process: gone.process.map(|process| Process {
-            machine: "another boot".to_owned(),
-            ..process
-        }),
+        process: gone
+            .process
+            .map(|process| Process { machine: "another boot".to_owned(), ..process }),
     };
     add(storage, study, &held(2.0, &elsewhere, None));
     for number in [0, 1] {
@@ -372,62 +318,38 @@ fn what_is_given_back_waits(storage: &dyn Storage) {
         assert_eq!((trial.attempts, trial.started_at_ms), (0, None));
         assert!(matches!(by(&worker), Err(StorageError::NotHeld { .. })));
         let again = storage.claim(study, &worker, LONG).unwrap().unwrap();
-        assert_eq!(
-            again.attempts, 1,
-            "what is given back does not count as begun"
-        );
+        assert_eq!(again.attempts, 1, "what is given back does not count as begun");
     }
     finish(storage, study, 0, &worker, 1.0).unwrap();
-    assert!(matches!(
-        by(&worker),
-        Err(StorageError::ToldOtherwise { .. })
-    ));
+    assert!(matches!(by(&worker), Err(StorageError::ToldOtherwise { .. })));
 }
 
 fn telling_twice(storage: &dyn Storage) {
     let (study, worker) = (study(storage), Worker::of_this_process());
-    let failed = |message: &str| Told::Failed {
-        kind: "exit".to_owned(),
-        message: message.to_owned(),
-    };
+    let failed =
+        |message: &str| Told::Failed { kind: "exit".to_owned(), message: message.to_owned() };
     add(storage, study, &held(0.0, &worker, LONG));
     add(storage, study, &held(1.0, &worker, LONG));
     let tell = |number, told: &Told| {
         storage.finish(study, number, TellAuthority::Worker(&worker.id), told)
     };
     let long = "line\n".repeat(5000);
-    assert_eq!(
-        tell(1, &failed(&long)).unwrap(),
-        TellOutcome::New { seq: 1 }
-    );
+    assert_eq!(tell(1, &failed(&long)).unwrap(), TellOutcome::New { seq: 1 });
     assert_eq!(tell(1, &failed(&long)).unwrap(), TellOutcome::Already);
-    assert_eq!(
-        tell(0, &Told::Value(0.0)).unwrap(),
-        TellOutcome::New { seq: 2 }
-    );
+    assert_eq!(tell(0, &Told::Value(0.0)).unwrap(), TellOutcome::New { seq: 2 });
     let before = storage.trials(study).unwrap();
     assert_eq!(tell(0, &Told::Value(0.0)).unwrap(), TellOutcome::Already);
     let by_hand = storage.finish(study, 0, TellAuthority::Hand, &Told::Value(0.0));
     assert_eq!(by_hand.unwrap(), TellOutcome::Already, "whoever says it");
-    for (number, other) in [
-        (0, Told::Value(-0.0)),
-        (0, failed("")),
-        (1, failed("another")),
-        (1, Told::Value(0.0)),
-    ] {
+    for (number, other) in
+        [(0, Told::Value(-0.0)), (0, failed("")), (1, failed("another")), (1, Told::Value(0.0))]
+    {
         assert!(
-            matches!(
-                tell(number, &other),
-                Err(StorageError::ToldOtherwise { .. })
-            ),
+            matches!(tell(number, &other), Err(StorageError::ToldOtherwise { .. })),
             "trial {number}: {other}"
         );
     }
-    assert_eq!(
-        storage.trials(study).unwrap(),
-        before,
-        "telling again changes nothing"
-    );
+    assert_eq!(storage.trials(study).unwrap(), before, "telling again changes nothing");
     assert_eq!(before[1].told(), Some(&failed(&long)));
     assert!(before.iter().all(|trial| holder(trial).is_none()));
     assert!(before.iter().all(|trial| trial.told_at_ms.is_some()));
@@ -467,19 +389,17 @@ fn what_a_person_may_tell(storage: &dyn Storage) {
     assert!(matches!(by_hand(lives), Err(StorageError::NotHeld { .. })));
     let elsewhere = Worker {
         id: "elsewhere".to_owned(),
-        process: gone.process.clone().map(|process| Process {
-            machine: "another boot".to_owned(),
-            ..process
-        }),
+        process: gone
+            .process
+            .clone()
+            .map(|process| Process { machine: "another boot".to_owned(), ..process }),
     };
     let unknown = add(storage, study, &held(5.0, &elsewhere, None)).number;
     by_hand(unknown).unwrap();
     let leased = add(storage, study, &held(6.0, &elsewhere, LONG)).number;
     assert!(matches!(by_hand(leased), Err(StorageError::NotHeld { .. })));
     let free = add(storage, study, &held(7.0, &gone, LONG)).number;
-    storage
-        .release_trial(study, free, TellAuthority::Hand)
-        .unwrap();
+    storage.release_trial(study, free, TellAuthority::Hand).unwrap();
     by_hand(free).unwrap();
 }
 
@@ -493,32 +413,15 @@ fn what_is_not_there(storage: &dyn Storage) {
     assert_eq!(storage.snapshot(nowhere, 0).unwrap_err(), no_study);
     assert_eq!(storage.add(nowhere, &new_trial(0.0)).unwrap_err(), no_study);
     assert_eq!(storage.claim(nowhere, &worker, LONG).unwrap_err(), no_study);
-    assert_eq!(
-        storage.renew(nowhere, &worker.id, SHORT).unwrap_err(),
-        no_study
-    );
-    assert_eq!(
-        storage.finish(nowhere, 0, teller, &told).unwrap_err(),
-        no_study
-    );
-    assert_eq!(
-        storage.release_trial(nowhere, 0, teller).unwrap_err(),
-        no_study
-    );
+    assert_eq!(storage.renew(nowhere, &worker.id, SHORT).unwrap_err(), no_study);
+    assert_eq!(storage.finish(nowhere, 0, teller, &told).unwrap_err(), no_study);
+    assert_eq!(storage.release_trial(nowhere, 0, teller).unwrap_err(), no_study);
     add(storage, study, &new_trial(0.0));
     for number in [1, u64::MAX] {
-        let no_trial = StorageError::NoTrial {
-            number,
-            n_trials: 1,
-        };
+        let no_trial = StorageError::NoTrial { number, n_trials: 1 };
+        assert_eq!(storage.finish(study, number, teller, &told).unwrap_err(), no_trial);
         assert_eq!(
-            storage.finish(study, number, teller, &told).unwrap_err(),
-            no_trial
-        );
-        assert_eq!(
-            storage
-                .release_trial(study, number, TellAuthority::Hand)
-                .unwrap_err(),
+            storage.release_trial(study, number, TellAuthority::Hand).unwrap_err(),
             no_trial
         );
     }
@@ -551,21 +454,15 @@ fn snapshots_go_on(storage: &dyn Storage) {
 
 fn studies_are_apart(storage: &dyn Storage) {
     let worker = Worker::of_this_process();
-    let keys: Vec<_> = ["a", "b", "c"]
-        .iter()
-        .map(|name| storage.create(name, "{}").unwrap().key)
-        .collect();
+    let keys: Vec<_> =
+        ["a", "b", "c"].iter().map(|name| storage.create(name, "{}").unwrap().key).collect();
     for (round, &key) in keys.iter().enumerate() {
         for number in 0..=round as u64 {
             let new = NewTrial {
                 unique: true,
                 number: Some(number),
                 limit: Some(number + 1),
-                ..held(
-                    f64::from(u8::try_from(number).unwrap()),
-                    &worker,
-                    Some(SHORT),
-                )
+                ..held(f64::from(u8::try_from(number).unwrap()), &worker, Some(SHORT))
             };
             assert_eq!(add(storage, key, &new).number, number);
         }
@@ -616,19 +513,14 @@ fn every_bit_is_kept(storage: &dyn Storage) {
         let (high, low) = (u64::from(stream.bits()), u64::from(stream.bits()));
         f64::from_bits((high << 32) | low)
     });
-    let values: Vec<f64> = values
-        .into_iter()
-        .chain(random.filter(|value| value.is_finite()))
-        .collect();
+    let values: Vec<f64> =
+        values.into_iter().chain(random.filter(|value| value.is_finite())).collect();
     for (index, &value) in values.iter().enumerate() {
         let point = Point::new(vec![
             ("Größe \"x\"\n🜛".to_owned(), Value::Float(value)),
             ("n".to_owned(), Value::Int(i64::MIN + index as i64)),
             ("m".to_owned(), Value::Int(i64::MAX)),
-            (
-                "kernel".to_owned(),
-                Value::Choice("matérn '5/2'\0".to_owned()),
-            ),
+            ("kernel".to_owned(), Value::Choice("matérn '5/2'\0".to_owned())),
             ("number".to_owned(), Value::Choice("1.5".to_owned())),
             ("".to_owned(), Value::Choice(String::new())),
         ]);
@@ -640,17 +532,10 @@ fn every_bit_is_kept(storage: &dyn Storage) {
         };
         let number = add(storage, study, &new).number;
         finish(storage, study, number, &worker, value).unwrap();
-        assert_eq!(
-            finish(storage, study, number, &worker, value).unwrap(),
-            TellOutcome::Already
-        );
+        assert_eq!(finish(storage, study, number, &worker, value).unwrap(), TellOutcome::Already);
         let stored = storage.snapshot(study, number).unwrap().told.swap_remove(0);
         assert_eq!(stored.source, "quelle 🜛");
-        assert_eq!(
-            stored.value().unwrap().to_bits(),
-            value.to_bits(),
-            "value {value:?}"
-        );
+        assert_eq!(stored.value().unwrap().to_bits(), value.to_bits(), "value {value:?}");
         // Equal as JSON, where −0.0 and 0.0, 1 and 1.0 differ; and to the bit.
         let text = |point: &Point| format!("{point:?}");
         assert_eq!(text(&stored.point), text(&point));
@@ -674,10 +559,7 @@ fn only_finite_numbers(storage: &dyn Storage) {
             Err(StorageError::NotFinite { .. })
         ));
     }
-    let trial = NewTrial {
-        ask_seconds: f64::NAN,
-        ..new_trial(1.0)
-    };
+    let trial = NewTrial { ask_seconds: f64::NAN, ..new_trial(1.0) };
     assert_eq!(
         add(storage, study, &trial).ask_seconds.to_bits(),
         0,
@@ -696,10 +578,7 @@ fn many_threads(storage: Arc<dyn Storage>) {
         let mut told = Vec::new();
         let tell = |number: u64| {
             let telling = finish(&*storage, study, number, &worker, value(number));
-            assert!(
-                matches!(telling, Ok(TellOutcome::New { .. })),
-                "{telling:?}"
-            );
+            assert!(matches!(telling, Ok(TellOutcome::New { .. })), "{telling:?}");
             number
         };
         let mut known = 0;
@@ -751,11 +630,7 @@ fn many_threads(storage: Arc<dyn Storage>) {
     assert_eq!(once, expected, "each trial is told once");
     let mut seqs: Vec<_> = trials.iter().filter_map(|trial| trial.told_seq).collect();
     seqs.sort_unstable();
-    assert_eq!(
-        seqs,
-        (1..=N_TRIALS).collect::<Vec<_>>(),
-        "places in telling"
-    );
+    assert_eq!(seqs, (1..=N_TRIALS).collect::<Vec<_>>(), "places in telling");
     for trial in &trials {
         let expected = value(trial.number).to_bits();
         assert_eq!(trial.value().map(f64::to_bits), Some(expected));

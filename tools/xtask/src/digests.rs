@@ -155,9 +155,7 @@ type Items = BTreeMap<String, String>;
 impl Digests {
     pub(crate) fn run(&self) -> Result<()> {
         let program = match &self.program {
-            Some(path) => path
-                .canonicalize()
-                .with_context(|| path.display().to_string())?,
+            Some(path) => path.canonicalize().with_context(|| path.display().to_string())?,
             None => {
                 run(&mut cargo(["build", "--release", "--package", "fedbo-cli"]))?;
                 target().join("release/fedbo")
@@ -174,10 +172,7 @@ impl Digests {
         let began = Instant::now();
         let data = data_folder().map(std::path::absolute).transpose()?;
         let is_run = |step: &Step| {
-            let is_meant = self
-                .only
-                .as_ref()
-                .is_none_or(|only| step.name.contains(only));
+            let is_meant = self.only.as_ref().is_none_or(|only| step.name.contains(only));
             is_meant && (!step.needs_data || data.is_some())
         };
         let (steps, left_out): (Vec<Step>, Vec<Step>) =
@@ -208,9 +203,7 @@ impl Digests {
         let commit = match &self.commit {
             Some(commit) => commit.clone(),
             None => last_line(
-                Command::new("git")
-                    .args(["rev-parse", "--short", "HEAD"])
-                    .current_dir(root()),
+                Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(root()),
             )?,
         };
         let mut text = format!("{HEAD}# commit: {commit}\n# machine: {}\n", machine());
@@ -267,10 +260,7 @@ fn check(items: &Items, left_out: &[String]) -> Result<()> {
         println!("{difference}");
     }
     if !differences.is_empty() {
-        bail!(
-            "{} of what must not change differ from {RECORD}",
-            differences.len()
-        );
+        bail!("{} of what must not change differ from {RECORD}", differences.len());
     }
     eprintln!("xtask: all {} items are as recorded", items.len());
     Ok(())
@@ -279,15 +269,11 @@ fn check(items: &Items, left_out: &[String]) -> Result<()> {
 /// The items of a record.
 fn parse(text: &str) -> Result<Items> {
     let item = |line: &str| {
-        let (name, value) = line
-            .split_once(' ')
-            .with_context(|| format!("{RECORD}: no item: {line}"))?;
+        let (name, value) =
+            line.split_once(' ').with_context(|| format!("{RECORD}: no item: {line}"))?;
         Ok((name.to_owned(), value.trim().to_owned()))
     };
-    text.lines()
-        .filter(|line| !line.starts_with('#'))
-        .map(item)
-        .collect()
+    text.lines().filter(|line| !line.starts_with('#')).map(item).collect()
 }
 
 /// One line for each item that is not as recorded, but for recorded items of steps that were left out.
@@ -309,15 +295,12 @@ fn differences(recorded: &Items, found: &Items, left_out: &[String]) -> Vec<Stri
 
 /// Returns true if an item is one of a step's.
 fn is_of(item: &str, step: &str) -> bool {
-    item.strip_prefix(step)
-        .is_some_and(|rest| rest.starts_with('/'))
+    item.strip_prefix(step).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// All steps: the examples, and each experiment that the program declares.
 fn steps(program: &Path) -> Result<Vec<Step>> {
-    let listed = Command::new(program)
-        .args(["experiment", "list", "--json"])
-        .output()?;
+    let listed = Command::new(program).args(["experiment", "list", "--json"]).output()?;
     let experiments: Vec<Experiment> = serde_json::from_slice(&listed.stdout)?;
     let examples = EXAMPLES.map(|(name, script)| Step {
         name: format!("example/{name}"),
@@ -365,19 +348,12 @@ impl Step {
             .status()?;
         if !status.success() {
             let errors = fs::read_to_string(errors)?;
-            bail!(
-                "{}",
-                format!("{status}: {}", errors.trim()).replace('\n', " | ")
-            );
+            bail!("{}", format!("{status}: {}", errors.trim()).replace('\n', " | "));
         }
         let mut items = Items::new();
         for entry in fs::read_dir(&out)? {
             let path = entry?.path();
-            let file = path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
+            let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let text = match path.extension().and_then(|extension| extension.to_str()) {
                 Some("csv") => without_times_csv(&fs::read(&path)?)?,
                 Some("json" | "txt") => without_times(&fs::read_to_string(&path)?),
@@ -405,9 +381,7 @@ fn varies(name: &str) -> bool {
 
 /// A table without its columns that vary.
 fn without_times_csv(bytes: &[u8]) -> Result<String> {
-    let mut reader = csv::ReaderBuilder::new()
-        .has_headers(false)
-        .from_reader(bytes);
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(bytes);
     let mut writer = csv::Writer::from_writer(Vec::new());
     let mut kept = Vec::new();
     for record in reader.records() {
@@ -416,11 +390,7 @@ fn without_times_csv(bytes: &[u8]) -> Result<String> {
             kept = record.iter().map(|name| !varies(name)).collect();
         }
         writer.write_record(
-            record
-                .iter()
-                .zip(&kept)
-                .filter(|(_, kept)| **kept)
-                .map(|(cell, _)| cell),
+            record.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(cell, _)| cell),
         )?;
     }
     Ok(String::from_utf8(writer.into_inner()?)?)
@@ -429,18 +399,11 @@ fn without_times_csv(bytes: &[u8]) -> Result<String> {
 /// A text, maybe of JSON with one field a line, without lines of fields that vary and without notes of how long proposals took.
 fn without_times(text: &str) -> String {
     let name = |line: &str| -> Option<String> {
-        Some(
-            line.trim()
-                .strip_prefix('"')?
-                .split_once("\":")?
-                .0
-                .to_owned(),
-        )
+        Some(line.trim().strip_prefix('"')?.split_once("\":")?.0.to_owned())
     };
     let is_note = |line: &str| line.starts_with("Mean milliseconds a proposal:");
-    let lines = text
-        .lines()
-        .filter(|line| !is_note(line) && !name(line).is_some_and(|name| varies(&name)));
+    let lines =
+        text.lines().filter(|line| !is_note(line) && !name(line).is_some_and(|name| varies(&name)));
     lines.map(|line| format!("{line}\n")).collect()
 }
 
@@ -462,10 +425,7 @@ fn arms(text: &str) -> Result<Option<String>> {
 }
 
 fn sha256(text: &str) -> String {
-    Sha256::digest(text)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The kind of this machine, as far as linear algebra depends on it.
@@ -494,21 +454,15 @@ mod test {
     fn what_is_changed_missing_or_new_is_named() {
         let recorded = items(&[("a/same", "1"), ("b/changed", "2"), ("c/gone", "3")]);
         let found = items(&[("a/same", "1"), ("b/changed", "4"), ("d/new", "5")]);
-        let expected = [
-            "changed: b/changed: recorded 2, found 4",
-            "missing: c/gone",
-            "new: d/new: 5",
-        ];
+        let expected =
+            ["changed: b/changed: recorded 2, found 4", "missing: c/gone", "new: d/new: 5"];
         assert_eq!(differences(&recorded, &found, &[]), expected);
         assert!(differences(&recorded, &recorded, &[]).is_empty());
     }
 
     #[test]
     fn only_steps_that_were_left_out_may_be_missing() {
-        let recorded = items(&[
-            ("experiment/fts/arms", "1"),
-            ("experiment/fts-wine/arms", "2"),
-        ]);
+        let recorded = items(&[("experiment/fts/arms", "1"), ("experiment/fts-wine/arms", "2")]);
         let left_out = ["experiment/fts".to_owned()];
         assert_eq!(
             differences(&recorded, &Items::new(), &left_out),
@@ -534,10 +488,7 @@ mod test {
         assert_eq!(of("0.1", "3.0"), of("0.2", "3.0"));
         assert_ne!(of("0.1", "3.0"), of("0.1", "3.1"));
         let json = "{\n  \"wall_seconds\": 1.0,\n  \"head\": \"5:1f\",\n  \"at\": [],\n  \"mean\": 2.0\n}\n";
-        assert_eq!(
-            without_times(json),
-            "{\n  \"at\": [],\n  \"mean\": 2.0\n}\n"
-        );
+        assert_eq!(without_times(json), "{\n  \"at\": [],\n  \"mean\": 2.0\n}\n");
     }
 
     #[test]

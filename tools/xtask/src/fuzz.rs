@@ -77,11 +77,7 @@ const TARGETS: [Target; 11] = [
 const MILLION: u64 = 1_000_000;
 
 const fn target_of(name: &'static str, n_runs: u64, max_len: u32) -> Target {
-    Target {
-        name,
-        n_runs,
-        max_len,
-    }
+    Target { name, n_runs, max_len }
 }
 
 impl Fuzz {
@@ -108,9 +104,7 @@ impl Fuzz {
         }
         let binaries = build()?;
         let scratch = Scratch::make()?;
-        let jobs = self
-            .jobs
-            .or_else(|| std::thread::available_parallelism().ok());
+        let jobs = self.jobs.or_else(|| std::thread::available_parallelism().ok());
         let waiting = Mutex::new(VecDeque::from(chosen));
         let failures = Mutex::new(Vec::new());
         let work = || {
@@ -171,10 +165,7 @@ impl Fuzz {
             .arg(format!("-timeout={TIMEOUT_S}"))
             .arg(format!("-report_slow_units={TIMEOUT_S}"))
             .arg(format!("-rss_limit_mb={MEMORY_MB}"))
-            .arg(format!(
-                "-artifact_prefix={}/",
-                folders.regressions.display()
-            ))
+            .arg(format!("-artifact_prefix={}/", folders.regressions.display()))
             .arg("-print_final_stats=1")
             .current_dir(root())
             .env("FEDBO_FUZZ_SCRATCH", scratch)
@@ -187,9 +178,7 @@ impl Fuzz {
             command.arg(format!("-dict={}", words.display()));
         }
         let since = Instant::now();
-        let output = command
-            .output()
-            .with_context(|| binary.display().to_string())?;
+        let output = command.output().with_context(|| binary.display().to_string())?;
         let seconds = since.elapsed().as_secs_f64();
         let told = String::from_utf8_lossy(&output.stderr);
         fs::write(&folders.log, &output.stderr)
@@ -308,15 +297,10 @@ fn tool() -> Result<PathBuf> {
 
 /// The triple of this machine, below which binaries lie.
 fn host() -> Result<String> {
-    let output = Command::new("rustc")
-        .arg("-vV")
-        .output()
-        .context("cannot start rustc")?;
+    let output = Command::new("rustc").arg("-vV").output().context("cannot start rustc")?;
     let text = String::from_utf8(output.stdout)?;
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host
-        .context("rustc does not say for which machine it builds")?
-        .to_owned())
+    Ok(host.context("rustc does not say for which machine it builds")?.to_owned())
 }
 
 /// Words of which inputs of a target are made, where there are such.
@@ -357,9 +341,7 @@ fn empty(folder: &Path) -> Result<()> {
         true => fs::remove_dir_all(folder),
         false => Ok(()),
     };
-    emptied
-        .and_then(|()| fs::create_dir_all(folder))
-        .with_context(|| folder.display().to_string())
+    emptied.and_then(|()| fs::create_dir_all(folder)).with_context(|| folder.display().to_string())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

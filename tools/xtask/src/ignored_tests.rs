@@ -80,11 +80,7 @@ impl Marked {
 
     /// Lists them as not run, for this reason.
     pub(crate) fn report_not_run(&self, need: Need) {
-        eprintln!(
-            "xtask: not run: {} tests that {}",
-            self.len(),
-            need.description()
-        );
+        eprintln!("xtask: not run: {} tests that {}", self.len(), need.description());
         for (package, names) in &self.0 {
             for name in names {
                 eprintln!("    {package} {name}");
@@ -110,8 +106,7 @@ impl Marked {
     fn run_by(&self, command: &[&str]) -> Result<Tests> {
         let paths = self.paths(command)?;
         let mut test = cargo(command);
-        test.args(["--", "--ignored", "--exact", "--nocapture"])
-            .args(paths);
+        test.args(["--", "--ignored", "--exact", "--nocapture"]).args(paths);
         let tests = tests::run(&mut test)?;
         ensure!(
             tests.passed == self.len(),
@@ -159,11 +154,7 @@ fn names_in(source: &str, need: Need) -> Vec<String> {
         let signature = text.split_once("fn ")?.1;
         Some(signature.split_once('(')?.0.to_owned())
     };
-    source
-        .split(need.attribute())
-        .skip(1)
-        .filter_map(name)
-        .collect()
+    source.split(need.attribute()).skip(1).filter_map(name).collect()
 }
 
 #[cfg(test)]
@@ -207,10 +198,7 @@ mod tests_of_marked {
             })
             .unwrap();
         }
-        let found: usize = Need::ALL
-            .map(|need| Marked::find(need).unwrap().len())
-            .iter()
-            .sum();
+        let found: usize = Need::ALL.map(|need| Marked::find(need).unwrap().len()).iter().sum();
         assert_eq!(n_known, found);
     }
 }

@@ -58,17 +58,11 @@ fn every_file_test_and_mutant_of_the_page_exists() {
             let name = name.trim_matches('`');
             let source = fs::read_to_string(root().join("docs").join(address));
             let is_there = source.is_ok_and(|source| has_test(&source, name));
-            assert!(
-                is_there,
-                "{invariant}: there is no test {name} in {address}"
-            );
+            assert!(is_there, "{invariant}: there is no test {name} in {address}");
         }
         let names = named.split(", ").filter(|name| !name.is_empty());
         for name in names.map(|name| name.trim_matches('`')) {
-            assert!(
-                listed.contains(name),
-                "{invariant}: no mutant is called {name}"
-            );
+            assert!(listed.contains(name), "{invariant}: no mutant is called {name}");
         }
     }
     assert_eq!(rows.len(), 26, "the threat model has so many invariants");

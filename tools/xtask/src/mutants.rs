@@ -71,10 +71,7 @@ enum Outcome {
 impl Mutants {
     /// All of them.
     pub(crate) fn all() -> Self {
-        Self {
-            filter: None,
-            list: false,
-        }
+        Self { filter: None, list: false }
     }
 
     pub(crate) fn run(&self) -> Result<()> {
@@ -196,10 +193,7 @@ impl MutationCopy {
         fs::create_dir_all(folder.join(".cargo"))?;
         write_if_new(&folder.join(".cargo/config.toml"), CARGO_CONFIG.as_bytes())?;
         let mutants = listed()?;
-        Ok(Self {
-            folder,
-            packages: mutants.into_iter().map(|mutant| mutant.package).collect(),
-        })
+        Ok(Self { folder, packages: mutants.into_iter().map(|mutant| mutant.package).collect() })
     }
 
     /// The tests pass before anything is changed: else their failing would prove nothing.
@@ -213,11 +207,7 @@ impl MutationCopy {
             let passed = tests::run(&mut self.test(mutant))
                 .with_context(|| format!("{test} {case} fails without any mutant"))?
                 .passed;
-            let is_found = if case.is_empty() {
-                passed > 0
-            } else {
-                passed == 1
-            };
+            let is_found = if case.is_empty() { passed > 0 } else { passed == 1 };
             ensure!(is_found, "{test} {case}: {passed} tests are called so");
         }
         Ok(())
@@ -254,11 +244,7 @@ impl MutationCopy {
         }
         let mut test = self.test(mutant);
         let passed = test.stdin(Stdio::null()).output()?.status.success();
-        Ok(if passed {
-            Outcome::Survived
-        } else {
-            Outcome::Killed
-        })
+        Ok(if passed { Outcome::Survived } else { Outcome::Killed })
     }
 
     fn test(&self, mutant: &Mutant) -> Command {
@@ -326,11 +312,7 @@ fn write_if_new(path: &Path, contents: &[u8]) -> io::Result<()> {
 }
 
 fn remove(path: &Path) -> io::Result<()> {
-    if path.is_dir() {
-        fs::remove_dir_all(path)
-    } else {
-        fs::remove_file(path)
-    }
+    if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
 #[cfg(test)]

@@ -34,9 +34,7 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
 /// Runs a command and fails when it does.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     eprintln!("xtask: {}", shown(command));
-    let status = command
-        .status()
-        .with_context(|| format!("cannot start {}", shown(command)))?;
+    let status = command.status().with_context(|| format!("cannot start {}", shown(command)))?;
     if !status.success() {
         bail!("{} failed ({status})", shown(command));
     }

@@ -39,12 +39,7 @@ pub(crate) fn has_no_seeded_noise() -> Result<()> {
 
 /// The symbols of our crates in a build of these packages.
 fn symbols(packages: &[&str]) -> Result<Vec<String>> {
-    let json = [
-        "build",
-        "--lib",
-        "--message-format",
-        "json-render-diagnostics",
-    ];
+    let json = ["build", "--lib", "--message-format", "json-render-diagnostics"];
     let mut build = cargo(json);
     let output = build.args(packages).stderr(Stdio::inherit()).output();
     let output = output.context("cargo cannot be started")?;

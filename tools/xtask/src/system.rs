@@ -64,13 +64,7 @@ pub(crate) fn warn_if_disk_is_small(all: bool) {
 
 /// The fourth column of the second line that `df -Pk` prints, from kilobytes.
 fn free_gb(text: &str) -> Option<f64> {
-    let kilobytes: f64 = text
-        .lines()
-        .nth(1)?
-        .split_whitespace()
-        .nth(3)?
-        .parse()
-        .ok()?;
+    let kilobytes: f64 = text.lines().nth(1)?.split_whitespace().nth(3)?.parse().ok()?;
     Some(kilobytes * 1024.0 / 1e9)
 }
 
@@ -94,9 +88,7 @@ impl Package {
         if (self.is_installed)() {
             return Ok(());
         }
-        let Self {
-            name, debian, why, ..
-        } = self;
+        let Self { name, debian, why, .. } = self;
         eprintln!("xtask: there is not {name}; {why}");
         if !succeeds(Command::new("apt-get").arg("--version")) {
             bail!(
@@ -126,14 +118,9 @@ impl Package {
                 sudo.arg("env");
                 sudo
             }
-            false => bail!(
-                "ask an administrator to run: apt-get install {}",
-                self.debian
-            ),
+            false => bail!("ask an administrator to run: apt-get install {}", self.debian),
         };
-        command
-            .args(["DEBIAN_FRONTEND=noninteractive", "apt-get"])
-            .args(arguments);
+        command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get"]).args(arguments);
         Ok(command)
     }
 }
@@ -158,9 +145,7 @@ fn folders() -> Vec<PathBuf> {
 
 fn has_postgresql(folders: &[PathBuf]) -> bool {
     let has = |folder: &PathBuf, program: &str| folder.join(program).is_file();
-    folders
-        .iter()
-        .any(|folder| has(folder, "initdb") && has(folder, "postgres"))
+    folders.iter().any(|folder| has(folder, "initdb") && has(folder, "postgres"))
 }
 
 #[cfg(test)]

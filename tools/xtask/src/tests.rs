@@ -99,11 +99,7 @@ impl Stages {
     fn timed(&mut self, name: &str, stage: impl FnOnce() -> Result<Option<usize>>) -> Result<()> {
         let begun = Instant::now();
         let passed = stage().with_context(|| format!("stage \"{name}\""))?;
-        let stage = Stage {
-            name: name.to_owned(),
-            seconds: begun.elapsed().as_secs_f64(),
-            passed,
-        };
+        let stage = Stage { name: name.to_owned(), seconds: begun.elapsed().as_secs_f64(), passed };
         eprintln!("xtask: {name} passed in {:.0} s", stage.seconds);
         self.0.push(stage);
         Ok(())
@@ -160,11 +156,7 @@ mod tests_of_stages {
         assert!(stages.tests("bad", || bail!("no")).is_err());
         let table = stages.table();
         assert_eq!(table.len(), 5);
-        assert!(
-            table[1].starts_with("lints ") && table[1].ends_with('0'),
-            "{}",
-            table[1]
-        );
+        assert!(table[1].starts_with("lints ") && table[1].ends_with('0'), "{}", table[1]);
         let last = "xtask: everything passed: 42 tests in 3 stages, 0 seconds";
         assert_eq!(table[4], last);
         let text = serde_json::to_string(&stages).unwrap();

@@ -85,23 +85,16 @@ impl Test {
     fn more(&self, stages: &mut Stages) -> Result<Vec<Need>> {
         let mut met = vec![Need::PostgreSql, Need::Python];
         system::provide_postgresql()?;
-        stages.tests("tests with PostgreSQL", || {
-            Marked::find(Need::PostgreSql)?.run()
-        })?;
+        stages.tests("tests with PostgreSQL", || Marked::find(Need::PostgreSql)?.run())?;
         system::provide_python()?;
         stages.tests("tests with Python", || Marked::find(Need::Python)?.run())?;
         if let Some(folder) = data_folder() {
             eprintln!("xtask: published data from {}", folder.display());
-            stages.tests("comparisons with published data", || {
-                Marked::find(Need::Data)?.run()
-            })?;
+            stages.tests("comparisons with published data", || Marked::find(Need::Data)?.run())?;
             met.push(Need::Data);
         }
         stages.tests("feature otlp", with_otlp)?;
-        stages.step(
-            "no seeded noise in production",
-            production::has_no_seeded_noise,
-        )?;
+        stages.step("no seeded noise in production", production::has_no_seeded_noise)?;
         stages.step("fuzzing", || Fuzz::all(self.long).run())?;
         stages.step("mutants", || Mutants::all().run())?;
         if self.long {
@@ -131,30 +124,16 @@ fn first(stages: &mut Stages) -> Result<()> {
 fn with_otlp() -> Result<tests::Tests> {
     // Of the whole workspace, so that only the program is compiled anew.
     let with = ["--workspace", "--features", "fedbo-cli/otlp"];
-    let lint = [
-        &["clippy"],
-        &with[..],
-        &["--all-targets", "--", "-D", "warnings"],
-    ]
-    .concat();
+    let lint = [&["clippy"], &with[..], &["--all-targets", "--", "-D", "warnings"]].concat();
     run(&mut cargo(lint))?;
-    tests::run(&mut cargo(
-        [&["test"], &with[..], &["--test", "otlp"]].concat(),
-    ))
+    tests::run(&mut cargo([&["test"], &with[..], &["--test", "otlp"]].concat()))
 }
 
 fn format_and_lints() -> Result<()> {
     component("rustfmt", "fmt")?;
     component("clippy", "clippy")?;
     run(&mut cargo(["fmt", "--all", "--check"]))?;
-    run(&mut cargo([
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ]))
+    run(&mut cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
 }
 
 fn documentation() -> Result<()> {

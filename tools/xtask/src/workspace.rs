@@ -104,11 +104,7 @@ mod tests_of_rooms {
         match (parts.next(), parts.next()) {
             (Some("crates"), Some(room)) => {
                 let line = ROOMS.iter().position(|line| line.contains(&room));
-                assert!(
-                    line.is_some(),
-                    "{}: no room of ARCHITECTURE.md",
-                    package.folder
-                );
+                assert!(line.is_some(), "{}: no room of ARCHITECTURE.md", package.folder);
                 (room, line)
             }
             (Some(outside), _) => (outside, None),
@@ -139,10 +135,7 @@ mod tests_of_rooms {
         let packages = packages().unwrap();
         for name in APART {
             let package = packages.iter().find(|package| package.name == name);
-            let Dependent {
-                dependencies,
-                in_tests,
-            } = dependent(package.unwrap());
+            let Dependent { dependencies, in_tests } = dependent(package.unwrap());
             let mut all = dependencies.keys().chain(in_tests.keys());
             let other = all.find(|other| *other != name && APART.contains(&other.as_str()));
             assert_eq!(other, None, "{name}");

@@ -213,17 +213,11 @@ impl Enrol {
             "{:?} has slot {} of study {:?}; its key and its data are in {home}\n{protection}",
             membership.agent, membership.slot, membership.study
         ))?;
-        let parameters: Vec<&str> = federation
-            .space
-            .parameters()
-            .iter()
-            .map(fedbo_space::Parameter::name)
-            .collect();
+        let parameters: Vec<&str> =
+            federation.space.parameters().iter().map(fedbo_space::Parameter::name).collect();
         let limit = limit(Home::open(&self.home)?.budget()?, &federation);
-        let arguments: Vec<String> = parameters
-            .iter()
-            .map(|name| format!("\"{{{name}}}\""))
-            .collect();
+        let arguments: Vec<String> =
+            parameters.iter().map(|name| format!("\"{{{name}}}\"")).collect();
         let choices = choices_to_write(&federation.space).map_or_else(String::new, |lines| {
             format!(
                 "\n# if your command takes all of these as they are:\n[choices]\n{}",
@@ -279,11 +273,7 @@ impl Run {
         let stop = interrupt::stop_flag(
             "stopping: the running trial is abandoned and runs again next time (once more to exit at once)",
         );
-        let options = RunOptions {
-            file: &file,
-            stop,
-            observer: &watcher,
-        };
+        let options = RunOptions { file: &file, stop, observer: &watcher };
         let ended = fedbo_agent::run(&options)?;
         let (n_trials, n_failed) = (watcher.n_trials.get(), watcher.n_failed.get());
         let storage = format!("sqlite:{}/trials.db", file.home.display());
@@ -326,11 +316,7 @@ impl Status {
                 .memberships
                 .into_iter()
                 .map(|study| {
-                    let UploadCounts {
-                        acknowledged,
-                        missed,
-                        ..
-                    } = study.uploads;
+                    let UploadCounts { acknowledged, missed, .. } = study.uploads;
                     StudyStatus {
                         study: study.study,
                         agent: study.agent,
@@ -365,10 +351,9 @@ impl Status {
                 |round| format!("round {round} of {}", study.rounds),
             );
             let state = if study.finished { "finished" } else { &round };
-            let best = study.best.map_or_else(
-                || "no value yet".to_owned(),
-                |best| format!("best {best:?}"),
-            );
+            let best = study
+                .best
+                .map_or_else(|| "no value yet".to_owned(), |best| format!("best {best:?}"));
             text += &format!(
                 "{} (slot {}, {:?} at {}): {state}; {} trials, {best}; {} uploads, {} missed\n",
                 study.study,
@@ -432,11 +417,7 @@ impl Observer for ConsoleObserver {
     }
 
     fn round_began(&self, round: u64, collects: bool) {
-        let silent = if collects {
-            ""
-        } else {
-            ", nothing is sent in it"
-        };
+        let silent = if collects { "" } else { ", nothing is sent in it" };
         console::remark(&format!("round {round}{silent}"));
     }
 
@@ -454,23 +435,15 @@ impl Observer for ConsoleObserver {
     }
 
     fn upload_missed(&self, round: u64, why: &Problem) {
-        console::note(&format!(
-            "round {round} goes on without this agent: {}",
-            why.message
-        ));
+        console::note(&format!("round {round} goes on without this agent: {}", why.message));
     }
 
     fn upload_resent(&self, round: u64) {
-        console::remark(&format!(
-            "round {round}: sent once more, as the coordinator asked for it"
-        ));
+        console::remark(&format!("round {round}: sent once more, as the coordinator asked for it"));
     }
 
     fn retrying(&self, why: &str, next: Duration) {
-        console::note(&format!(
-            "{why}; trying again in {:.1} s",
-            next.as_secs_f64()
-        ));
+        console::note(&format!("{why}; trying again in {:.1} s", next.as_secs_f64()));
     }
 
     fn study_waits(&self, state: StudyState) {
@@ -517,9 +490,7 @@ mod tests {
             let path = folder.path().join("federation.toml");
             std::fs::write(&path, text).unwrap();
             Federation::thaw(
-                &Federation::freeze(&path, "key", &fedbo_objective::NoProblems)
-                    .unwrap()
-                    .1,
+                &Federation::freeze(&path, "key", &fedbo_objective::NoProblems).unwrap().1,
             )
             .unwrap()
         };

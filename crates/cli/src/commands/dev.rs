@@ -52,10 +52,7 @@ impl Certs {
             .into());
         }
         let (authority, certificate, key) = self.make().map_err(|error| {
-            BadInput(format!(
-                "no certificate can be made for {:?}: {error}",
-                self.hosts
-            ))
+            BadInput(format!("no certificate can be made for {:?}: {error}", self.hosts))
         })?;
         std::fs::create_dir_all(&self.out)
             .map_err(|error| BadInput(format!("{}: {error}", self.out.display())))?;
@@ -97,10 +94,7 @@ impl Certs {
         let authority_key = KeyPair::generate()?;
         let authority_pem = authority.self_signed(&authority_key)?.pem();
         let issuer = Issuer::new(authority, authority_key);
-        let mut params = dated(
-            CertificateParams::new(self.hosts.clone())?,
-            "fedbo coordinator",
-        );
+        let mut params = dated(CertificateParams::new(self.hosts.clone())?, "fedbo coordinator");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &issuer)?;
@@ -113,10 +107,7 @@ impl Certs {
 fn is_host(text: &str) -> bool {
     let name = text.strip_prefix("*.").unwrap_or(text);
     let is_label = |label: &str| {
-        !label.is_empty()
-            && label
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+        !label.is_empty() && label.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
     };
     text.parse::<std::net::IpAddr>().is_ok() || name.split('.').all(is_label)
 }
@@ -131,8 +122,6 @@ fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
         file.sync_all()?;
         std::fs::rename(&aside, path)
     });
-    Ok(written.map_err(|cause| fedbo_report::ReportError::Write {
-        path: path.to_owned(),
-        cause,
-    })?)
+    Ok(written
+        .map_err(|cause| fedbo_report::ReportError::Write { path: path.to_owned(), cause })?)
 }

@@ -64,10 +64,6 @@ fn parse(space: &fedbo_space::Space, entries: &[(&str, &str)]) -> anyhow::Result
     space.normalize(&Point::new(values)).map_err(|error| {
         let names = space.parameters().iter().map(fedbo_space::Parameter::name);
         let names: Vec<&str> = names.collect();
-        BadInput(format!(
-            "{error}; give a value for each of {}",
-            names.join(", ")
-        ))
-        .into()
+        BadInput(format!("{error}; give a value for each of {}", names.join(", "))).into()
     })
 }

@@ -87,11 +87,7 @@ impl List {
         let width = catalogue().iter().map(|each| each.name.len()).max();
         let width = width.unwrap_or(0);
         for each in catalogue() {
-            let data = if each.needs_data {
-                "; needs --data"
-            } else {
-                ""
-            };
+            let data = if each.needs_data { "; needs --data" } else { "" };
             console::result(&format!(
                 "{:width$}  {} ({} runs{data})",
                 each.name, each.about, each.default_runs
@@ -127,10 +123,8 @@ impl Run {
             }
             _ => {}
         }
-        let out = self
-            .out
-            .clone()
-            .unwrap_or_else(|| PathBuf::from("results").join(experiment.name));
+        let out =
+            self.out.clone().unwrap_or_else(|| PathBuf::from("results").join(experiment.name));
         let options = RunOptions {
             runs: self.runs,
             seed: self.seed,

@@ -24,10 +24,8 @@ pub(crate) struct Man {
 
 impl Man {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        std::fs::create_dir_all(&self.folder).map_err(|cause| ReportError::CreateFolder {
-            path: self.folder.clone(),
-            cause,
-        })?;
+        std::fs::create_dir_all(&self.folder)
+            .map_err(|cause| ReportError::CreateFolder { path: self.folder.clone(), cause })?;
         // Built whole: options that all commands share stand on each page.
         let mut command = crate::command_line().disable_help_subcommand(true);
         command.build();

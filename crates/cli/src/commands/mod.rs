@@ -164,16 +164,8 @@ fn print_best(best: &Trial, insight: Option<&Insight>) -> anyhow::Result<()> {
             });
             of_each.collect()
         };
-        columns.push(Column::numbers(
-            "share",
-            share(|each| each.variance_share),
-            1,
-        ));
-        columns.push(Column::numbers(
-            "relevance",
-            share(|each| each.relevance),
-            2,
-        ));
+        columns.push(Column::numbers("share", share(|each| each.variance_share), 1));
+        columns.push(Column::numbers("relevance", share(|each| each.relevance), 2));
     }
     let (table, _) = table::fit(columns, console::width());
     console::table(&table, None)?;
@@ -183,23 +175,19 @@ fn print_best(best: &Trial, insight: Option<&Insight>) -> anyhow::Result<()> {
 /// Completes the error that results exist with the ways out that the command has.
 fn add_remedies(error: anyhow::Error, ways: &str) -> anyhow::Error {
     match exists(&error) {
-        Some(path) => BadInput(format!(
-            "{} holds the results of another run; {ways}",
-            path.display()
-        ))
-        .into(),
+        Some(path) => {
+            BadInput(format!("{} holds the results of another run; {ways}", path.display())).into()
+        }
         None => error,
     }
 }
 
 fn exists(error: &anyhow::Error) -> Option<&Path> {
     use fedbo_runner::federation::RunError;
-    let report = error
-        .downcast_ref::<ReportError>()
-        .or_else(|| match error.downcast_ref() {
-            Some(RunError::Report(report)) => Some(report),
-            _ => None,
-        });
+    let report = error.downcast_ref::<ReportError>().or_else(|| match error.downcast_ref() {
+        Some(RunError::Report(report)) => Some(report),
+        _ => None,
+    });
     match report {
         Some(ReportError::ResultsExist { path }) => Some(path),
         _ => None,

@@ -85,11 +85,7 @@ impl Place {
     }
 
     fn overrides(&self) -> Overrides {
-        Overrides {
-            name: self.name.clone(),
-            home: self.home.clone(),
-            ..Overrides::default()
-        }
+        Overrides { name: self.name.clone(), home: self.home.clone(), ..Overrides::default() }
     }
 }
 
@@ -110,10 +106,8 @@ impl Peer {
             ..self.place.overrides()
         };
         let file = PeerFile::load(self.place.checked()?, overrides)?;
-        let watcher = Arc::new(ConsoleObserver {
-            n_trials: AtomicU64::new(0),
-            n_failed: AtomicU64::new(0),
-        });
+        let watcher =
+            Arc::new(ConsoleObserver { n_trials: AtomicU64::new(0), n_failed: AtomicU64::new(0) });
         let stop = interrupt::stop_flag(
             "stopping: the running trial is abandoned and runs again next time (once more to exit at once)",
         );
@@ -199,17 +193,14 @@ impl Status {
             let message = format!("{home}: no peer has begun here; run it with `fedbo peer`");
             return Err(BadInput(message).into());
         };
-        let neighbours = status
-            .neighbours
-            .into_iter()
-            .map(|known| NeighbourDocument {
-                name: known.name,
-                url: known.url,
-                key: known.key,
-                confirmed: known.confirmed,
-                received: known.received,
-                contact_at_ms: known.contact_at_ms,
-            });
+        let neighbours = status.neighbours.into_iter().map(|known| NeighbourDocument {
+            name: known.name,
+            url: known.url,
+            key: known.key,
+            confirmed: known.confirmed,
+            received: known.received,
+            contact_at_ms: known.contact_at_ms,
+        });
         let document = StatusDocument {
             neighbours: neighbours.collect(),
             federation: status.federation,
@@ -225,10 +216,9 @@ impl Status {
             console::result(&serde_json::to_string_pretty(&document)?)?;
             return Ok(Exit::Done);
         }
-        let best = document.best.map_or_else(
-            || "no value yet".to_owned(),
-            |best| format!("best {best:?}"),
-        );
+        let best = document
+            .best
+            .map_or_else(|| "no value yet".to_owned(), |best| format!("best {best:?}"));
         let round = match document.reports {
             0 => "initial points".to_owned(),
             reports if reports > document.rounds => "all rounds are done".to_owned(),
@@ -278,9 +268,7 @@ impl Observer for ConsoleObserver {
             }
             Told::Failed { kind, message } => {
                 self.n_failed.fetch_add(1, Ordering::Relaxed);
-                console::note(&format!(
-                    "round {round}: trial {index} failed ({kind}): {message}"
-                ));
+                console::note(&format!("round {round}: trial {index} failed ({kind}): {message}"));
             }
             // A peer's trials report nothing, so none is stopped.
             Told::Stopped { .. } => {}
@@ -288,17 +276,11 @@ impl Observer for ConsoleObserver {
     }
 
     fn waits_for(&self, round: u64, neighbours: &[&str]) {
-        console::remark(&format!(
-            "round {round} waits for {}",
-            neighbours.join(", ")
-        ));
+        console::remark(&format!("round {round} waits for {}", neighbours.join(", ")));
     }
 
     fn went_on_without(&self, round: u64, neighbours: &[&str]) {
-        console::note(&format!(
-            "round {round} goes on without {}",
-            neighbours.join(", ")
-        ));
+        console::note(&format!("round {round} goes on without {}", neighbours.join(", ")));
     }
 
     fn stays_for(&self, neighbours: &[&str]) {

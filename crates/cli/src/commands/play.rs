@@ -92,9 +92,7 @@ impl Play {
             }
             Err(error) => {
                 if is_failure(&error) {
-                    console::note(&format!(
-                        "the game ends after {kept}, which are kept; {way}"
-                    ));
+                    console::note(&format!("the game ends after {kept}, which are kept; {way}"));
                 }
                 Err(error.into())
             }
@@ -189,9 +187,7 @@ fn check_results(folder: &std::path::Path, file: &GameFile) -> anyhow::Result<()
         return Ok(());
     }
     let is_ours = match fedbo_report::read_results(&path) {
-        Ok(rows) => rows
-            .iter()
-            .all(|row| row.experiment == file.definition.name),
+        Ok(rows) => rows.iter().all(|row| row.experiment == file.definition.name),
         Err(ReportError::Read { path, cause }) => {
             return Err(ReportError::Read { path, cause }.into());
         }

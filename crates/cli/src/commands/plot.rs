@@ -64,10 +64,7 @@ impl Plot {
                 None => self.plot_study(&reference)?,
             },
         };
-        let paths: Vec<String> = paths
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect();
+        let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         if self.json {
             console::result(&serde_json::json!({ "files": paths }).to_string())?;
         } else {
@@ -140,9 +137,7 @@ impl Plot {
         for path in pictures.iter().chain([&folder]) {
             opened.check_is_separate(path)?;
         }
-        let plot = has_ended
-            .then(|| study_plot(&opened, &trials))
-            .transpose()?;
+        let plot = has_ended.then(|| study_plot(&opened, &trials)).transpose()?;
         create_folder(&folder)?;
         if let Some(plot) = plot {
             plot.write(&folder)?;
@@ -196,10 +191,8 @@ impl Plot {
         let trial = trials.iter().find(|trial| trial.number == number);
         let trial = trial.with_context(|| format!("trial {number} is gone"))?;
         let folder = self.folder(opened.name());
-        let paths: Vec<PathBuf> = decision_regions_files(Some(number))
-            .iter()
-            .map(|name| folder.join(name))
-            .collect();
+        let paths: Vec<PathBuf> =
+            decision_regions_files(Some(number)).iter().map(|name| folder.join(name)).collect();
         for path in paths.iter().chain([&folder]) {
             opened.check_is_separate(path)?;
         }
@@ -210,10 +203,8 @@ impl Plot {
 }
 
 fn create_folder(folder: &Path) -> Result<(), ReportError> {
-    std::fs::create_dir_all(folder).map_err(|cause| ReportError::CreateFolder {
-        path: folder.to_owned(),
-        cause,
-    })
+    std::fs::create_dir_all(folder)
+        .map_err(|cause| ReportError::CreateFolder { path: folder.to_owned(), cause })
 }
 
 /// The learning curves of the trials; `None` if the study stops no trials early, or none has reported a value.
@@ -223,11 +214,7 @@ fn learning_curves(opened: &OpenStudy, trials: &[Trial]) -> Option<LearningCurve
     let lines: Vec<LearningCurveLine> = reported
         .map(|trial| LearningCurveLine {
             trial: trial.number,
-            values: trial
-                .reports
-                .iter()
-                .map(|report| (report.epoch, report.value))
-                .collect(),
+            values: trial.reports.iter().map(|report| (report.epoch, report.value)).collect(),
             ended: match trial.told() {
                 Some(Told::Value(_)) => CurveEnd::Complete,
                 Some(Told::Stopped { .. }) => CurveEnd::Stopped,
@@ -266,13 +253,7 @@ fn decision_regions(opened: &OpenStudy, rule: &BosRule, trial: &Trial) -> Decisi
             cells.reverse();
             (low, high) = (high, low);
         }
-        RegionEpoch {
-            epoch: rules.epoch,
-            low,
-            high,
-            cells,
-            may_stop: rules.may_stop,
-        }
+        RegionEpoch { epoch: rules.epoch, low, high, cells, may_stop: rules.may_stop }
     });
     let reports: Vec<(u32, f64)> = trial
         .reports
@@ -281,9 +262,7 @@ fn decision_regions(opened: &OpenStudy, rule: &BosRule, trial: &Trial) -> Decisi
         .collect();
     let path = LearningCurve::from_reports(&reports).map_or_else(Vec::new, |curve| {
         let epochs = 1..=curve.n_epochs();
-        epochs
-            .map(|epoch| (epoch, value_of(rule.statistic(&curve.until(epoch)))))
-            .collect()
+        epochs.map(|epoch| (epoch, value_of(rule.statistic(&curve.until(epoch))))).collect()
     });
     DecisionRegionsPicture {
         title: format!("{}: trial {}", opened.name(), trial.number),
@@ -326,10 +305,7 @@ fn study_plot(opened: &OpenStudy, trials: &[Trial]) -> Result<StudyPlot, StudyEr
     Ok(StudyPlot {
         title: opened.name().to_owned(),
         minimize: opened.study.direction() == Direction::Minimize,
-        trials: told
-            .into_iter()
-            .map(|trial| plotted(space, trial))
-            .collect(),
+        trials: told.into_iter().map(|trial| plotted(space, trial)).collect(),
         n_stopped,
         parameters: space
             .parameters()
@@ -355,17 +331,11 @@ fn study_plot(opened: &OpenStudy, trials: &[Trial]) -> Result<StudyPlot, StudyEr
 /// The weight of each old study in every query of a study.
 fn plotted_transfer(steps: &[TransferStep]) -> PlottedTransfer {
     let last = steps.last().map_or(&[][..], |step| &step.studies);
-    let studies = last
-        .iter()
-        .enumerate()
-        .map(|(index, trust)| PlottedOldStudy {
-            name: trust.name.clone(),
-            weights: steps
-                .iter()
-                .map(|step| step.studies[index].weight)
-                .collect(),
-            dropped: trust.dropped,
-        });
+    let studies = last.iter().enumerate().map(|(index, trust)| PlottedOldStudy {
+        name: trust.name.clone(),
+        weights: steps.iter().map(|step| step.studies[index].weight).collect(),
+        dropped: trust.dropped,
+    });
     PlottedTransfer {
         shares: steps.iter().map(|step| step.share).collect(),
         studies: studies.collect(),

@@ -63,11 +63,7 @@ impl Report {
                 trial: number,
                 epoch,
                 value,
-                verdict: if because.is_some() {
-                    "stop"
-                } else {
-                    "continue"
-                },
+                verdict: if because.is_some() { "stop" } else { "continue" },
                 because,
             };
             console::result(&serde_json::to_string(&record)?)?;
@@ -82,7 +78,5 @@ impl Report {
 }
 
 fn parse_value(text: &str) -> Result<f64, String> {
-    text.trim()
-        .parse()
-        .map_err(|_| "expected a number".to_owned())
+    text.trim().parse().map_err(|_| "expected a number".to_owned())
 }

@@ -47,30 +47,20 @@ impl Retry {
             None => opened.study.retry_failed()?,
         };
         if self.json {
-            let trials = waiting.iter().map(|trial| RetriedTrial {
-                trial: trial.number,
-                retry_of: trial.retry_of(),
-            });
-            let retried = Retried {
-                trials: trials.collect(),
-            };
+            let trials = waiting
+                .iter()
+                .map(|trial| RetriedTrial { trial: trial.number, retry_of: trial.retry_of() });
+            let retried = Retried { trials: trials.collect() };
             console::result(&serde_json::to_string(&retried)?)?;
             return Ok(Exit::Done);
         }
         if waiting.is_empty() {
-            let n_waiting = opened
-                .study
-                .open_trials()?
-                .iter()
-                .filter(is_waiting_retry)
-                .count();
+            let n_waiting = opened.study.open_trials()?.iter().filter(is_waiting_retry).count();
             let already = match n_waiting as u64 {
                 0 => String::new(),
                 n => format!("; {} that failed before wait already", counted(n, "trial")),
             };
-            console::result(&format!(
-                "no failed trial is left to be tried again{already}"
-            ))?;
+            console::result(&format!("no failed trial is left to be tried again{already}"))?;
             return Ok(Exit::Done);
         }
         let old: Vec<u64> = waiting.iter().filter_map(Trial::retry_of).collect();

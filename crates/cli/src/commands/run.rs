@@ -73,10 +73,8 @@ impl Run {
         if federation.privacy().is_some() {
             crate::core_dumps::turn_off();
         }
-        let out = self
-            .out
-            .clone()
-            .unwrap_or_else(|| PathBuf::from("results").join(&federation.name));
+        let out =
+            self.out.clone().unwrap_or_else(|| PathBuf::from("results").join(&federation.name));
         let arms = self.arms_of(&federation);
         let options = RunOptions {
             arms: arms.clone(),
@@ -147,9 +145,7 @@ impl Run {
                 ));
                 return Ok(Exit::NoTrial);
             }
-            console::note(&format!(
-                "interrupted: {kept} kept in {folder}; go on with: {again}"
-            ));
+            console::note(&format!("interrupted: {kept} kept in {folder}; go on with: {again}"));
             return Ok(Exit::Interrupted);
         }
         if all_failed {
@@ -210,11 +206,7 @@ impl Run {
 
     /// The command with the options that say what is run.
     fn words(&self, out: Option<&Path>) -> Vec<String> {
-        let mut words = vec![
-            "fedbo".to_owned(),
-            "run".to_owned(),
-            quoted_path(&self.file),
-        ];
+        let mut words = vec!["fedbo".to_owned(), "run".to_owned(), quoted_path(&self.file)];
         if let Some(out) = out {
             words.extend(["--out".to_owned(), quoted_path(out)]);
         }
@@ -249,19 +241,12 @@ fn unprotected(federation: &Federation, arms: &[Arm]) -> Option<String> {
             Protection::Charged(_) => return None,
         },
     };
-    Some(format!(
-        "{arm}: {shared}; no differential privacy is applied"
-    ))
+    Some(format!("{arm}: {shared}; no differential privacy is applied"))
 }
 
 /// Names the agent that has ended the run, and the reason.
 fn ended_by(failing: &FailingAgent) -> String {
-    let FailingAgent {
-        agent,
-        arm,
-        n_in_a_row,
-        last,
-    } = failing;
+    let FailingAgent { agent, arm, n_in_a_row, last } = failing;
     let last = one_line(last);
     format!(
         "the run was ended as {n_in_a_row} trials in a row of agent {agent:?} failed (arm {arm}), the last one because {last}"
@@ -269,12 +254,7 @@ fn ended_by(failing: &FailingAgent) -> String {
 }
 
 fn warning(failures: &AgentFailures) -> String {
-    let AgentFailures {
-        agent,
-        n_trials,
-        n_failed,
-        last,
-    } = failures;
+    let AgentFailures { agent, n_trials, n_failed, last } = failures;
     let last = one_line(last);
     format!(
         "warning: agent {agent:?}: {n_failed} of {n_trials} trials failed, the last one because {last}"

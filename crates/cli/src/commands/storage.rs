@@ -169,28 +169,21 @@ struct FolderProblemRecord {
 fn verify_folder(folder: &Path, json: bool) -> anyhow::Result<Exit> {
     let problems = fedbo_coordinator::verify(folder)?;
     let is_sound = problems.is_empty();
-    let records = problems.into_iter().map(|problem| FolderProblemRecord {
-        file: problem.file,
-        message: problem.message,
-    });
+    let records = problems
+        .into_iter()
+        .map(|problem| FolderProblemRecord { file: problem.file, message: problem.message });
     let problems: Vec<FolderProblemRecord> = records.collect();
     if json {
         let document = FolderDocument { is_sound, problems };
         console::result(&serde_json::to_string_pretty(&document)?)?;
     } else if is_sound {
-        console::result(&format!(
-            "{} is sound: its store and all ledgers",
-            folder.display()
-        ))?;
+        console::result(&format!("{} is sound: its store and all ledgers", folder.display()))?;
     } else {
         for problem in &problems {
             console::result(&format!("{}: {}", problem.file.display(), problem.message))?;
         }
         let n_problems = counted(problems.len() as u64, "problem");
-        console::note(&format!(
-            "error: {} is damaged: {n_problems}",
-            folder.display()
-        ));
+        console::note(&format!("error: {} is damaged: {n_problems}", folder.display()));
     }
     Ok(if is_sound { Exit::Done } else { Exit::Input })
 }
@@ -291,11 +284,8 @@ impl Upgrade {
             }
         };
         if self.json {
-            let document = UpgradeDocument {
-                from: report.from,
-                to: report.to,
-                backup: report.backup,
-            };
+            let document =
+                UpgradeDocument { from: report.from, to: report.to, backup: report.backup };
             console::result(&serde_json::to_string_pretty(&document)?)?;
             return Ok(Exit::Done);
         }

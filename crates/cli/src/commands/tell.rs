@@ -24,12 +24,7 @@ pub(crate) struct Tell {
     #[arg(allow_hyphen_values = true, value_parser = parse_value)]
     value: Option<f64>,
     /// It has no value, and why
-    #[arg(
-        long,
-        value_name = "REASON",
-        conflicts_with = "value",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "REASON", conflicts_with = "value", allow_hyphen_values = true)]
     failed: Option<String>,
     /// Print a JSON object
     #[arg(long)]
@@ -93,10 +88,7 @@ impl Tell {
             TellOutcome::New { .. } => format!("trial {number} told: {what}"),
             TellOutcome::Already => format!("trial {number} was told already: {what}"),
         };
-        if let Some((best, value)) = opened
-            .study
-            .best()?
-            .and_then(|t| Some((t.number, t.value()?)))
+        if let Some((best, value)) = opened.study.best()?.and_then(|t| Some((t.number, t.value()?)))
         {
             line += &format!("; best {} (trial {best})", text::number(value));
         }

@@ -48,10 +48,7 @@ impl Trials {
             text += &format!(", {n_trials} wanted");
         }
         if !left_out.is_empty() {
-            text += &format!(
-                "; no room for {} (--json has everything)",
-                left_out.join(", ")
-            );
+            text += &format!("; no room for {} (--json has everything)", left_out.join(", "));
         }
         console::remark(&text);
         Ok(Exit::Done)
@@ -69,10 +66,8 @@ fn columns(opened: &crate::study_ref::OpenStudy, trials: &[Trial]) -> Vec<Column
         let seconds = trial.evaluate_seconds();
         seconds.map_or_else(String::new, |seconds| format!("{seconds:.1}"))
     };
-    let retried: BTreeMap<u64, u64> = trials
-        .iter()
-        .filter_map(|trial| Some((trial.retry_of()?, trial.number)))
-        .collect();
+    let retried: BTreeMap<u64, u64> =
+        trials.iter().filter_map(|trial| Some((trial.retry_of()?, trial.number))).collect();
     let mut columns = vec![
         Column::numbers("trial", each(&|trial| trial.number.to_string()), 0),
         Column::words("state", each(&|trial| state(trial, &retried)), 0),
@@ -90,11 +85,7 @@ fn columns(opened: &crate::study_ref::OpenStudy, trials: &[Trial]) -> Vec<Column
         }
     }));
     columns.push(Column::numbers("seconds", each(&seconds), 2));
-    columns.push(Column::words(
-        "source",
-        each(&|trial| trial.source.clone()),
-        3,
-    ));
+    columns.push(Column::words("source", each(&|trial| trial.source.clone()), 3));
     columns
 }
 

@@ -132,10 +132,7 @@ impl Epochs {
     fn of(trials: &[Trial], opened: &OpenStudy) -> Option<Self> {
         let spec = opened.study.definition().early_stopping.as_ref()?;
         let told = trials.iter().filter(|trial| trial.told().is_some());
-        let mut epochs = Self {
-            trained: 0,
-            whole: 0,
-        };
+        let mut epochs = Self { trained: 0, whole: 0 };
         for trial in told {
             let last = trial.last_report();
             epochs.trained += last.map_or(0, |last| u64::from(last.epoch));
@@ -198,10 +195,7 @@ impl Tune {
 
     fn patience(&self, file: &StudyFile) -> Option<Patience> {
         let n_trials = self.patience.or(file.patience).filter(|n| *n > 0)?;
-        Some(Patience {
-            n_trials,
-            improvement_min: file.improvement_min,
-        })
+        Some(Patience { n_trials, improvement_min: file.improvement_min })
     }
 
     fn n_trials(&self, file: &StudyFile) -> Result<u64, BadInput> {
@@ -293,12 +287,7 @@ impl Tune {
         let epochs = Epochs::of(&trials, opened);
         let best = opened.study.best()?;
         let transfer = transfer(opened);
-        let transfer = opened
-            .study
-            .definition()
-            .meta
-            .as_ref()
-            .zip(transfer.as_ref());
+        let transfer = opened.study.definition().meta.as_ref().zip(transfer.as_ref());
         if self.json {
             let closing = RunSummary {
                 schema_version: SCHEMA_VERSION,
@@ -324,10 +313,7 @@ impl Tune {
             console::result(&serde_json::to_string_pretty(&closing)?)?;
         } else if let Some(best) = &best {
             print_best(best, None)?;
-            console::result(&format!(
-                "\n{}",
-                numbers_line(counts, epochs, n_trials, opened)
-            ))?;
+            console::result(&format!("\n{}", numbers_line(counts, epochs, n_trials, opened)))?;
             if let Some((meta, step)) = transfer {
                 console::result(&old_studies::trust(meta, step))?;
             }
@@ -401,10 +387,9 @@ impl Tune {
             "error: {} in a row failed{without}: the run was ended\nthe last one failed because {last}",
             counted(n, "trial")
         );
-        if let (Some(trial), Some(command)) = (
-            last_told(trials),
-            opened.file.as_ref().and_then(|file| file.command.as_ref()),
-        ) {
+        if let (Some(trial), Some(command)) =
+            (last_told(trials), opened.file.as_ref().and_then(|file| file.command.as_ref()))
+        {
             text += &format!("\nits command was: {}", command_line(&command.argv, trial));
         }
         text += &match in_memory {
@@ -435,18 +420,12 @@ impl Tune {
                 format!("the time of {} s is over{way}", time.as_secs_f64())
             }
             (Ended::OutOfPatience, _, Some(patience)) => {
-                let Patience {
-                    n_trials,
-                    improvement_min,
-                } = patience;
+                let Patience { n_trials, improvement_min } = patience;
                 let by = match improvement_min > 0.0 {
                     true => format!(" by more than {improvement_min:?}"),
                     false => String::new(),
                 };
-                let more = Self {
-                    patience: Some(0),
-                    ..self.clone()
-                };
+                let more = Self { patience: Some(0), ..self.clone() };
                 let way = match in_memory {
                     true => String::new(),
                     false => format!("; go on without it: {}", more.again(opened)),
@@ -568,10 +547,7 @@ fn print_old_studies(opened: &OpenStudy, goes_on: bool) {
         console::note(&old_studies::beginning(meta, definition.direction));
     }
     let file = opened.file.as_ref().filter(|_| goes_on);
-    for news in file
-        .into_iter()
-        .flat_map(|file| file.old_study_changes(definition))
-    {
+    for news in file.into_iter().flat_map(|file| file.old_study_changes(definition)) {
         console::note(&format!(
             "{news}; this study goes on with what it read when it began (a study of another name would read it anew)"
         ));
@@ -583,10 +559,7 @@ fn is_gone(error: &StudyError) -> bool {
     matches!(
         error,
         StudyError::Storage(StorageError::Gone { .. })
-            | StudyError::Unstored {
-                cause: StorageError::Gone { .. },
-                ..
-            }
+            | StudyError::Unstored { cause: StorageError::Gone { .. }, .. }
     )
 }
 
@@ -622,10 +595,8 @@ fn numbers_line(
         text += &format!(", {} of them failed", counts.failed);
     }
     if counts.retried > 0 {
-        text += &format!(
-            "; beside them {} that were tried again",
-            counted(counts.retried, "failure")
-        );
+        text +=
+            &format!("; beside them {} that were tried again", counted(counts.retried, "failure"));
     }
     if let Some(Epochs { trained, whole }) = epochs {
         let stopped = counts.stopped;

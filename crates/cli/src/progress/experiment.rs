@@ -26,10 +26,7 @@ struct ExperimentState {
 
 impl ExperimentDisplay {
     pub(crate) fn new() -> Self {
-        Self {
-            mode: Mode::choose(),
-            state: Mutex::default(),
-        }
+        Self { mode: Mode::choose(), state: Mutex::default() }
     }
 
     /// Takes the bar off the screen.
@@ -49,11 +46,7 @@ impl Progress for ExperimentDisplay {
     fn stage(&self, name: &str, n_jobs: usize) {
         self.finish();
         let mut state = self.state();
-        *state = ExperimentState {
-            stage: name.to_owned(),
-            n_jobs,
-            ..ExperimentState::default()
-        };
+        *state = ExperimentState { stage: name.to_owned(), n_jobs, ..ExperimentState::default() };
         match self.mode {
             Mode::Nothing => {}
             Mode::Lines => console::note(&format!("{name}: {n_jobs} sessions")),
@@ -78,9 +71,7 @@ impl Progress for ExperimentDisplay {
             return;
         }
         let share = state.n_done * 10 / state.n_jobs.max(1);
-        let due = state
-            .spoken
-            .is_none_or(|(last, when)| share > last || when.elapsed() > SILENCE);
+        let due = state.spoken.is_none_or(|(last, when)| share > last || when.elapsed() > SILENCE);
         if self.mode == Mode::Lines && due {
             state.spoken = Some((share, Instant::now()));
             console::note(&format!(

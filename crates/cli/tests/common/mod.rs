@@ -1,10 +1,6 @@
 //! Running the real binary on files in a temporary folder.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test file uses its own part"
-)]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -40,18 +36,12 @@ impl Sandbox {
     /// `fedbo` in the temporary folder.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fedbo"));
-        command
-            .args(arguments)
-            .current_dir(self.folder.path())
-            .stdin(Stdio::null());
+        command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
         command
     }
 
     pub fn fedbo(&self, arguments: &[&str]) -> Ran {
-        self.command(arguments)
-            .output()
-            .expect("the binary starts")
-            .into()
+        self.command(arguments).output().expect("the binary starts").into()
     }
 
     pub fn start(&self, arguments: &[&str]) -> Child {
@@ -104,10 +94,7 @@ impl Ran {
 }
 
 pub fn results(path: &Path) -> Vec<String> {
-    let mut reader = csv::ReaderBuilder::new()
-        .has_headers(false)
-        .from_path(path)
-        .expect("results");
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_path(path).expect("results");
     let without_seconds = |record: Result<csv::StringRecord, csv::Error>| {
         let record = record.expect("a whole row");
         let mut fields: Vec<&str> = record.iter().collect();
@@ -153,19 +140,12 @@ pub fn finished(mut child: std::process::Child) -> Ran {
     let status = child.wait().expect("it ends");
     let read = |pipe: Option<&mut dyn Read>| {
         let mut text = Vec::new();
-        pipe.expect("piped")
-            .read_to_end(&mut text)
-            .expect("readable");
+        pipe.expect("piped").read_to_end(&mut text).expect("readable");
         text
     };
     let stdout = read(child.stdout.as_mut().map(|pipe| pipe as &mut dyn Read));
     let stderr = read(child.stderr.as_mut().map(|pipe| pipe as &mut dyn Read));
-    std::process::Output {
-        status,
-        stdout,
-        stderr,
-    }
-    .into()
+    std::process::Output { status, stdout, stderr }.into()
 }
 
 pub fn finished_code(child: &mut std::process::Child) -> Option<i32> {
@@ -175,10 +155,7 @@ pub fn finished_code(child: &mut std::process::Child) -> Option<i32> {
 pub fn wait_until(mut done: impl FnMut() -> bool) {
     let started = Instant::now();
     while !done() {
-        assert!(
-            started.elapsed() < Duration::from_secs(30),
-            "it takes too long"
-        );
+        assert!(started.elapsed() < Duration::from_secs(30), "it takes too long");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -229,9 +206,7 @@ impl Sandbox {
         let row = |record: Result<csv::StringRecord, csv::Error>| {
             let record = record.expect("a whole row");
             let columns = header.iter().zip(&record);
-            columns
-                .map(|(name, field)| (name.to_owned(), field.to_owned()))
-                .collect()
+            columns.map(|(name, field)| (name.to_owned(), field.to_owned())).collect()
         };
         reader.records().map(row).collect()
     }
@@ -252,9 +227,8 @@ impl Sandbox {
     pub fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.folder.path()).expect("a folder");
         let name = |entry: std::io::Result<std::fs::DirEntry>| entry.expect("an entry").file_name();
-        let mut names: Vec<String> = entries
-            .map(|entry| name(entry).into_string().expect("UTF-8"))
-            .collect();
+        let mut names: Vec<String> =
+            entries.map(|entry| name(entry).into_string().expect("UTF-8")).collect();
         names.sort();
         names
     }

@@ -58,10 +58,7 @@ fn run(shim: &Shim, at: usize, mode: Mode) -> Option<(String, i32)> {
     let head = std::fs::read_to_string(sandbox.path("results/test/ledger.head"));
     // The head's file may be half written; it is then told apart from a whole one.
     let left = head.ok().and_then(|text| text.parse::<Head>().ok());
-    assert!(
-        before.len() as u64 >= left.map_or(0, |head| head.seq),
-        "{context}"
-    ); // INV-1
+    assert!(before.len() as u64 >= left.map_or(0, |head| head.seq), "{context}"); // INV-1
 
     // On a sound disk it goes on.
     let arguments = ["run", "f.toml"].into_iter();
@@ -79,15 +76,9 @@ fn run(shim: &Shim, at: usize, mode: Mode) -> Option<(String, i32)> {
     assert_eq!(charged, N_ROUNDS, "{context}");
     let rows = sandbox.results("results/test");
     assert_eq!(rows.len(), 1 + N_AGENTS * 5, "{context}");
-    assert!(
-        rows[1..].iter().all(|row| row.ends_with(",ok")),
-        "{context}"
-    );
+    assert!(rows[1..].iter().all(|row| row.ends_with(",ok")), "{context}");
     for file in ["summary.json", "curves.svg"] {
-        assert!(
-            sandbox.path("results/test").join(file).exists(),
-            "{context}"
-        );
+        assert!(sandbox.path("results/test").join(file).exists(), "{context}");
     }
     failed.map(|what| (what, code))
 }
@@ -110,10 +101,7 @@ fn faults(step: usize, all_modes: bool) {
         }
     }
     let n_failed: usize = outcomes.values().sum();
-    assert!(
-        n_failed * step >= n_calls * 9 / 10,
-        "{n_failed} of {n_calls}: {outcomes:#?}"
-    );
+    assert!(n_failed * step >= n_calls * 9 / 10, "{n_failed} of {n_calls}: {outcomes:#?}");
     let stopped = outcomes.keys().filter(|(_, code)| *code != 0).count();
     assert!(stopped >= 3, "{outcomes:#?}");
     eprintln!("{n_calls} calls: {outcomes:#?}");

@@ -43,10 +43,7 @@ impl Service<'_> {
         }
         let code = self.process.end();
         let said = self.process.all();
-        assert!(
-            self.first_end.is_none(),
-            "{context}: on a sound disk: {said}"
-        );
+        assert!(self.first_end.is_none(), "{context}: on a sound disk: {said}");
         assert!(
             !said.contains("panicked") && !said.contains("internal error"),
             "{context}: {said}"
@@ -77,11 +74,7 @@ fn served(shim: &Shim, at: usize, mode: Mode) -> Option<(String, Outcome)> {
     let world = World::new(&setup);
     let tokens = world.create();
     // A port that is free now, and taken by nobody else soon.
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let name = format!("service {at} {mode:?}");
     let mut command = world.service("coordinator", port);
     shim.load(&mut command, &name, &world.path("coordinator"), (at, mode));
@@ -94,29 +87,17 @@ fn served(shim: &Shim, at: usize, mode: Mode) -> Option<(String, Outcome)> {
     let is_full = || mode == Mode::Full && shim.failure(&name).is_some();
     let until = Instant::now() + PATIENCE;
     let mut look = |what: &dyn Fn() -> String| {
-        assert!(
-            Instant::now() < until,
-            "{name}: {}: {}",
-            what(),
-            service.process.all()
-        );
+        assert!(Instant::now() < until, "{name}: {}: {}", what(), service.process.all());
         service.look(&name, is_full);
         std::thread::sleep(Duration::from_millis(50));
     };
     for (agent, token) in tokens.iter().enumerate() {
-        while !world
-            .enrolment(agent, token, port)
-            .output()
-            .unwrap()
-            .status
-            .success()
-        {
+        while !world.enrolment(agent, token, port).output().unwrap().status.success() {
             look(&|| format!("agent {agent} cannot enrol"));
         }
     }
-    let mut agents: Vec<Process> = (0..N_AGENTS)
-        .map(|agent| Process::start(&mut world.agent(agent)))
-        .collect();
+    let mut agents: Vec<Process> =
+        (0..N_AGENTS).map(|agent| Process::start(&mut world.agent(agent))).collect();
     while !agents.iter_mut().all(Process::has_ended) {
         look(&|| "the agents do not end".to_owned());
     }
@@ -139,36 +120,20 @@ fn check(world: &World, context: &str) {
     let statement = world.ledger();
     assert_eq!(statement["releases"], N_ROUNDS, "{context}");
     let ledger = Connection::open(world.path("coordinator/labs.ledger.db")).unwrap();
-    let mut query = ledger
-        .prepare("SELECT round FROM entries ORDER BY seq")
-        .unwrap();
+    let mut query = ledger.prepare("SELECT round FROM entries ORDER BY seq").unwrap();
     let rounds = query.query_map([], |row| row.get(0)).unwrap();
     let rounds: Vec<u64> = rounds.map(Result::unwrap).collect();
     assert_eq!(rounds, (0..N_ROUNDS).collect::<Vec<_>>(), "{context}");
     for agent in 0..N_AGENTS {
         let memory = Connection::open(world.path(&format!("home{agent}/agent.db"))).unwrap();
-        let count = |sql: &str| {
-            memory
-                .query_row(sql, [], |row| row.get::<_, u64>(0))
-                .unwrap()
-        };
+        let count = |sql: &str| memory.query_row(sql, [], |row| row.get::<_, u64>(0)).unwrap();
         let charges = count("SELECT count(*) FROM charges");
-        assert_eq!(
-            charges,
-            count("SELECT count(DISTINCT round) FROM charges"),
-            "{context}"
-        );
+        assert_eq!(charges, count("SELECT count(DISTINCT round) FROM charges"), "{context}");
         assert!(charges <= N_ROUNDS, "{context}");
         // Rounds may pass while an agent is busy; those that it plays it plays once.
         let trials = world.trials(agent);
-        assert!(
-            (2..=2 + N_ROUNDS).contains(&(trials.len() as u64)),
-            "{context}: {trials:?}"
-        );
-        assert!(
-            trials.iter().all(|[_, _, value]| value.is_finite()),
-            "{context}"
-        );
+        assert!((2..=2 + N_ROUNDS).contains(&(trials.len() as u64)), "{context}: {trials:?}");
+        assert!(trials.iter().all(|[_, _, value]| value.is_finite()), "{context}");
     }
 }
 
@@ -203,11 +168,7 @@ fn faults(step: usize, all_modes: bool) {
     let outcomes = outcomes.into_inner().unwrap();
     let n_failed: usize = outcomes.values().sum();
     // How many calls there are differs from run to run: the last ones may not come.
-    assert!(
-        n_failed * 4 >= cases.len() * 3,
-        "{n_failed} of {}: {outcomes:#?}",
-        cases.len()
-    );
+    assert!(n_failed * 4 >= cases.len() * 3, "{n_failed} of {}: {outcomes:#?}", cases.len());
     eprintln!("{n_calls} calls: {outcomes:#?}");
 }
 

@@ -5,10 +5,7 @@ use crate::federation_folder::{Process, Setup, World};
 /// A coordinator and eight agents with commands as objectives, over TLS: every trial is that of `fedbo run`.
 #[test]
 fn eight_agents_over_tls_do_what_one_process_does() {
-    let setup = Setup {
-        tls: true,
-        ..Setup::simulated(8, 4, 1.5)
-    };
+    let setup = Setup { tls: true, ..Setup::simulated(8, 4, 1.5) };
     let world = World::new(&setup);
     let expected = world.in_process();
     let tokens = world.create();
@@ -28,11 +25,7 @@ fn eight_agents_over_tls_do_what_one_process_does() {
 /// With messages that are relayed too.
 #[test]
 fn a_relayed_federation_does_what_one_process_does() {
-    let setup = Setup {
-        algorithm: "fts",
-        privacy: "",
-        ..Setup::simulated(3, 5, 60.0)
-    };
+    let setup = Setup { algorithm: "fts", privacy: "", ..Setup::simulated(3, 5, 60.0) };
     let world = World::new(&setup);
     let expected = world.in_process();
     let tokens = world.create();
@@ -61,25 +54,15 @@ fn a_charged_federation_leaves_a_ledger_that_agents_agree_with() {
     for agent in 0..3 {
         let status = world.json(&["agent", "status", "--home", &format!("home{agent}")]);
         let spent = status["privacy"]["epsilon"].as_f64().unwrap();
-        assert_eq!(
-            status["privacy"]["releases"], statement["releases"],
-            "{statement}"
-        );
+        assert_eq!(status["privacy"]["releases"], statement["releases"], "{statement}");
         // The same events by the same accountant, at a delta that is as large.
-        assert!(
-            (spent - epsilon).abs() < 1e-9 * epsilon,
-            "{spent} {epsilon}"
-        );
+        assert!((spent - epsilon).abs() < 1e-9 * epsilon, "{spent} {epsilon}");
         assert_eq!(status["studies"][0]["uploads_missed"], 0);
         assert_eq!(world.trials(agent).len(), 6);
     }
     // Another study costs the agents as much again: they stop at their own limit, whatever the coordinator would do.
     let shown = world.json(&["coordinator", "study", "show", "labs"]);
-    assert_eq!(
-        shown["ledger_head"].as_str(),
-        statement["head"].as_str(),
-        "{statement}"
-    );
+    assert_eq!(shown["ledger_head"].as_str(), statement["head"].as_str(), "{statement}");
 }
 
 /// A folder that was mistyped holds no coordinator, and gets none with another key behind the operator's back.
@@ -111,9 +94,7 @@ fn processes_with_secrets_leave_no_core_dumps() {
     agents[0].wait_for("round");
     for process in [&service, &agents[0]] {
         let limits = std::fs::read_to_string(format!("/proc/{}/limits", process.pid())).unwrap();
-        let line = limits
-            .lines()
-            .find(|line| line.starts_with("Max core file size"));
+        let line = limits.lines().find(|line| line.starts_with("Max core file size"));
         let words: Vec<&str> = line.unwrap().split_whitespace().collect();
         assert_eq!(words[4..6], ["0", "0"], "{limits}");
     }
@@ -128,10 +109,7 @@ fn two_coordinators() {
     let second = world.service("coordinator", 0).output().unwrap();
     let err = String::from_utf8_lossy(&second.stderr);
     assert_eq!(second.status.code(), Some(2), "{err}");
-    assert!(
-        err.contains("another coordinator runs on this folder"),
-        "{err}"
-    );
+    assert!(err.contains("another coordinator runs on this folder"), "{err}");
     assert!(!first.has_ended());
     // The lock ends with its process, however that ends.
     first.signal(rustix::process::Signal::KILL);
@@ -143,11 +121,7 @@ fn two_coordinators() {
 /// command gets none of the secrets of its environment (INV-26).
 #[test]
 fn choices_are_not_code() {
-    let setup = Setup {
-        algorithm: "fts",
-        privacy: "",
-        ..Setup::simulated(2, 3, 60.0)
-    };
+    let setup = Setup { algorithm: "fts", privacy: "", ..Setup::simulated(2, 3, 60.0) };
     let world = World::new(&setup);
     let file = world.path("federation.toml");
     let choices = r#"["rbf", "x; touch pwned", "\u202Efbr"]"#;

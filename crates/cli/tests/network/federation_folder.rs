@@ -92,20 +92,12 @@ impl Process {
         let err = child.stderr.take().unwrap();
         let also = lines.clone();
         std::thread::spawn(move || {
-            BufReader::new(out)
-                .lines()
-                .for_each(|l| drop(also.send(l.unwrap_or_default())))
+            BufReader::new(out).lines().for_each(|l| drop(also.send(l.unwrap_or_default())))
         });
         std::thread::spawn(move || {
-            BufReader::new(err)
-                .lines()
-                .for_each(|l| drop(lines.send(l.unwrap_or_default())))
+            BufReader::new(err).lines().for_each(|l| drop(lines.send(l.unwrap_or_default())))
         });
-        Self {
-            child,
-            log,
-            said: Vec::new(),
-        }
+        Self { child, log, said: Vec::new() }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -242,9 +234,7 @@ impl World {
     pub(crate) fn create(&self) -> Vec<String> {
         let created = self.json(&["coordinator", "study", "create", "federation.toml"]);
         let tokens = created["tokens"].as_array().unwrap().iter();
-        tokens
-            .map(|token| token["token"].as_str().unwrap().to_owned())
-            .collect()
+        tokens.map(|token| token["token"].as_str().unwrap().to_owned()).collect()
     }
 
     /// The command of a service on a port of its own choice, or on this one.
@@ -299,9 +289,7 @@ impl World {
         if self.tls {
             command.args(["--ca", "certs/ca.pem"]);
         }
-        let seed = self
-            .seed
-            .map_or_else(String::new, |seed| format!("seed = {seed}\n"));
+        let seed = self.seed.map_or_else(String::new, |seed| format!("seed = {seed}\n"));
         let text = format!(
             "[agent]\nhome = \"{home}\"\n{seed}[objective]\n{}{}",
             self::command(agent),
@@ -321,9 +309,7 @@ impl World {
         for (agent, token) in tokens.iter().enumerate() {
             self.enrol(agent, token, port);
         }
-        (0..self.n_agents)
-            .map(|agent| Process::start(&mut self.agent(agent)))
-            .collect()
+        (0..self.n_agents).map(|agent| Process::start(&mut self.agent(agent))).collect()
     }
 
     /// The trials of an agent: point and value of each.
@@ -384,10 +370,7 @@ pub(crate) fn bytes_below(folder: &Path) -> Vec<u8> {
         if path.is_dir() {
             bytes.extend(bytes_below(&path));
         } else {
-            std::fs::File::open(&path)
-                .unwrap()
-                .read_to_end(&mut bytes)
-                .unwrap();
+            std::fs::File::open(&path).unwrap().read_to_end(&mut bytes).unwrap();
         }
     }
     bytes

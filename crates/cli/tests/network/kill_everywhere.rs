@@ -22,12 +22,7 @@ const BEGINNING: [&str; 6] = [
 /// Runs a command that is to die at a place.
 fn dies(command: &mut Command, place: &str) {
     let mut process = Process::start(command.env("FEDBO_DIE_AT", place));
-    assert_eq!(
-        process.end(),
-        None,
-        "{place} is not passed: {:#?}",
-        process.said
-    );
+    assert_eq!(process.end(), None, "{place} is not passed: {:#?}", process.said);
 }
 
 /// A process that is started again whenever it died, each time to die at another place, until there is none left.
@@ -57,12 +52,7 @@ impl<'a> Victim<'a> {
             return self.places.is_empty();
         }
         let place = self.places.pop().unwrap();
-        assert_eq!(
-            self.process.end(),
-            None,
-            "at {place}: {:#?}",
-            self.process.said
-        );
+        assert_eq!(self.process.end(), None, "at {place}: {:#?}", self.process.said);
         self.n_deaths += 1;
         let mut command = (self.start)();
         if let Some(next) = self.places.last() {
@@ -100,9 +90,7 @@ fn killed_everywhere(nth: usize) {
     let (service, port) = world.serve(0);
     drop(service);
     let mut service = Process::start(
-        world
-            .service("coordinator", port)
-            .env("FEDBO_DIE_AT", "coordinator: an agent is enrolled"),
+        world.service("coordinator", port).env("FEDBO_DIE_AT", "coordinator: an agent is enrolled"),
     );
     service.wait_for("://");
     let lost = world.enrolment(0, &tokens[0], port).output().unwrap();
@@ -125,12 +113,7 @@ fn killed_everywhere(nth: usize) {
         let runtime = PLACES.iter().filter(|place| !BEGINNING.contains(place));
         let own = runtime.filter(|place| prefix.iter().any(|prefix| place.starts_with(prefix)));
         // Places that a process passes once are passed by it again after its death.
-        let once = [
-            "new one",
-            "token is raised",
-            "lead is taken",
-            "about to be played",
-        ];
+        let once = ["new one", "token is raised", "lead is taken", "about to be played"];
         own.map(|place| match once.iter().any(|part| place.contains(part)) {
             true => format!("{place}:1"),
             false => format!("{place}:{nth}"),
@@ -139,19 +122,11 @@ fn killed_everywhere(nth: usize) {
         .collect()
     };
     let mut places = of(&["coordinator", "ledger"]);
-    let mut service = Victim::new(std::mem::take(&mut places), || {
-        world.service("coordinator", port)
-    });
+    let mut service =
+        Victim::new(std::mem::take(&mut places), || world.service("coordinator", port));
     for (agent, token) in tokens.iter().enumerate() {
         let until = Instant::now() + PATIENCE;
-        while world
-            .enrolment(agent, token, port)
-            .output()
-            .unwrap()
-            .status
-            .code()
-            != Some(0)
-        {
+        while world.enrolment(agent, token, port).output().unwrap().status.code() != Some(0) {
             assert!(Instant::now() < until, "agent {agent} cannot enrol");
             service.look();
         }
@@ -205,9 +180,8 @@ fn check(world: &World, rounds: u64) {
     let statement = world.ledger();
     assert_eq!(statement["releases"], rounds);
     let ledger = Connection::open(world.path("coordinator/labs.ledger.db")).unwrap();
-    let mut entries = ledger
-        .prepare("SELECT round, event, release FROM entries ORDER BY seq")
-        .unwrap();
+    let mut entries =
+        ledger.prepare("SELECT round, event, release FROM entries ORDER BY seq").unwrap();
     let entries: Vec<(u64, Vec<u8>, Vec<u8>)> = entries
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .unwrap()
@@ -221,11 +195,7 @@ fn check(world: &World, rounds: u64) {
     assert_eq!(releases.len(), entries.len(), "noise was used again");
     for agent in 0..world.n_agents {
         let memory = Connection::open(world.path(&format!("home{agent}/agent.db"))).unwrap();
-        let count = |sql: &str| {
-            memory
-                .query_row(sql, [], |row| row.get::<_, u64>(0))
-                .unwrap()
-        };
+        let count = |sql: &str| memory.query_row(sql, [], |row| row.get::<_, u64>(0)).unwrap();
         let charges = count("SELECT count(*) FROM charges");
         assert_eq!(charges, count("SELECT count(DISTINCT round) FROM charges"));
         // Whatever may have left is charged. What was too late to be sent need not be.
@@ -240,10 +210,7 @@ fn check(world: &World, rounds: u64) {
         // What was handed out holds the releases as they are in the ledger.
         let kept = bytes_below(&world.path(&format!("home{agent}")));
         let last = &entries.last().unwrap().2;
-        assert!(
-            kept.windows(last.len()).any(|window| window == last),
-            "agent {agent}"
-        );
+        assert!(kept.windows(last.len()).any(|window| window == last), "agent {agent}");
         let trials = world.trials(agent);
         assert!(trials.len() > 2 && trials.iter().all(|[_, _, value]| value.is_finite()));
     }

@@ -49,19 +49,11 @@ fn snapshot_restore() {
     for name in ["labs.ledger.db", "labs.ledger.db-wal", "labs.ledger.db-shm"] {
         let _ = std::fs::remove_file(world.path("coordinator").join(name));
     }
-    world.done(&[
-        "storage",
-        "backup",
-        "backup/labs.ledger.db",
-        "coordinator/labs.ledger.db",
-    ]);
+    world.done(&["storage", "backup", "backup/labs.ledger.db", "coordinator/labs.ledger.db"]);
     let verified = world.output(&["storage", "verify", "coordinator"]);
     let out = String::from_utf8_lossy(&verified.stdout);
     assert_eq!(verified.status.code(), Some(2), "{out}");
-    assert!(
-        out.contains("set back") || out.contains("another history"),
-        "{out}"
-    );
+    assert!(out.contains("set back") || out.contains("another history"), "{out}");
     let (mut service, _) = world.serve(port);
     service.wait_for("was set back or replaced");
     drop(service);
@@ -72,10 +64,7 @@ fn snapshot_restore() {
     let refused = world.service("coordinator", 0).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
     let err = String::from_utf8_lossy(&refused.stderr);
-    assert!(
-        err.contains("store is missing") && err.contains("labs.ledger.db"),
-        "{err}"
-    );
+    assert!(err.contains("store is missing") && err.contains("labs.ledger.db"), "{err}");
 }
 
 /// Fewer entries than were released are a sound chain too: the coordinator's store beside the ledger, or an agent's head, tells.
@@ -121,22 +110,14 @@ fn a_ledger_that_was_cut_at_its_end_is_named() {
             .collect();
         let sql = "DELETE FROM entries WHERE seq = (SELECT max(seq) FROM entries)";
         assert_eq!(cut.execute(sql, []).unwrap(), 1);
-        layout
-            .iter()
-            .for_each(|sql| cut.execute_batch(sql).unwrap());
+        layout.iter().for_each(|sql| cut.execute_batch(sql).unwrap());
     }
     let (code, said) = verify(&[whole]);
-    assert!(
-        code == Some(2) && said.contains("set back to an older state"),
-        "{said}"
-    );
+    assert!(code == Some(2) && said.contains("set back to an older state"), "{said}");
     // Without the store beside it, it is sound as far as it goes; with the agent's head it is not.
     std::fs::copy(&ledger, world.path("alone.ledger.db")).unwrap();
     let (code, said) = verify(&["alone.ledger.db"]);
-    assert!(
-        code == Some(0) && said.contains("is sound as far as it goes: "),
-        "{said}"
-    );
+    assert!(code == Some(0) && said.contains("is sound as far as it goes: "), "{said}");
     let (code, said) = verify(&["alone.ledger.db", "--head", head]);
     assert!(code == Some(2) && said.contains("set back"), "{said}");
 }
@@ -157,30 +138,17 @@ fn fork_and_snapshot_reseed() {
         service.wait_for("round=4");
         drop(service);
         let ledger = Connection::open(world.path(folder).join("labs.ledger.db")).unwrap();
-        let mut statement = ledger
-            .prepare("SELECT release FROM entries ORDER BY seq")
-            .unwrap();
-        let rows = statement
-            .query_map([], |row| row.get::<_, Vec<u8>>(0))
-            .unwrap();
+        let mut statement = ledger.prepare("SELECT release FROM entries ORDER BY seq").unwrap();
+        let rows = statement.query_map([], |row| row.get::<_, Vec<u8>>(0)).unwrap();
         releases.push(rows.map(Result::unwrap).collect::<Vec<_>>());
     }
     let [one, other] = releases.try_into().unwrap();
     assert_eq!((one.len(), other.len()), (3, 3));
     // Nobody came: there is nothing but noise, and no eight bytes of it are the same.
     for (one, other) in one.iter().zip(&other) {
-        let numbers = |bytes: &[u8]| {
-            bytes
-                .rchunks_exact(8)
-                .take(90)
-                .map(<[u8]>::to_vec)
-                .collect::<Vec<_>>()
-        };
-        let n_equal = numbers(one)
-            .iter()
-            .zip(numbers(other))
-            .filter(|(a, b)| *a == b)
-            .count();
+        let numbers =
+            |bytes: &[u8]| bytes.rchunks_exact(8).take(90).map(<[u8]>::to_vec).collect::<Vec<_>>();
+        let n_equal = numbers(one).iter().zip(numbers(other)).filter(|(a, b)| *a == b).count();
         assert!(n_equal <= 2, "{n_equal} of 90 numbers are equal");
     }
     assert_ne!(one[0], one[1]);

@@ -68,10 +68,7 @@ fn forms(number: f64) -> Vec<Vec<u8>> {
         number.to_be_bytes().to_vec(),
         (-number).to_le_bytes().to_vec(),
     ];
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a shorter form is looked for too"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "a shorter form is looked for too")]
     let short = number as f32;
     forms.push(short.to_le_bytes().to_vec());
     let digits: String = format!("{:.12e}", number.abs()).chars().take(9).collect();
@@ -86,12 +83,7 @@ fn forms(number: f64) -> Vec<Vec<u8>> {
 fn a_capture_of_a_whole_run_holds_no_value_no_input_and_no_incumbent() {
     for setup in [
         Setup::charged(3, 4, 1.0),
-        Setup {
-            algorithm: "fts",
-            privacy: "",
-            seed: None,
-            ..Setup::simulated(3, 4, 60.0)
-        },
+        Setup { algorithm: "fts", privacy: "", seed: None, ..Setup::simulated(3, 4, 60.0) },
     ] {
         let world = World::new(&setup);
         let tokens = world.create();
@@ -104,10 +96,7 @@ fn a_capture_of_a_whole_run_holds_no_value_no_input_and_no_incumbent() {
         service.signal(rustix::process::Signal::TERM);
         assert_eq!(service.end(), Some(0));
         let seen = tap.seen.lock().unwrap().clone();
-        assert!(
-            contains(&seen, b"name = \"labs\""),
-            "the configuration travels"
-        );
+        assert!(contains(&seen, b"name = \"labs\""), "the configuration travels");
         if !setup.privacy.is_empty() {
             let releases = releases(&world);
             assert!(releases.len() > 2);
@@ -155,9 +144,7 @@ fn canary_grep() {
         assert_eq!(process.end(), Some(0), "{:#?}", process.said);
     }
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream
-        .write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
-        .unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
     let mut metrics = String::new();
     stream.read_to_string(&mut metrics).unwrap();
     assert!(metrics.contains("fedbo_round"), "{metrics}");

@@ -27,23 +27,12 @@ impl Asker {
         body: &[u8],
     ) -> Result<u64, ProblemCode> {
         let target = format!("/v1/peers/{sender}/reports/{round}");
-        received(|| {
-            self.0
-                .put(Signer { key, to: self.1 }, &target, body)?
-                .json()
-        })
+        received(|| self.0.put(Signer { key, to: self.1 }, &target, body)?.json())
     }
 
     fn get(&self, key: &SigningKey, target: &str) -> Result<u64, ProblemCode> {
         received(|| {
-            self.0
-                .get(
-                    Some(Signer { key, to: self.1 }),
-                    target,
-                    Duration::ZERO,
-                    1 << 16,
-                )?
-                .json()
+            self.0.get(Some(Signer { key, to: self.1 }), target, Duration::ZERO, 1 << 16)?.json()
         })
     }
 }
@@ -68,9 +57,8 @@ fn what_is_not_a_neighbours_report_is_refused() {
     let mut peers: Vec<_> = (0..2).map(|peer| circle.start(peer)).collect();
     peers[0].wait_for("it stays until");
     peers[1].wait_for("it stays until");
-    circle.wait_until("all reports have come", || {
-        circle.status(0)["neighbours"][0]["received"] == 4
-    });
+    circle
+        .wait_until("all reports have come", || circle.status(0)["neighbours"][0]["received"] == 4);
     let asked = Identity::load(&circle.world.path("home0")).unwrap();
     let asker = Asker::of(&circle.url(1, 0), asked.key.public());
     let stranger = SigningKey::from_seed([9; 32]);
@@ -87,10 +75,7 @@ fn what_is_not_a_neighbours_report_is_refused() {
     let refused = asker.put(&stranger, 1, 2, &reports[2]);
     assert_eq!(refused, Err(ProblemCode::UnknownAgent));
     let standing = "/v1/peers/1/reports?received=0";
-    assert_eq!(
-        asker.get(&stranger, standing),
-        Err(ProblemCode::UnknownAgent)
-    );
+    assert_eq!(asker.get(&stranger, standing), Err(ProblemCode::UnknownAgent));
     // A neighbour whose key is not known yet is to come again.
     let refused = asker.put(&stranger, 3, 0, &reports[0]);
     assert_eq!(refused, Err(ProblemCode::Unavailable));
@@ -116,9 +101,7 @@ fn what_is_not_a_neighbours_report_is_refused() {
     let after = circle.status(0);
     assert_eq!(after["conflicts"], 1);
     let sql = "SELECT count(*) FROM events";
-    let n_events = circle
-        .memory(0)
-        .query_row(sql, [], |row| row.get::<_, u64>(0));
+    let n_events = circle.memory(0).query_row(sql, [], |row| row.get::<_, u64>(0));
     assert_eq!(n_events.unwrap(), 4 + 5);
 
     // What the neighbour has is confirmed by that; more than was ever made ends the peer, whose home must have been set back.
@@ -178,10 +161,7 @@ fn a_home_that_was_set_back_ends_the_run() {
     peers[0].signal(rustix::process::Signal::TERM);
     assert_eq!(peers[0].end(), Some(130));
     let (home, old) = (circle.world.path("home0"), circle.world.path("old0"));
-    let copied = std::process::Command::new("cp")
-        .arg("-r")
-        .args([&home, &old])
-        .status();
+    let copied = std::process::Command::new("cp").arg("-r").args([&home, &old]).status();
     assert!(copied.unwrap().success());
     peers[0] = circle.start(0);
     circle.all_end(&mut peers);
@@ -190,11 +170,7 @@ fn a_home_that_was_set_back_ends_the_run() {
     let mut first = circle.start(0);
     let mut second = circle.start(1);
     assert_eq!(first.end(), Some(6));
-    assert!(
-        first.all().contains("the home was set back"),
-        "{}",
-        first.all()
-    );
+    assert!(first.all().contains("the home was set back"), "{}", first.all());
     assert_eq!(second.end(), Some(0), "{}", second.all());
     circle.check_nothing_changed(1);
 }

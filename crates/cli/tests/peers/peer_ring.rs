@@ -85,12 +85,7 @@ impl PeerRing {
         let pairs = (0..n_agents).flat_map(|a| (0..n_agents).map(move |b| (a, b)));
         let pairs = pairs.filter(|(a, b)| graph.are_neighbours(*a, *b));
         let ways: BTreeMap<_, _> = pairs.map(|pair| (pair, Proxy::start(1))).collect();
-        let circle = Self {
-            world,
-            graph,
-            rounds,
-            ways,
-        };
+        let circle = Self { world, graph, rounds, ways };
         (0..n_agents).for_each(|peer| circle.write(peer));
         circle
     }
@@ -225,9 +220,7 @@ impl PeerRing {
     /// The reports that a peer has made.
     pub(crate) fn made(&self, peer: usize) -> Vec<Vec<u8>> {
         let memory = self.memory(peer);
-        let mut statement = memory
-            .prepare("SELECT bytes FROM outbox ORDER BY round")
-            .unwrap();
+        let mut statement = memory.prepare("SELECT bytes FROM outbox ORDER BY round").unwrap();
         let rows = statement.query_map([], |row| row.get(0)).unwrap();
         rows.map(Result::unwrap).collect()
     }

@@ -36,11 +36,7 @@ fn all() -> Vec<Listed> {
         for name in &subcommands {
             open.push([words.clone(), vec![name.clone()]].concat());
         }
-        found.push(Listed {
-            words,
-            help,
-            subcommands,
-        });
+        found.push(Listed { words, help, subcommands });
     }
     assert!(found.len() > 45, "{}", found.len());
     found
@@ -91,10 +87,7 @@ fn every_command_has_a_manual_page() {
         assert!(plain.contains(&first.join(" ")), "{path}: {about}");
         assert!(plain.contains("quiet"), "{path}");
         for name in &command.subcommands {
-            assert!(
-                plain.contains(&format!("{page}-{name}(1)")),
-                "{path}: {name}"
-            );
+            assert!(plain.contains(&format!("{page}-{name}(1)")), "{path}: {name}");
         }
         names.retain(|name| *name != path);
     }
@@ -102,15 +95,9 @@ fn every_command_has_a_manual_page() {
     // The same again replaces them.
     let ran = sandbox.fedbo(&["man", "pages"]);
     let n_pages = format!("wrote {} pages to pages", commands.len());
-    assert!(
-        ran.expect(0, &[]).stdout.contains(&n_pages),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.expect(0, &[]).stdout.contains(&n_pages), "{}", ran.stdout);
     sandbox.write("plain", "");
-    sandbox
-        .fedbo(&["man", "plain/pages"])
-        .expect(4, &["cannot create the folder plain/pages"]);
+    sandbox.fedbo(&["man", "plain/pages"]).expect(4, &["cannot create the folder plain/pages"]);
 }
 
 #[test]
@@ -157,16 +144,7 @@ fn verbose_commands_log_what_they_run_and_quiet_ones_say_little() {
     let sandbox = Sandbox::new();
     sandbox.write("s.toml", &study(3, "sobol", LOSS));
     let ran = sandbox.fedbo(&["tune", "s.toml", "-v", "-j", "2"]);
-    ran.expect(
-        0,
-        &[
-            "DEBUG",
-            "starts",
-            "FEDBO_TRIAL=\"2\"",
-            "exit status: 0",
-            ", 2 at once",
-        ],
-    );
+    ran.expect(0, &["DEBUG", "starts", "FEDBO_TRIAL=\"2\"", "exit status: 0", ", 2 at once"]);
     assert!(!ran.stdout.contains("DEBUG"), "{}", ran.stdout);
     // Before and after the subcommand it is the same.
     for arguments in [["-q", "tune", "s.toml"], ["tune", "s.toml", "-q"]] {
@@ -179,10 +157,6 @@ fn verbose_commands_log_what_they_run_and_quiet_ones_say_little() {
     let ran = sandbox.fedbo(&["trials", "s.toml"]);
     ran.expect(0, &["3 trials, 3 told"]);
     // Errors are never left out.
-    sandbox
-        .fedbo(&["-q", "tune", "none.toml"])
-        .expect(2, &["error: cannot read none.toml"]);
-    sandbox
-        .fedbo(&["tune", "s.toml", "-q", "-v"])
-        .expect(2, &["cannot be used with"]);
+    sandbox.fedbo(&["-q", "tune", "none.toml"]).expect(2, &["error: cannot read none.toml"]);
+    sandbox.fedbo(&["tune", "s.toml", "-q", "-v"]).expect(2, &["cannot be used with"]);
 }

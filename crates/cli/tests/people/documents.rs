@@ -13,11 +13,8 @@ fn printed(process: &mut Process) -> Value {
 
 #[test]
 fn a_federation_over_a_network_in_json() {
-    let world = World::new(&Setup {
-        algorithm: "fts",
-        privacy: "",
-        ..Setup::simulated(2, 1, 60.0)
-    });
+    let world =
+        World::new(&Setup { algorithm: "fts", privacy: "", ..Setup::simulated(2, 1, 60.0) });
     let certs = world.json(&["dev", "certs", "--out", "made", "localhost"]);
     assert_eq!(certs["files"][0], "made/ca.pem");
     assert_eq!(certs["files"].as_array().unwrap().len(), 3);
@@ -27,10 +24,7 @@ fn a_federation_over_a_network_in_json() {
     let paused = world.json(&["coordinator", "study", "pause", "labs"]);
     assert_eq!(paused["study"], "labs");
     assert_eq!(paused["state"], "paused");
-    assert_eq!(
-        (&paused["agents"], &paused["enrolled"]),
-        (&2.into(), &0.into())
-    );
+    assert_eq!((&paused["agents"], &paused["enrolled"]), (&2.into(), &0.into()));
 
     let mut command = world.service("coordinator", 0);
     let mut service = Process::start(command.args(["--json", "-q"]));
@@ -38,12 +32,7 @@ fn a_federation_over_a_network_in_json() {
     let listening: Value = serde_json::from_str(&line).unwrap();
     assert_eq!(listening["schema_version"], 1);
     assert_eq!(listening["store"], "coordinator");
-    let port = listening["url"]
-        .as_str()
-        .unwrap()
-        .rsplit(':')
-        .next()
-        .unwrap();
+    let port = listening["url"].as_str().unwrap().rsplit(':').next().unwrap();
     let port = port.parse().unwrap();
 
     for (agent, token) in tokens.iter().enumerate() {
@@ -52,28 +41,18 @@ fn a_federation_over_a_network_in_json() {
     let rotated = world.json(&["agent", "rotate", "--home", "home0"]);
     assert_eq!(rotated["key"].as_str().unwrap().len(), 64);
     let resumed = world.json(&["coordinator", "study", "resume", "labs"]);
-    assert_eq!(
-        (&resumed["state"], &resumed["enrolled"]),
-        (&"running".into(), &2.into())
-    );
+    assert_eq!((&resumed["state"], &resumed["enrolled"]), (&"running".into(), &2.into()));
 
-    let mut agents: Vec<Process> = (0..2)
-        .map(|agent| Process::start(world.agent(agent).args(["--json", "-q"])))
-        .collect();
+    let mut agents: Vec<Process> =
+        (0..2).map(|agent| Process::start(world.agent(agent).args(["--json", "-q"]))).collect();
     for (agent, process) in agents.iter_mut().enumerate() {
         assert_eq!(process.end(), Some(0), "{:#?}", process.said);
         let closing = printed(process);
         assert_eq!(closing["schema_version"], 1);
         assert_eq!(closing["ended"], "complete");
         assert_eq!(closing["told_by_this_run"], world.trials(agent).len());
-        assert_eq!(
-            (&closing["failed"], &closing["budget_reached"]),
-            (&0.into(), &false.into())
-        );
-        assert_eq!(
-            closing["storage"],
-            format!("sqlite:./home{agent}/trials.db")
-        );
+        assert_eq!((&closing["failed"], &closing["budget_reached"]), (&0.into(), &false.into()));
+        assert_eq!(closing["storage"], format!("sqlite:./home{agent}/trials.db"));
     }
 
     let revoked = world.json(&["coordinator", "agents", "revoke", "labs", "lab 1"]);

@@ -16,23 +16,15 @@ struct Served {
 
 impl Served {
     fn start(options: &[&str], prepare: impl FnOnce(&World)) -> Self {
-        let world = World::new(&Setup {
-            algorithm: "fts",
-            privacy: "",
-            ..Setup::simulated(2, 1, 60.0)
-        });
+        let world =
+            World::new(&Setup { algorithm: "fts", privacy: "", ..Setup::simulated(2, 1, 60.0) });
         prepare(&world);
         let token = world.create().swap_remove(0);
         let mut command = world.service("coordinator", 0);
         let mut service = Process::start(command.args(options));
         let line = service.wait_for("://");
         let port = line.rsplit(':').next().unwrap().trim().parse().unwrap();
-        Self {
-            world,
-            _service: service,
-            port,
-            token,
-        }
+        Self { world, _service: service, port, token }
     }
 
     fn with_certificate(folder: &str, prepare: impl FnOnce(&World)) -> Self {
@@ -42,9 +34,7 @@ impl Served {
 
     fn enrol(&self, host: &str, more: &[&str]) -> Output {
         let url = format!("{host}:{}", self.port);
-        let mut command = self
-            .world
-            .program(&["agent", "enrol", "--coordinator", &url]);
+        let mut command = self.world.program(&["agent", "enrol", "--coordinator", &url]);
         command.args(["--token", &self.token]).args(more);
         command.output().unwrap()
     }
@@ -79,14 +69,7 @@ fn the_scheme_of_an_address_is_mended() {
     let secure = Served::with_certificate("certs", |world| certs(world, "certs", &[]));
     let said = secure.refused("http://127.0.0.1", &[]);
     let right = format!("https://127.0.0.1:{}", secure.port);
-    contains(
-        &said,
-        &[
-            "TLS is spoken there",
-            "https:// in place of http://",
-            &right,
-        ],
-    );
+    contains(&said, &["TLS is spoken there", "https:// in place of http://", &right]);
 }
 
 #[test]
@@ -100,10 +83,7 @@ fn an_authority_that_is_not_known_is_to_be_named() {
     // One of the same name, made anew.
     let said = secure.refused("https://127.0.0.1", &["--ca", "others/ca.pem"]);
     contains(&said, &["others/ca.pem", "authority"]);
-    assert!(
-        said.contains("anew") || said.contains("--ca FILE"),
-        "{said}"
-    );
+    assert!(said.contains("anew") || said.contains("--ca FILE"), "{said}");
     let enrolled = secure.enrol("https://127.0.0.1", &["--ca", "certs/ca.pem"]);
     assert!(enrolled.status.success());
 }
@@ -116,10 +96,7 @@ fn a_name_that_the_certificate_lacks_is_answered_with_those_that_it_has() {
     let said = secure.refused("https://127.0.0.1", &["--ca", "certs/ca.pem"]);
     contains(
         &said,
-        &[
-            "is for fed.example.org, localhost, and not for 127.0.0.1",
-            "reach it by a name",
-        ],
+        &["is for fed.example.org, localhost, and not for 127.0.0.1", "reach it by a name"],
     );
     let enrolled = secure.enrol("https://localhost", &["--ca", "certs/ca.pem"]);
     assert!(enrolled.status.success());
@@ -196,8 +173,5 @@ fn a_peer_says_what_is_wrong_with_an_address_of_a_neighbour() {
     std::fs::write(world.path("peer.toml"), peer).unwrap();
     let mut process = Process::start(&mut world.program(&["peer"]));
     let line = process.wait_for("lab 1 is away");
-    contains(
-        &line,
-        &["no TLS is spoken there", "http:// in place of https://"],
-    );
+    contains(&line, &["no TLS is spoken there", "http:// in place of https://"]);
 }

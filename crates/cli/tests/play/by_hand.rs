@@ -57,10 +57,7 @@ fn a_program_of_ones_own_plays_through_ask_and_tell() {
     // Waiting ends with the game.
     assert_eq!(ask(&hand, &["--wait"])["round"], serde_json::Value::Null);
     let ran = finished(child);
-    ran.expect(
-        0,
-        &["round 1 of 6 waits for rival: fedbo game tell duel.toml rival price="],
-    );
+    ran.expect(0, &["round 1 of 6 waits for rival: fedbo game tell duel.toml rival price="]);
     let program = sandbox(&[]);
     play(&program).expect(0, &[]);
     assert_eq!(record(&hand), record(&program));
@@ -70,26 +67,14 @@ fn a_program_of_ones_own_plays_through_ask_and_tell() {
             "the game has its 6 rounds; raise rounds in the file to go on",
         ),
         (
-            &[
-                "game",
-                "tell",
-                "duel.toml",
-                "rival",
-                "price=0.5",
-                "--round",
-                "6",
-            ],
+            &["game", "tell", "duel.toml", "rival", "price=0.5", "--round", "6"],
             "the game has its 6 rounds",
         ),
     ] {
         hand.fedbo(arguments).expect(2, &[part]);
     }
     let ran = hand.fedbo(&["game", "ask", "duel.toml", "rival"]);
-    assert!(
-        ran.stdout.contains("the game has its 6 rounds"),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.stdout.contains("the game has its 6 rounds"), "{}", ran.stdout);
     assert_eq!(hand.fedbo(&["play", "duel.toml"]).code, Some(0));
 }
 
@@ -105,10 +90,7 @@ fn a_move_may_be_told_before_play_begins_and_stands() {
     assert_eq!(ran.expect(0, &[]).stdout, "round 1: told: price=0.25\n");
     // One parameter needs no name; the same once more is no other move.
     let ran = tell(&["0.25"]);
-    assert_eq!(
-        ran.expect(0, &[]).stdout,
-        "round 1: was told already: price=0.25\n"
-    );
+    assert_eq!(ran.expect(0, &[]).stdout, "round 1: was told already: price=0.25\n");
     assert_eq!(json(&tell(&["0.25", "--json"]))["told"], "already");
     tell(&["0.3"]).expect(
         2,
@@ -130,14 +112,10 @@ fn a_move_may_be_told_before_play_begins_and_stands() {
     assert_eq!(ask(&hand, &["--wait"])["round"], 2);
     tell(&["0.5", "--round", "1"]).expect(2, &["--round 1: round 2 is being played"]);
     interrupt(&child, Signal::INT);
-    finished(child).expect(
-        130,
-        &["interrupted after 1 round; go on with: fedbo play duel.toml"],
-    );
+    finished(child).expect(130, &["interrupted after 1 round; go on with: fedbo play duel.toml"]);
     let ran = hand.fedbo(&["game", "ask", "duel.toml", "rival"]);
     assert!(
-        ran.stdout
-            .contains("round 2 of 6: fedbo game tell duel.toml rival price=("),
+        ran.stdout.contains("round 2 of 6: fedbo game tell duel.toml rival price=("),
         "{}",
         ran.stdout
     );
@@ -148,18 +126,12 @@ fn what_is_no_move_is_refused_in_words() {
     let hand = by_hand("");
     for (arguments, parts) in [
         (&["rival", "price=2"][..], &["price", "2", "0.0 to 1.0"][..]),
-        (
-            &["rival", "price=0.49"],
-            &["not on the grid of 21 actions; the nearest is price=0.5"],
-        ),
+        (&["rival", "price=0.49"], &["not on the grid of 21 actions; the nearest is price=0.5"]),
         (&["rival", "price=nan"], &["price", "NaN", "0.0 to 1.0"]),
         (&["rival", "price=dear"], &["price", "dear"]),
         (&["rival", "price="], &["price"]),
         (&["rival", "prize=0.5"], &["prize", "price"]),
-        (
-            &["rival", "price=0.5", "price=0.5"],
-            &["price is given twice"],
-        ),
+        (&["rival", "price=0.5", "price=0.5"], &["price is given twice"]),
         (&["rival", "0.5", "0.5"], &["price is given twice"]),
         (&["rival", "-0.5"], &["-0.5"]),
         (
@@ -168,19 +140,10 @@ fn what_is_no_move_is_refused_in_words() {
                 "PLAYER = \"shop\" plays by itself (level 1); moves are told of players with by_hand = true",
             ],
         ),
-        (
-            &["rivla", "price=0.5"],
-            &["PLAYER = \"rivla\": no such player; did you mean \"rival\"?"],
-        ),
-        (
-            &["bank", "price=0.5"],
-            &["PLAYER = \"bank\": no such player; players are shop, rival"],
-        ),
+        (&["rivla", "price=0.5"], &["PLAYER = \"rivla\": no such player; did you mean \"rival\"?"]),
+        (&["bank", "price=0.5"], &["PLAYER = \"bank\": no such player; players are shop, rival"]),
         (&["rival"], &["NAME=VALUE"]),
-        (
-            &["rival", "price=0.5", "--round", "2"],
-            &["--round 2: round 1 is being played"],
-        ),
+        (&["rival", "price=0.5", "--round", "2"], &["--round 2: round 1 is being played"]),
     ] {
         let mut line = vec!["game", "tell", "duel.toml"];
         line.extend(arguments);
@@ -189,39 +152,22 @@ fn what_is_no_move_is_refused_in_words() {
         assert!(ran.stdout.is_empty(), "{}", ran.stdout);
     }
     assert_eq!(ask(&hand, &[])["told"], serde_json::Value::Null);
-    hand.fedbo(&["game", "ask", "duel.toml", "shop"])
-        .expect(2, &["plays by itself"]);
-    hand.fedbo(&["game", "ask", "duel.toml", "rivla"])
-        .expect(2, &["did you mean"]);
-    hand.fedbo(&["game", "ask", "nowhere.toml", "rival"])
-        .expect(2, &["nowhere.toml"]);
+    hand.fedbo(&["game", "ask", "duel.toml", "shop"]).expect(2, &["plays by itself"]);
+    hand.fedbo(&["game", "ask", "duel.toml", "rivla"]).expect(2, &["did you mean"]);
+    hand.fedbo(&["game", "ask", "nowhere.toml", "rival"]).expect(2, &["nowhere.toml"]);
 }
 
 #[test]
 fn without_a_record_in_a_file_nothing_can_be_told() {
     let hand = by_hand("");
     let file = std::fs::read_to_string(hand.path("duel.toml")).expect("our own file");
-    hand.write(
-        "duel.toml",
-        &file.replace("storage = \"sqlite:duel.db\"\n", ""),
-    );
+    hand.write("duel.toml", &file.replace("storage = \"sqlite:duel.db\"\n", ""));
     let names = hand.names();
     let way = "add storage = \"sqlite:duel.db\" to [game]";
-    hand.fedbo(&["play", "duel.toml"]).expect(
-        2,
-        &[
-            "moves that are told by hand need a record in a file, or a terminal",
-            way,
-        ],
-    );
+    hand.fedbo(&["play", "duel.toml"])
+        .expect(2, &["moves that are told by hand need a record in a file, or a terminal", way]);
     hand.fedbo(&["game", "tell", "duel.toml", "rival", "0.5"])
-        .expect(
-            2,
-            &[
-                "keeps its record in memory",
-                "add storage = \"sqlite:FILE\"",
-            ],
-        );
+        .expect(2, &["keeps its record in memory", "add storage = \"sqlite:FILE\""]);
     assert_eq!(hand.names(), names);
 }
 
@@ -229,10 +175,7 @@ fn without_a_record_in_a_file_nothing_can_be_told() {
 #[test]
 fn a_move_that_comes_too_late_is_refused() {
     let hand = by_hand("\ntimeout_s = 0.3\non_failure = \"random\"");
-    hand.write(
-        "payoffs.sh",
-        "until [ -e open ]; do sleep 0.05; done; echo 1 2",
-    );
+    hand.write("payoffs.sh", "until [ -e open ]; do sleep 0.05; done; echo 1 2");
     let mut child = hand.start(&["play", "duel.toml", "--quiet"]);
     let stand_in = || ask(&hand, &[])["told"].clone();
     wait_until(|| !stand_in().is_null());
@@ -240,23 +183,15 @@ fn a_move_that_comes_too_late_is_refused() {
     let told = stand_in();
     hand.fedbo(&late).expect(
         2,
-        &[
-            "no move of \"rival\" came in time for round 1",
-            &told.to_string(),
-            "stands in",
-        ],
+        &["no move of \"rival\" came in time for round 1", &told.to_string(), "stands in"],
     );
     // Killed while the payoffs are awaited, the round keeps its stand-in.
     interrupt(&child, Signal::KILL);
     crate::common::finished_code(&mut child);
     hand.write("open", "");
-    hand.fedbo(&late)
-        .expect(2, &["no move of \"rival\" came in time"]);
+    hand.fedbo(&late).expect(2, &["no move of \"rival\" came in time"]);
     let ran = hand.fedbo(&["play", "duel.toml", "--rounds", "2", "--quiet"]);
-    ran.expect(
-        0,
-        &["warning: round 2: no action of rival: no move was told within 0.3 s"],
-    );
+    ran.expect(0, &["warning: round 2: no action of rival: no move was told within 0.3 s"]);
     let played = rounds(&hand);
     assert_eq!(played[0]["actions"]["rival"], told);
     assert_eq!(played[0]["stand_ins"][0]["kind"], "random");
@@ -268,18 +203,12 @@ fn a_move_that_comes_too_late_is_refused() {
 #[test]
 fn a_move_that_does_not_come_ends_the_run() {
     let hand = by_hand("\ntimeout_s = 0.3");
+    hand.fedbo(&["play", "duel.toml"])
+        .expect(7, &["error: round 1: no action of \"rival\": no move was told within 0.3 s"]);
+    hand.fedbo(&["game", "tell", "duel.toml", "rival", "0.5"]).expect(0, &[]);
     hand.fedbo(&["play", "duel.toml"]).expect(
         7,
-        &["error: round 1: no action of \"rival\": no move was told within 0.3 s"],
-    );
-    hand.fedbo(&["game", "tell", "duel.toml", "rival", "0.5"])
-        .expect(0, &[]);
-    hand.fedbo(&["play", "duel.toml"]).expect(
-        7,
-        &[
-            "error: round 2: no action of \"rival\"",
-            "the game ends after 1 round, which",
-        ],
+        &["error: round 2: no action of \"rival\"", "the game ends after 1 round, which"],
     );
 }
 
@@ -298,16 +227,8 @@ fn rounds_beyond_the_file_are_told_of() {
     for _ in 0..2 {
         let state = ask(&hand, &["--wait", "--rounds", "2"]);
         assert_eq!(state["rounds_in_all"], 2);
-        hand.fedbo(&[
-            "game",
-            "tell",
-            "duel.toml",
-            "--rounds",
-            "2",
-            "rival",
-            "price=0.5",
-        ])
-        .expect(0, &[]);
+        hand.fedbo(&["game", "tell", "duel.toml", "--rounds", "2", "rival", "price=0.5"])
+            .expect(0, &[]);
         let told = state["round"].as_u64().expect("a number");
         wait_until(|| record(&hand).lines().count() as u64 >= told);
         if told == 1 {

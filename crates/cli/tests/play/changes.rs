@@ -9,9 +9,7 @@ use crate::two_programs::{PAYOFFS, RIVAL, duel, play, record, results_of, rounds
 #[test]
 fn what_a_game_is_may_not_change_and_the_key_is_named() {
     let begun = sandbox(&[]);
-    begun
-        .fedbo(&["play", "duel.toml", "--rounds", "3", "--quiet"])
-        .expect(0, &[]);
+    begun.fedbo(&["play", "duel.toml", "--rounds", "3", "--quiet"]).expect(0, &[]);
     let before = record(&begun);
     let rival = "[players.rival]\ncommand = [\"sh\", \"rival.sh\"]";
     for (from, to, key, given, stored) in [
@@ -50,13 +48,7 @@ fn what_a_game_is_may_not_change_and_the_key_is_named() {
             "\"gp-mw with payoffs from -2 to 3\"",
             "\"gp-mw with payoffs from -2 to 2\"",
         ),
-        (
-            "high = 1.0",
-            "high = 2.0",
-            "players.shop.space.price.high",
-            "2.0",
-            "1.0",
-        ),
+        ("high = 1.0", "high = 2.0", "players.shop.space.price.high", "2.0", "1.0"),
         (
             rival,
             "[players.rival]\nby_hand = true",
@@ -64,13 +56,7 @@ fn what_a_game_is_may_not_change_and_the_key_is_named() {
             "\"none, but by_hand\"",
             "\"none, but command\"",
         ),
-        (
-            rival,
-            "[players.rival]\nlevel = 0",
-            "players.rival.level",
-            "0",
-            "\"none, but command\"",
-        ),
+        (rival, "[players.rival]\nlevel = 0", "players.rival.level", "0", "\"none, but command\""),
     ] {
         let text = duel(&[(from, to)]);
         begun.write("duel.toml", &text);
@@ -84,10 +70,7 @@ fn what_a_game_is_may_not_change_and_the_key_is_named() {
             _ => format!("{key} is {given} in duel.toml{place}"),
         };
         let has = format!(", the stored game has {stored};");
-        for arguments in [
-            &["play", "duel.toml"][..],
-            &["play", "duel.toml", "--out", "new"],
-        ] {
+        for arguments in [&["play", "duel.toml"][..], &["play", "duel.toml", "--out", "new"]] {
             let ran = begun.fedbo(arguments);
             ran.expect(
                 2,
@@ -118,18 +101,13 @@ fn what_a_game_is_may_not_change_and_the_key_is_named() {
 #[test]
 fn how_it_is_played_may_change() {
     let begun = sandbox(&[]);
-    begun
-        .fedbo(&["play", "duel.toml", "--rounds", "3", "--quiet"])
-        .expect(0, &[]);
+    begun.fedbo(&["play", "duel.toml", "--rounds", "3", "--quiet"]).expect(0, &[]);
     begun.write("other.sh", &format!("cat > /dev/null; {RIVAL}"));
     let changed = duel(&[
         ("rounds = 6", "rounds = 7\nfailures_max = 2"),
         ("timeout_s = 20", "timeout_s = 30.5\non_failure = \"go-on\""),
         ("\"payoffs.sh\"", "\"-e\", \"payoffs.sh\""),
-        (
-            "\"rival.sh\"]",
-            "\"other.sh\"]\ntimeout_s = 9\non_failure = \"repeat\"",
-        ),
+        ("\"rival.sh\"]", "\"other.sh\"]\ntimeout_s = 9\non_failure = \"repeat\""),
     ]);
     begun.write("duel.toml", &changed);
     play(&begun).expect(0, &[]);
@@ -141,10 +119,9 @@ fn how_it_is_played_may_change() {
 #[test]
 fn what_is_no_record_is_left_alone() {
     let other = sandbox(&[]);
-    other.fedbo(&["game", "record", "duel.toml"]).expect(
-        2,
-        &["duel.db: no game is kept there yet; begin it with fedbo play"],
-    );
+    other
+        .fedbo(&["game", "record", "duel.toml"])
+        .expect(2, &["duel.db: no game is kept there yet; begin it with fedbo play"]);
     assert!(!other.path("duel.db").exists());
     for bytes in ["", "no database", &"x".repeat(9000)] {
         std::fs::write(other.path("duel.db"), bytes).expect("a writable folder");
@@ -165,9 +142,7 @@ fn what_is_no_record_is_left_alone() {
     let before = other.fedbo(&["export", "s.toml"]).stdout;
     std::fs::rename(other.path("study.db"), other.path("duel.db")).expect("our own file");
     for command in [&["play", "duel.toml"][..], &["game", "record", "duel.toml"]] {
-        other
-            .fedbo(command)
-            .expect(2, &["duel.db: ", "another program"]);
+        other.fedbo(command).expect(2, &["duel.db: ", "another program"]);
     }
     std::fs::rename(other.path("duel.db"), other.path("study.db")).expect("our own file");
     assert_eq!(other.fedbo(&["export", "s.toml"]).stdout, before);
@@ -179,20 +154,11 @@ fn what_is_no_record_is_left_alone() {
     assert_eq!(rounds(&other).len(), 6);
     // A folder, and a place that is not there.
     std::fs::create_dir(other.path("folder.db")).expect("a writable folder");
-    other.write(
-        "duel.toml",
-        &duel(&[("sqlite:duel.db", "sqlite:folder.db")]),
-    );
+    other.write("duel.toml", &duel(&[("sqlite:duel.db", "sqlite:folder.db")]));
     let ran = play(&other);
     assert!(matches!(ran.code, Some(2 | 4)), "{}", ran.stderr);
-    other.write(
-        "duel.toml",
-        &duel(&[("sqlite:duel.db", "sqlite:nowhere/duel.db")]),
-    );
-    play(&other).expect(
-        2,
-        &["nowhere/duel.db: there is no folder nowhere; create it first"],
-    );
+    other.write("duel.toml", &duel(&[("sqlite:duel.db", "sqlite:nowhere/duel.db")]));
+    play(&other).expect(2, &["nowhere/duel.db: there is no folder nowhere; create it first"]);
 }
 
 #[test]
@@ -225,11 +191,7 @@ fn without_privileges(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
             .status();
         assert!(copied.expect("install starts").success());
         let mut other = std::process::Command::new(&program);
-        other
-            .args(command.get_args())
-            .current_dir(sandbox.folder.path())
-            .uid(65534)
-            .gid(65534);
+        other.args(command.get_args()).current_dir(sandbox.folder.path()).uid(65534).gid(65534);
         let ran = other.output().expect("it starts");
         std::fs::remove_file(program).expect("it was there");
         return ran.into();
@@ -240,8 +202,7 @@ fn without_privileges(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
 #[test]
 fn a_read_only_game_can_be_looked_at_and_nothing_else() {
     let kept = sandbox(&[]);
-    kept.fedbo(&["play", "duel.toml", "--rounds", "3", "--quiet"])
-        .expect(0, &[]);
+    kept.fedbo(&["play", "duel.toml", "--rounds", "3", "--quiet"]).expect(0, &[]);
     let before = record(&kept);
     let allow = |path: &std::path::Path, mode: u32| {
         let permissions = std::fs::Permissions::from_mode(mode);
@@ -253,10 +214,7 @@ fn a_read_only_game_can_be_looked_at_and_nothing_else() {
     }
     allow(&kept.path("results/duel"), 0o555);
     allow(kept.folder.path(), 0o555);
-    for arguments in [
-        &["play", "duel.toml"][..],
-        &["play", "duel.toml", "--out", "new"],
-    ] {
+    for arguments in [&["play", "duel.toml"][..], &["play", "duel.toml", "--out", "new"]] {
         let ran = without_privileges(&kept, arguments);
         ran.expect(4, &["error: "]);
     }
@@ -310,10 +268,8 @@ fn a_record_that_is_deleted_meanwhile_is_missed() {
             "if [ $FEDBO_ROUND = 3 ] && [ ! -e gone ]; then rm duel.db; touch gone; fi\n{PAYOFFS}"
         ),
     );
-    play(&cut).expect(
-        4,
-        &["duel.db: the file is no longer where it was when the game began to use it"],
-    );
+    play(&cut)
+        .expect(4, &["duel.db: the file is no longer where it was when the game began to use it"]);
     assert!(!cut.path("duel.db").exists());
     // The same of one that is told to.
     let hand = sandbox(&[("command = [\"sh\", \"rival.sh\"]", "by_hand = true")]);
@@ -328,8 +284,7 @@ fn a_record_that_is_deleted_meanwhile_is_missed() {
 #[test]
 fn a_record_without_a_game_is_one_that_is_not_begun() {
     let cut = sandbox(&[]);
-    cut.fedbo(&["play", "duel.toml", "--rounds", "1"])
-        .expect(0, &[]);
+    cut.fedbo(&["play", "duel.toml", "--rounds", "1"]).expect(0, &[]);
     let connection = rusqlite::Connection::open(cut.path("duel.db")).expect("SQLite");
     connection
         .execute_batch("DROP TRIGGER games_stay; DROP TRIGGER rounds_are_not_deleted; DROP TRIGGER moves_are_not_deleted;

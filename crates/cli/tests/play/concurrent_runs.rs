@@ -6,10 +6,7 @@ use crate::two_programs::{PAYOFFS, play, record, rounds, sandbox};
 #[test]
 fn one_folder_of_results_is_written_by_one_process() {
     let sandbox = sandbox(&[]);
-    sandbox.write(
-        "payoffs.sh",
-        &format!("until [ -e open ]; do sleep 0.05; done\n{PAYOFFS}"),
-    );
+    sandbox.write("payoffs.sh", &format!("until [ -e open ]; do sleep 0.05; done\n{PAYOFFS}"));
     let first = sandbox.start(&["play", "duel.toml"]);
     wait_until(|| sandbox.path("duel.db").exists());
     let ran = play(&sandbox);
@@ -34,10 +31,7 @@ fn who_is_overtaken_ends_and_the_record_is_whole() {
     );
     let here = || {
         let names = both.names();
-        names
-            .iter()
-            .filter(|name| name.starts_with("here."))
-            .count()
+        names.iter().filter(|name| name.starts_with("here.")).count()
     };
     let first = both.start(&["play", "duel.toml"]);
     wait_until(|| here() == 1);
@@ -47,18 +41,9 @@ fn who_is_overtaken_ends_and_the_record_is_whole() {
     let ran = [finished(first), finished(second)];
     let mut codes: Vec<_> = ran.iter().map(|ran| ran.code).collect();
     codes.sort_unstable();
-    assert_eq!(
-        codes,
-        [Some(0), Some(2)],
-        "{} {}",
-        ran[0].stderr,
-        ran[1].stderr
-    );
+    assert_eq!(codes, [Some(0), Some(2)], "{} {}", ran[0].stderr, ran[1].stderr);
     let loser = ran.iter().find(|ran| ran.code == Some(2)).expect("one");
-    loser.expect(
-        2,
-        &["was played by another process meanwhile; let one process play a game"],
-    );
+    loser.expect(2, &["was played by another process meanwhile; let one process play a game"]);
     assert_eq!(record(&both), record(&whole));
 }
 
@@ -66,18 +51,13 @@ fn who_is_overtaken_ends_and_the_record_is_whole() {
 #[test]
 fn a_move_that_another_process_has_noted_stands() {
     let both = sandbox(&[("rounds = 6", "rounds = 30")]);
-    both.write(
-        "rival.sh",
-        r#"awk -v n="$$" 'BEGIN { print "{\"price\": " n % 21 / 20 "}" }'"#,
-    );
+    both.write("rival.sh", r#"awk -v n="$$" 'BEGIN { print "{\"price\": " n % 21 / 20 "}" }'"#);
     let mut running = [
         both.start(&["play", "duel.toml"]),
         both.start(&["play", "duel.toml", "--out", "elsewhere"]),
     ]
     .map(Some);
-    let ended = running
-        .iter_mut()
-        .map(|child| finished(child.take().expect("started")));
+    let ended = running.iter_mut().map(|child| finished(child.take().expect("started")));
     let ended: Vec<_> = ended.collect();
     let n_done = ended.iter().filter(|ran| ran.code == Some(0)).count();
     assert!(n_done >= 1, "{} {}", ended[0].stderr, ended[1].stderr);
@@ -92,30 +72,22 @@ fn a_move_that_another_process_has_noted_stands() {
         assert_eq!(round["round"], index + 1);
     }
     // What is noted of a round can be gone on with.
-    both.fedbo(&["play", "duel.toml", "--rounds", "31"])
-        .expect(0, &[]);
+    both.fedbo(&["play", "duel.toml", "--rounds", "31"]).expect(0, &[]);
 }
 
 /// Of many who tell different moves at the same moment, one is taken, and all others hear which one.
 #[test]
 fn one_of_many_moves_stands() {
     let hand = sandbox(&[("command = [\"sh\", \"rival.sh\"]", "by_hand = true")]);
-    let values: Vec<String> = (0..8)
-        .map(|n| format!("price={}", f64::from(n) / 20.0))
-        .collect();
+    let values: Vec<String> = (0..8).map(|n| format!("price={}", f64::from(n) / 20.0)).collect();
     let running: Vec<_> = values
         .iter()
         .map(|value| hand.start(&["game", "tell", "duel.toml", "rival", value]))
         .collect();
     let ended: Vec<_> = running.into_iter().map(finished).collect();
-    let taken: Vec<usize> = (0..8)
-        .filter(|index| ended[*index].code == Some(0))
-        .collect();
+    let taken: Vec<usize> = (0..8).filter(|index| ended[*index].code == Some(0)).collect();
     let [taken] = taken[..] else {
-        panic!(
-            "{:?}",
-            ended.iter().map(|ran| &ran.stderr).collect::<Vec<_>>()
-        )
+        panic!("{:?}", ended.iter().map(|ran| &ran.stderr).collect::<Vec<_>>())
     };
     for (index, ran) in ended.iter().enumerate() {
         if index != taken {

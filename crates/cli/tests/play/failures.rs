@@ -11,10 +11,7 @@ const BROKEN: [(&str, &str); 9] = [
     ),
     ("kill -9 $$", "signal 9"),
     ("exit 0", "it printed nothing, expected {\"price\": ..}"),
-    (
-        "echo thinking; exit",
-        "it printed \"thinking\", expected {\"price\": ..}",
-    ),
+    ("echo thinking; exit", "it printed \"thinking\", expected {\"price\": ..}"),
     ("echo '{\"prize\": 0.5}'; exit", "prize"),
     ("echo '{\"price\": NaN}'; exit", "NaN"),
     ("echo '{\"price\": 1.5}'; exit", "1.5"),
@@ -91,21 +88,13 @@ fn stand_ins_are_random_or_the_last_action_and_are_recorded() {
             let because = stand_ins[0]["because"].as_str().expect("a text");
             assert!(because.contains("lost its mind"), "{because}");
             if expected == "repeat" {
-                assert_eq!(
-                    round["actions"]["rival"],
-                    played[index - 1]["actions"]["rival"]
-                );
+                assert_eq!(round["actions"]["rival"], played[index - 1]["actions"]["rival"]);
             }
         }
         let rows = results_of(&kept, "rival");
         let sources: Vec<&str> = rows.iter().map(|row| row["source"].as_str()).collect();
         let action_substituted = format!("stand-in: {kind}");
-        let expected = [
-            "stand-in: random",
-            "program",
-            &action_substituted,
-            "program",
-        ];
+        let expected = ["stand-in: random", "program", &action_substituted, "program"];
         assert_eq!(sources[..4], expected);
         // The same seed, the same failures: the same stand-ins.
         let again = sandbox(&[("grid = 21", &on_failure)]);
@@ -155,10 +144,7 @@ const LOST: [(&str, &str); 8] = [
     ("echo 1; exit", "it printed \"1\", expected"),
     ("echo 1 2 3; exit", "it printed \"1 2 3\", expected"),
     ("echo '{\"shop\": 1, \"rivla\": 2}'; exit", "rivla"),
-    (
-        "echo nan nan; exit",
-        "the payoff of \"shop\" is no finite number",
-    ),
+    ("echo nan nan; exit", "the payoff of \"shop\" is no finite number"),
     ("sleep 9", "killed after its timeout of 1.5 s"),
 ];
 
@@ -170,11 +156,7 @@ fn payoffs_that_fail_end_the_run_or_are_lost() {
     for (broken, cause) in LOST {
         let cut = sandbox(&[]);
         let short = |on_failure: &str| {
-            let timeout = if broken.starts_with("sleep") {
-                "1.5"
-            } else {
-                "20"
-            };
+            let timeout = if broken.starts_with("sleep") { "1.5" } else { "20" };
             let text = format!("timeout_s = {timeout}\non_failure = \"{on_failure}\"");
             crate::two_programs::duel(&[("timeout_s = 20", &text)])
         };
@@ -220,10 +202,7 @@ fn a_lost_payoff_of_one_player_leaves_the_others() {
     let of_one = r#"echo '{"rival": 0.25, "shop": null}'; exit"#;
     kept.write("payoffs.sh", &broken_in("3|4", of_one, PAYOFFS));
     let ran = kept.fedbo(&["play", "duel.toml", "--quiet", "--json"]);
-    ran.expect(
-        0,
-        &["warning: round 3: payoffs lost: the payoff of \"shop\""],
-    );
+    ran.expect(0, &["warning: round 3: payoffs lost: the payoff of \"shop\""]);
     let closing = json(&ran);
     assert_eq!(closing["players"][0]["n_lost"], 2);
     assert_eq!(closing["players"][1]["n_lost"], 0);
@@ -231,20 +210,15 @@ fn a_lost_payoff_of_one_player_leaves_the_others() {
     assert_eq!(played[2]["payoffs"]["rival"], 0.25);
     assert!(played[2]["payoffs"]["shop"].is_null());
     let rows = results_of(&kept, "rival");
-    assert_eq!(
-        (rows[3]["value"].as_str(), rows[3]["status"].as_str()),
-        ("0.25", "ok")
-    );
+    assert_eq!((rows[3]["value"].as_str(), rows[3]["status"].as_str()), ("0.25", "ok"));
     let ran = kept.fedbo(&["game", "record", "duel.toml"]);
     assert_eq!(ran.stdout.matches("lost").count(), 2, "{}", ran.stdout);
 }
 
 #[test]
 fn lost_payoffs_in_a_row_end_a_game_that_would_go_on() {
-    let changes = [
-        ("timeout_s = 20", "on_failure = \"go-on\""),
-        ("seed = 3", "seed = 3\nfailures_max = 2"),
-    ];
+    let changes =
+        [("timeout_s = 20", "on_failure = \"go-on\""), ("seed = 3", "seed = 3\nfailures_max = 2")];
     let cut = sandbox(&changes);
     cut.write("payoffs.sh", &broken_in("2|4|5", "exit 1", PAYOFFS));
     play(&cut).expect(
@@ -281,10 +255,7 @@ fn a_game_in_memory_that_fails_is_lost() {
     let ran = cut.fedbo(&["play", "duel.toml"]);
     ran.expect(
         7,
-        &[
-            "add storage = \"sqlite:duel.db\" to [game]",
-            "the record was in memory and is lost",
-        ],
+        &["add storage = \"sqlite:duel.db\" to [game]", "the record was in memory and is lost"],
     );
     assert_eq!(results_of(&cut, "shop").len(), 2);
     cut.fedbo(&["game", "record", "duel.toml"])

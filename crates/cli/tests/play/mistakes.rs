@@ -24,11 +24,7 @@ pub(crate) const RIVAL: &str = "command = [\"sh\", \"rival.sh\"]\n";
 
 #[test]
 fn of_the_game() {
-    refused(
-        "rounds = 6",
-        "rounds = = 6",
-        &["duel.toml, line 3, column 10"],
-    );
+    refused("rounds = 6", "rounds = = 6", &["duel.toml, line 3, column 10"]);
     refused(
         "rounds = 6",
         "round = 6",
@@ -39,32 +35,16 @@ fn of_the_game() {
         "rounds = 0",
         &["line 3: game.rounds = 0, expected a whole number from 1 to 20000"],
     );
-    refused(
-        "rounds = 6",
-        "rounds = 20001",
-        &["line 3: game.rounds = 20001", "20000"],
-    );
+    refused("rounds = 6", "rounds = 20001", &["line 3: game.rounds = 20001", "20000"]);
     refused("rounds = 6", "rounds = 6.5", &["line 3: game.rounds = 6.5"]);
-    refused(
-        "rounds = 6\n",
-        "",
-        &["game.rounds is missing; add rounds = .."],
-    );
-    refused(
-        "name = \"duel\"\n",
-        "",
-        &["game.name is missing; add name = "],
-    );
+    refused("rounds = 6\n", "", &["game.rounds is missing; add rounds = .."]);
+    refused("name = \"duel\"\n", "", &["game.name is missing; add name = "]);
     refused(
         "name = \"duel\"",
         "name = \"a/b\"",
         &["line 2: game.name = \"a/b\", expected a name that can be a folder's"],
     );
-    refused(
-        "initial = 2",
-        "initial = -1",
-        &["line 4: game.initial = -1"],
-    );
+    refused("initial = 2", "initial = -1", &["line 4: game.initial = -1"]);
     refused("seed = 3", "seed = -3", &["line 5: game.seed = -3"]);
     refused(
         "seed = 3",
@@ -79,16 +59,8 @@ fn of_the_game() {
             "expected \"sqlite:FILE\" (without storage, the record is kept in memory)",
         ],
     );
-    refused(
-        "sqlite:duel.db",
-        "duel.db",
-        &["game.storage = \"duel.db\", expected \"sqlite:FILE\""],
-    );
-    refused(
-        "[game]",
-        "version = 2\n[game]",
-        &["line 1: version = 2, expected 1"],
-    );
+    refused("sqlite:duel.db", "duel.db", &["game.storage = \"duel.db\", expected \"sqlite:FILE\""]);
+    refused("[game]", "version = 2\n[game]", &["line 1: version = 2, expected 1"]);
     refused(
         "[game]\nname = \"duel\"\nrounds = 6\ninitial = 2\nseed = 3\nstorage = \"sqlite:duel.db\"\n",
         "",
@@ -102,17 +74,9 @@ fn of_the_payoffs() {
     refused(
         "\"{rival.price}\"",
         "\"{rival.prize}\"",
-        &[
-            "line 9: payoffs.command",
-            "{rival.prize}",
-            "known are shop.price, rival.price",
-        ],
+        &["line 9: payoffs.command", "{rival.prize}", "known are shop.price, rival.price"],
     );
-    refused(
-        "\"{rival.price}\"",
-        "\"{price}\"",
-        &["{price}", "known are shop.price, rival.price"],
-    );
+    refused("\"{rival.price}\"", "\"{price}\"", &["{price}", "known are shop.price, rival.price"]);
     refused(
         "command = [\"sh\", \"payoffs.sh\"",
         "command = [\"no-such-program\"",
@@ -123,21 +87,13 @@ fn of_the_payoffs() {
         "timeout_s = 0",
         &["line 10: payoffs.timeout_s = 0, expected a number of seconds above 0"],
     );
-    refused(
-        "timeout_s = 20",
-        "timeout_s = nan",
-        &["payoffs.timeout_s = nan"],
-    );
+    refused("timeout_s = 20", "timeout_s = nan", &["payoffs.timeout_s = nan"]);
     refused(
         "range = [-2.0, 2.0]",
         "range = [2.0, -2.0]",
         &["line 11: payoffs.range = [2.0, -2.0], expected [LEAST, LARGEST]"],
     );
-    refused(
-        "range = [-2.0, 2.0]",
-        "range = [-2.0, inf]",
-        &["payoffs.range = [-2.0, inf]"],
-    );
+    refused("range = [-2.0, 2.0]", "range = [-2.0, inf]", &["payoffs.range = [-2.0, inf]"]);
     refused("range = [-2.0, 2.0]", "range = [-2.0]", &["payoffs.range"]);
     refused(
         "timeout_s = 20",
@@ -149,11 +105,7 @@ fn of_the_payoffs() {
         "",
         &["payoffs.command is missing; add command = "],
     );
-    refused(
-        "timeout_s = 20",
-        "directory = \"nowhere\"",
-        &["nowhere", "is not a directory"],
-    );
+    refused("timeout_s = 20", "directory = \"nowhere\"", &["nowhere", "is not a directory"]);
 }
 
 #[test]
@@ -171,31 +123,17 @@ fn of_players() {
         &format!("level = 0\n{RIVAL}"),
         &["line 22: player \"rival\" plays in more than one way; keep one of"],
     );
-    refused(
-        RIVAL,
-        "level = 0\nby_hand = true\n",
-        &["plays in more than one way"],
-    );
+    refused(RIVAL, "level = 0\nby_hand = true\n", &["plays in more than one way"]);
     refused(
         LEVEL,
         "level = 1\ntimeout_s = 3\n",
-        &[
-            "line 15: players.shop.timeout_s is for a player with command or by_hand",
-            "remove it",
-        ],
+        &["line 15: players.shop.timeout_s is for a player with command or by_hand", "remove it"],
     );
-    refused(
-        LEVEL,
-        "level = 1\non_failure = \"random\"\n",
-        &["players.shop.on_failure is for"],
-    );
+    refused(LEVEL, "level = 1\non_failure = \"random\"\n", &["players.shop.on_failure is for"]);
     refused(
         RIVAL,
         &format!("level0 = \"random\"\n{RIVAL}"),
-        &[
-            "players.rival.level0 is for a player with level",
-            "[players.NAME.believes.rival]",
-        ],
+        &["players.rival.level0 is for a player with level", "[players.NAME.believes.rival]"],
     );
     refused(
         RIVAL,
@@ -218,11 +156,7 @@ fn of_players() {
         "command = [\"no-such-program\"]\n",
         &["players.rival.command[0] = \"no-such-program\" is not on PATH"],
     );
-    refused(
-        RIVAL,
-        &format!("{RIVAL}lvl = 1\n"),
-        &["unknown key players.rival.lvl"],
-    );
+    refused(RIVAL, &format!("{RIVAL}lvl = 1\n"), &["unknown key players.rival.lvl"]);
     refused(
         "grid = 11",
         "grid = 1",
@@ -284,10 +218,7 @@ fn of_names_and_numbers_of_players() {
         &["a game has 2 to 16 players, found 1; one alone tunes with a study.toml and fedbo tune"],
     );
     let (head, _) = text.split_once("[players.shop]").expect("a table");
-    refused_text(
-        head,
-        &["[players] is missing; add a [players.NAME] table for each player"],
-    );
+    refused_text(head, &["[players] is missing; add a [players.NAME] table for each player"]);
     let many = |n: usize| {
         let player = |i| {
             format!(
@@ -322,10 +253,7 @@ fn files_of_other_kinds_name_their_command() {
 /// A choice within a script would be run with it (INV-24).
 #[test]
 fn of_a_choice_within_a_script() {
-    let by_shell = (
-        "[\"sh\", \"payoffs.sh\"",
-        "[\"sh\", \"-c\", \"echo {rival.mood}\"",
-    );
+    let by_shell = ("[\"sh\", \"payoffs.sh\"", "[\"sh\", \"-c\", \"echo {rival.mood}\"");
     let mood = "[players.rival.space.mood]\ntype = \"categorical\"\nchoices = [\"calm\", \"x; touch pwned\"]\n";
     refused_text(
         &format!("{}\n{mood}", duel(&[by_shell])),

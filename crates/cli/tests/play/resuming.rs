@@ -34,11 +34,7 @@ fn takes_the_same_course(text: &str, payoffs: &str, ends: &[(usize, Signal)]) {
     for (round, signal) in ends {
         cut.write("hold", &format!("{round}\n"));
         let child = cut.start(&["play", "duel.toml"]);
-        let holds = || {
-            log(&cut)
-                .last()
-                .is_some_and(|last| *last == round.to_string())
-        };
+        let holds = || log(&cut).last().is_some_and(|last| *last == round.to_string());
         wait_until(holds);
         interrupt(&child, *signal);
         let mut child = child;
@@ -46,10 +42,8 @@ fn takes_the_same_course(text: &str, payoffs: &str, ends: &[(usize, Signal)]) {
             assert_eq!(finished_code(&mut child), None);
         } else {
             let ran = finished(child);
-            let said = format!(
-                "interrupted after {} rounds; go on with: fedbo play duel.toml",
-                round - 1
-            );
+            let said =
+                format!("interrupted after {} rounds; go on with: fedbo play duel.toml", round - 1);
             ran.expect(130, &["stopping: ", &said]);
         }
         assert_eq!(rounds(&cut).len(), round - 1);
@@ -73,10 +67,8 @@ const ENDS: [(usize, Signal); 5] = [
 
 #[test]
 fn levels_1_and_2_on_grids() {
-    let text = duel(&[
-        ("rounds = 6", "rounds = 14"),
-        ("command = [\"sh\", \"rival.sh\"]", "level = 2"),
-    ]);
+    let text =
+        duel(&[("rounds = 6", "rounds = 14"), ("command = [\"sh\", \"rival.sh\"]", "level = 2")]);
     takes_the_same_course(&text, PAYOFFS, &ENDS);
 }
 
@@ -84,10 +76,7 @@ fn levels_1_and_2_on_grids() {
 fn levels_1_and_2_with_continuous_actions() {
     let text = duel(&[
         ("rounds = 6", "rounds = 14"),
-        (
-            "command = [\"sh\", \"rival.sh\"]\ngrid = 21",
-            "level = 2\nexpectation = 20",
-        ),
+        ("command = [\"sh\", \"rival.sh\"]\ngrid = 21", "level = 2\nexpectation = 20"),
         ("grid = 11", "expectation = 20"),
     ]);
     takes_the_same_course(&text, PAYOFFS, &ENDS);
@@ -133,11 +122,8 @@ awk -v a="$1" -v b="$2" -v c="$3" -v k="$4" -v s="$5" 'BEGIN {
 #[test]
 fn equal_seeds_give_equal_games_and_other_seeds_others() {
     let of = |seed: &str, rounds: &str| {
-        let sandbox = sandbox(&[
-            ("seed = 3", seed),
-            ("rounds = 6", rounds),
-            ("initial = 2", "initial = 5"),
-        ]);
+        let sandbox =
+            sandbox(&[("seed = 3", seed), ("rounds = 6", rounds), ("initial = 2", "initial = 5")]);
         play(&sandbox).expect(0, &[]);
         record(&sandbox)
     };
@@ -152,17 +138,13 @@ fn equal_seeds_give_equal_games_and_other_seeds_others() {
 fn a_complete_game_stays_and_more_rounds_extend_it() {
     let sandbox = sandbox(&[]);
     let ran = sandbox.fedbo(&["play", "duel.toml"]);
-    ran.expect(
-        0,
-        &["duel: 6 rounds: shop (level 1) v rival (program); the first 2 at random"],
-    );
+    ran.expect(0, &["duel: 6 rounds: shop (level 1) v rival (program); the first 2 at random"]);
     assert!(ran.stdout.contains("level 1"), "{}", ran.stdout);
     let first = record(&sandbox);
     sandbox.write("payoffs.sh", "exit 1");
-    sandbox.fedbo(&["play", "duel.toml"]).expect(
-        0,
-        &["duel: complete, 6 rounds of 6; there is nothing left to do"],
-    );
+    sandbox
+        .fedbo(&["play", "duel.toml"])
+        .expect(0, &["duel: complete, 6 rounds of 6; there is nothing left to do"]);
     sandbox.write("payoffs.sh", PAYOFFS);
     let ran = sandbox.fedbo(&["play", "duel.toml", "--rounds", "9", "--json", "--quiet"]);
     assert!(ran.expect(0, &[]).stderr.is_empty(), "{}", ran.stderr);
@@ -176,10 +158,8 @@ fn a_complete_game_stays_and_more_rounds_extend_it() {
     assert!(record(&sandbox).starts_with(&first));
     // The means are those of the record.
     let played = rounds(&sandbox);
-    let of_shop: Vec<f64> = played
-        .iter()
-        .map(|round| round["payoffs"]["shop"].as_f64().expect("a number"))
-        .collect();
+    let of_shop: Vec<f64> =
+        played.iter().map(|round| round["payoffs"]["shop"].as_f64().expect("a number")).collect();
     let mean = |values: &[f64]| {
         values.iter().sum::<f64>() / f64::from(u8::try_from(values.len()).expect("few"))
     };
@@ -188,10 +168,7 @@ fn a_complete_game_stays_and_more_rounds_extend_it() {
     };
     let shop = &closing["players"][0];
     assert!(near(&shop["mean"], mean(&of_shop[2..])), "{shop}");
-    assert!(
-        near(&shop["mean_of_initial"], mean(&of_shop[..2])),
-        "{shop}"
-    );
+    assert!(near(&shop["mean_of_initial"], mean(&of_shop[..2])), "{shop}");
     assert!(near(&shop["mean_of_last_tenth"], of_shop[8]), "{shop}");
     for name in ["payoffs.svg", "payoffs.png", "actions.svg", "actions.png"] {
         assert!(sandbox.path("results/duel").join(name).exists(), "{name}");
@@ -213,16 +190,11 @@ fn programs_are_told_what_they_need() {
         "game/payoffs.sh",
         &format!("echo \"$FEDBO_ACTIONS\" > actions.$FEDBO_ROUND\n{PAYOFFS}"),
     );
-    folder
-        .fedbo(&["play", "game/duel.toml", "--quiet"])
-        .expect(0, &[]);
+    folder.fedbo(&["play", "game/duel.toml", "--quiet"]).expect(0, &[]);
     assert_eq!(folder.names(), ["game", "results"]);
     let record = folder.fedbo(&["game", "record", "game/duel.toml", "--json"]);
-    let rounds: Vec<serde_json::Value> = record
-        .stdout
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
+    let rounds: Vec<serde_json::Value> =
+        record.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(rounds.len(), 6);
     let read = |name: String| {
         let text = std::fs::read_to_string(folder.path("game").join(name)).expect("written");
@@ -269,13 +241,10 @@ fn ctrl_c_while_a_program_thinks() {
 /// The highest level that a file may have is kept, read and gone on with.
 #[test]
 fn the_highest_level_is_kept_and_read() {
-    let high = sandbox(&[
-        ("level = 1", "level = 16"),
-        ("command = [\"sh\", \"rival.sh\"]", "level = 15"),
-    ]);
+    let high =
+        sandbox(&[("level = 1", "level = 16"), ("command = [\"sh\", \"rival.sh\"]", "level = 15")]);
     for rounds in ["3", "4"] {
-        high.fedbo(&["play", "duel.toml", "--rounds", rounds, "--quiet"])
-            .expect(0, &[]);
+        high.fedbo(&["play", "duel.toml", "--rounds", rounds, "--quiet"]).expect(0, &[]);
     }
     assert_eq!(rounds(&high).len(), 4);
 }
@@ -301,9 +270,7 @@ fn a_game_that_is_killed_fifteen_times_loses_no_round() {
     let mut seen = 0;
     for _ in 0..15 {
         let mut child = cut.start(&["play", "duel.toml"]);
-        moment = moment
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        moment = moment.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         std::thread::sleep(std::time::Duration::from_millis((moment >> 33) % 120));
         let shown = match cut.path("duel.db").exists() {
             true => cut.fedbo(&["game", "record", "duel.toml", "--json"]).stdout,
@@ -313,12 +280,7 @@ fn a_game_that_is_killed_fifteen_times_loses_no_round() {
         finished_code(&mut child);
         if cut.path("duel.db").exists() {
             let kept = cut.fedbo(&["game", "record", "duel.toml", "--json"]);
-            assert!(
-                kept.stdout.starts_with(&shown),
-                "{} {}",
-                kept.stdout,
-                kept.stderr
-            );
+            assert!(kept.stdout.starts_with(&shown), "{} {}", kept.stdout, kept.stderr);
             seen = seen.max(kept.stdout.lines().count());
         }
     }
@@ -361,15 +323,8 @@ fn the_example_of_the_readme_is_played() {
     assert_eq!(closing["rounds"], 40);
     for player in closing["players"].as_array().unwrap() {
         let number = |key: &str| player[key].as_f64().unwrap();
-        assert!(
-            number("mean_of_last_tenth") > number("mean_of_initial"),
-            "{player}"
-        );
+        assert!(number("mean_of_last_tenth") > number("mean_of_initial"), "{player}");
     }
     let names = ["results.csv", "payoffs.png", "actions.svg"];
-    assert!(
-        names
-            .iter()
-            .all(|name| sandbox.path("results/pricing").join(name).exists())
-    );
+    assert!(names.iter().all(|name| sandbox.path("results/pricing").join(name).exists()));
 }

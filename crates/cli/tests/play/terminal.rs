@@ -19,12 +19,7 @@ fn terminal(columns: u16) -> (OwnedFd, OwnedFd) {
     let name = ptsname(&ours, Vec::new()).expect("a name");
     let theirs = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty());
     let theirs = theirs.expect("the other end");
-    let size = Winsize {
-        ws_row: 24,
-        ws_col: columns,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
+    let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(&theirs, size).expect("a terminal");
     (ours, theirs)
 }
@@ -58,11 +53,7 @@ impl Person {
                 shown.lock().expect("no panic").push_str(&text);
             }
         });
-        Self {
-            screen,
-            keyboard: ours,
-            child,
-        }
+        Self { screen, keyboard: ours, child }
     }
 
     fn sees(&self, text: &str) -> bool {
@@ -74,18 +65,14 @@ impl Person {
     }
 
     fn types(&mut self, line: &str) {
-        self.keyboard
-            .write_all(line.as_bytes())
-            .expect("a terminal");
+        self.keyboard.write_all(line.as_bytes()).expect("a terminal");
     }
 }
 
 #[test]
 fn moves_are_typed_and_wrong_ones_typed_again() {
-    let changes = [
-        ("command = [\"sh\", \"rival.sh\"]", "by_hand = true"),
-        ("rounds = 6", "rounds = 3"),
-    ];
+    let changes =
+        [("command = [\"sh\", \"rival.sh\"]", "by_hand = true"), ("rounds = 6", "rounds = 3")];
     let sandbox = sandbox(&changes);
     let mut person = Person::at(&sandbox, 80, &["play", "duel.toml"]);
     person.waits_for("round 1 of 3, rival: your move? price=(one of 21 numbers from 0.0 to 1.0)");
@@ -104,16 +91,12 @@ fn moves_are_typed_and_wrong_ones_typed_again() {
     person.types("price=0.5\n");
     person.waits_for("round 2 of 3, rival: your move?");
     // Another terminal may be faster.
-    sandbox
-        .fedbo(&["game", "tell", "duel.toml", "rival", "0.25"])
-        .expect(0, &[]);
+    sandbox.fedbo(&["game", "tell", "duel.toml", "rival", "0.25"]).expect(0, &[]);
     person.waits_for("round 3 of 3, rival: your move?");
     person.types("  1  \n");
     assert_eq!(finished_code(&mut person.child), Some(0));
-    let prices: Vec<_> = rounds(&sandbox)
-        .iter()
-        .map(|round| round["actions"]["rival"]["price"].as_f64())
-        .collect();
+    let prices: Vec<_> =
+        rounds(&sandbox).iter().map(|round| round["actions"]["rival"]["price"].as_f64()).collect();
     assert_eq!(prices, [Some(0.5), Some(0.25), Some(1.0)]);
 }
 

@@ -92,11 +92,7 @@ pub(crate) fn results_of(sandbox: &Sandbox, player: &str) -> Vec<crate::common::
     for record in reader.records() {
         let record = record.expect("a whole row");
         let columns = header.iter().zip(&record);
-        rows.push(
-            columns
-                .map(|(name, field)| (name.to_owned(), field.to_owned()))
-                .collect(),
-        );
+        rows.push(columns.map(|(name, field)| (name.to_owned(), field.to_owned())).collect());
     }
     rows.retain(|row| row["agent"] == player);
     rows

@@ -20,18 +20,12 @@ fn of_minds() {
     refused(
         LEVEL,
         &shop("believes.shop.level = 0"),
-        &[
-            "line 15",
-            "players.shop.believes.shop: shop believes nothing of itself; remove it",
-        ],
+        &["line 15", "players.shop.believes.shop: shop believes nothing of itself; remove it"],
     );
     refused(
         LEVEL,
         &shop("believes.rivla.level = 0"),
-        &[
-            "line 15",
-            "there is no player \"rivla\"; did you mean rival?",
-        ],
+        &["line 15", "there is no player \"rivla\"; did you mean rival?"],
     );
     refused(
         LEVEL,
@@ -69,16 +63,8 @@ fn of_minds() {
         &shop("expectation = \"light\""),
         &["players.shop.expectation = \"light\", expected \"exact\", \"lite\""],
     );
-    refused(
-        LEVEL,
-        &shop("expectation = 0"),
-        &["players.shop.expectation = 0"],
-    );
-    refused(
-        LEVEL,
-        &shop("expectation = 1.5"),
-        &["players.shop.expectation = 1.5"],
-    );
+    refused(LEVEL, &shop("expectation = 0"), &["players.shop.expectation = 0"]);
+    refused(LEVEL, &shop("expectation = 1.5"), &["players.shop.expectation = 1.5"]);
     refused(
         LEVEL,
         &shop("level0 = \"gpmw\""),
@@ -97,16 +83,8 @@ fn of_minds() {
         &shop("level0 = [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1]"),
         &["11 weights of at least 0"],
     );
-    refused(
-        LEVEL,
-        &shop("level0 = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]"),
-        &["not all 0"],
-    );
-    refused(
-        LEVEL,
-        &shop("ucb_multiplier = -1.0"),
-        &["players.shop.ucb_multiplier = -1.0"],
-    );
+    refused(LEVEL, &shop("level0 = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]"), &["not all 0"]);
+    refused(LEVEL, &shop("ucb_multiplier = -1.0"), &["players.shop.ucb_multiplier = -1.0"]);
     refused(
         LEVEL,
         &shop("believes.rival.ucb_multiplier = nan"),
@@ -133,10 +111,8 @@ fn of_minds() {
         &["players.shop.believes.rival.level0 = [1.0], expected 21 weights"],
     );
     // With what the others may do.
-    let without_grid = duel(&[
-        (LEVEL, "level = 1\nexpectation = \"exact\"\n"),
-        ("grid = 21\n", ""),
-    ]);
+    let without_grid =
+        duel(&[(LEVEL, "level = 1\nexpectation = \"exact\"\n"), ("grid = 21\n", "")]);
     refused_text(
         &without_grid,
         &[
@@ -150,10 +126,8 @@ fn of_minds() {
             "players.shop.level0 = \"gp-mw\" needs finitely many actions, and those of shop are continuous; set players.shop.grid",
         ],
     );
-    let without_range = duel(&[
-        (LEVEL, "level = 1\nlevel0 = \"exp3\"\n"),
-        ("range = [-2.0, 2.0]\n", ""),
-    ]);
+    let without_range =
+        duel(&[(LEVEL, "level = 1\nlevel0 = \"exp3\"\n"), ("range = [-2.0, 2.0]\n", "")]);
     refused_text(
         &without_range,
         &[
@@ -166,22 +140,15 @@ fn of_minds() {
 #[test]
 fn of_minds_of_many() {
     let third = |level: &str, grid: &str| {
-        let text = duel(&[
-            (RIVAL, level),
-            (LEVEL, level),
-            ("grid = 11", grid),
-            ("grid = 21", grid),
-        ]);
+        let text =
+            duel(&[(RIVAL, level), (LEVEL, level), ("grid = 11", grid), ("grid = 21", grid)]);
         text + &format!(
             "[players.third]\n{level}{grid}\n[players.third.space.x]\ntype = \"float\"\nlow = 0\nhigh = 1\n"
         )
     };
     refused_text(
         &third("level = 10\n", "grid = 2"),
-        &[
-            "more than 1024 beliefs within beliefs; among 3 players level",
-            "too high",
-        ],
+        &["more than 1024 beliefs within beliefs; among 3 players level", "too high"],
     );
     refused_text(
         &third("level = 1\nexpectation = \"exact\"\n", "grid = 600"),
@@ -196,10 +163,7 @@ fn of_minds_of_many() {
 #[test]
 fn exact_expectations_count_only_those_at_level_0() {
     let text = duel(&[
-        (
-            LEVEL,
-            "level = 2\nexpectation = \"exact\"\nbelieves.third.level = 0\n",
-        ),
+        (LEVEL, "level = 2\nexpectation = \"exact\"\nbelieves.third.level = 0\n"),
         (RIVAL, "level = 0\n"),
         ("grid = 21", "grid = 2000"),
         (", \"{shop.price}\", \"{rival.price}\"", ""),

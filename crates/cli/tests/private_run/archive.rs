@@ -34,10 +34,7 @@ fn a_later_study_begins_where_the_federation_ended_and_nothing_is_charged() {
     }
     archive(&given).expect(2, &["lab.json exists", "--overwrite"]);
     let again = json(&archive(&[&given[..], &["--overwrite", "--json"]].concat()));
-    assert_eq!(
-        (&again["releases"], &again["federation"]),
-        (&3.into(), &"test".into())
-    );
+    assert_eq!((&again["releases"], &again["federation"]), (&3.into(), &"test".into()));
     assert_eq!(releases(&sandbox.path(LEDGER)), before);
     let text = std::fs::read_to_string(sandbox.path("lab.json")).expect("the archive");
     let read: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -45,20 +42,14 @@ fn a_later_study_begins_where_the_federation_ended_and_nothing_is_charged() {
     let share = read["function"]["signal_share"].as_f64().expect("a share");
     assert!(share > 0.3, "{share}");
     for kept in ["a0", "a7", "noise_std"] {
-        assert!(
-            !text.contains(&format!("\"{kept}\"")),
-            "{kept} is nobody's business"
-        );
+        assert!(!text.contains(&format!("\"{kept}\"")), "{kept} is nobody's business");
     }
 
     sandbox.write("late.toml", &study("[archive]\nfile = \"lab.json\"\n"));
     sandbox.fedbo(&["tune", "late.toml"]).expect(0, &[]);
     let trials = sandbox.export("late.toml");
     let from_archive = |trial: &&crate::common::Exported| trial["source"].starts_with("region:");
-    assert!(
-        trials.iter().any(|trial| from_archive(&trial)),
-        "{trials:?}"
-    );
+    assert!(trials.iter().any(|trial| from_archive(&trial)), "{trials:?}");
     // What was read is kept with the study: it goes on without the file, and not with another one.
     std::fs::remove_file(sandbox.path("lab.json")).expect("the archive goes");
     let more = study("[archive]\nfile = \"lab.json\"\n").replace("trials = 4", "trials = 6");
@@ -66,15 +57,10 @@ fn a_later_study_begins_where_the_federation_ended_and_nothing_is_charged() {
     sandbox.fedbo(&["tune", "late.toml"]).expect(0, &[]);
     assert_eq!(sandbox.export("late.toml").len(), 6);
     sandbox.write("late.toml", &more.replace("lab.json", "other.json"));
-    sandbox
-        .fedbo(&["tune", "late.toml"])
-        .expect(2, &["archive.file", "lab.json", "other.json"]);
+    sandbox.fedbo(&["tune", "late.toml"]).expect(2, &["archive.file", "lab.json", "other.json"]);
     let best = json(&sandbox.fedbo(&["best", "sqlite:late.db", "--json"]));
     let value = best["best"]["value"].as_f64().expect("a value");
-    assert!(
-        value < 20.0,
-        "the federation's region is far below the mean, 54: {best}"
-    );
+    assert!(value < 20.0, "the federation's region is far below the mean, 54: {best}");
 }
 
 #[test]
@@ -90,10 +76,7 @@ fn what_is_no_archive_of_this_space_is_refused() {
     };
     sandbox.write("g.toml", &text.replace("count = 20", "count = 21"));
     archive("g.toml", "results/test", "g.json").expect(2, &["g.toml", "another configuration"]);
-    sandbox.write(
-        "plain.toml",
-        &text.replace(tables, "[privacy]\nmode = \"off\"\n"),
-    );
+    sandbox.write("plain.toml", &text.replace(tables, "[privacy]\nmode = \"off\"\n"));
     archive("plain.toml", "results/test", "g.json")
         .expect(2, &["no releases that a ledger charges"]);
     archive("f.toml", "nowhere", "g.json").expect(2, &["nowhere"]);
@@ -108,34 +91,13 @@ fn what_is_no_archive_of_this_space_is_refused() {
     let table = "[archive]\nfile = \"lab.json\"\n";
     let none = ("nothing", "nothing");
     refused("[archive]\n", &["archive.file", "add file"], none);
-    refused(
-        "[archive]\nfile = \"no.json\"\n",
-        &["no.json", "cannot read"],
-        none,
-    );
-    refused(
-        "[archive]\nfile = \"f.toml\"\n",
-        &["no archive of releases"],
-        none,
-    );
-    refused(
-        "[archive]\nfiles = \"lab.json\"\n",
-        &["files", "file"],
-        none,
-    );
+    refused("[archive]\nfile = \"no.json\"\n", &["no.json", "cannot read"], none);
+    refused("[archive]\nfile = \"f.toml\"\n", &["no archive of releases"], none);
+    refused("[archive]\nfiles = \"lab.json\"\n", &["files", "file"], none);
+    refused(table, &["minimize", "maximize"], ("\"minimize\"", "\"maximize\""));
     refused(
         table,
-        &["minimize", "maximize"],
-        ("\"minimize\"", "\"maximize\""),
-    );
-    refused(
-        table,
-        &[
-            "another space",
-            "\"x2\"",
-            "from 0.0 to 15.0",
-            "from 0.0 to 14.0",
-        ],
+        &["another space", "\"x2\"", "from 0.0 to 15.0", "from 0.0 to 14.0"],
         ("high = 15.0", "high = 14.0"),
     );
     let renamed = study(table).replace("x2", "y");
@@ -144,19 +106,12 @@ fn what_is_no_archive_of_this_space_is_refused() {
         .fedbo(&["tune", "late.toml"])
         .expect(2, &["parameter 2 is \"x2\" there and \"y\" here"]);
     let text = std::fs::read_to_string(sandbox.path("lab.json")).expect("the archive");
-    sandbox.write(
-        "lab.json",
-        &text.replace("\"version\": 1", "\"version\": 2"),
-    );
+    sandbox.write("lab.json", &text.replace("\"version\": 1", "\"version\": 2"));
     refused(table, &["version 2", "newer"], none);
     let huge = text.replace("\"n_features\": 20", "\"n_features\": 1000000000000");
     assert_ne!(huge, text);
     sandbox.write("lab.json", &huge);
-    refused(
-        table,
-        &["[archive] file", "lengths of the archive's weights"],
-        none,
-    );
+    refused(table, &["[archive] file", "lengths of the archive's weights"], none);
     sandbox.write("lab.json", &text[..text.len() / 2]);
     refused(table, &["lab.json", "no archive of releases"], none);
 }

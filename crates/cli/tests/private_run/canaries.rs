@@ -27,24 +27,15 @@ fn nothing_shown_depends_on_the_sample_or_on_what_was_clipped() {
         ran.expect(0, &[]);
         let sizes = ["results.csv", "ledger.db", "summary.json"].map(|name| {
             // Seconds have more digits or fewer.
-            let size = std::fs::metadata(sandbox.path("results/test").join(name))
-                .expect("a file")
-                .len();
+            let size =
+                std::fs::metadata(sandbox.path("results/test").join(name)).expect("a file").len();
             if name == "ledger.db" { size } else { 0 }
         });
         let queries = sandbox.results("results/test").join("\n");
-        (
-            timeless(&shown(&sandbox, &ran)).replace(max_norm, "S"),
-            queries,
-            sizes,
-        )
+        (timeless(&shown(&sandbox, &ran)).replace(max_norm, "S"), queries, sizes)
     };
     let first = run("1.25");
-    assert!(
-        first.0.contains("spent: epsilon") && first.0.len() > 2000,
-        "{}",
-        first.0
-    );
+    assert!(first.0.contains("spent: epsilon") && first.0.len() > 2000, "{}", first.0);
     for max_norm in ["1.25", "1.25", "1.25", "1280.0"] {
         let (shown, queries, sizes) = run(max_norm);
         // Under another S the noise stays relative to it.
@@ -113,9 +104,7 @@ fn vectors(sandbox: &Sandbox, n_agents: usize, n_rounds: i64) -> Vec<Vec<Vec<f64
         posterior.mean().to_vec()
     };
     let rounds = 0..n_rounds;
-    rounds
-        .map(|round| (0..n_agents).map(|agent| of(agent, round)).collect())
-        .collect()
+    rounds.map(|round| (0..n_agents).map(|agent| of(agent, round)).collect()).collect()
 }
 
 /// The vectors that [`vectors`] computes are those that were released: with hardly any noise their sum is.
@@ -133,22 +122,12 @@ fn the_canaries_are_the_vectors_that_agents_send() {
         let values = release.values(0);
         let (features, witnesses) = values.split_at(vectors[0].len());
         assert_eq!(witnesses.len(), 64);
-        assert!(
-            witnesses
-                .iter()
-                .all(|value| value.abs() < 6.0 * 0.001 * 4.0)
-        );
+        assert!(witnesses.iter().all(|value| value.abs() < 6.0 * 0.001 * 4.0));
         for (index, value) in features.iter().enumerate() {
             let sum = vectors[0][index] + vectors[1][index];
-            assert!(
-                sum.abs() > 1e-6 && (value - sum).abs() < 6.0 * 0.001 * 4.0,
-                "{value} {sum}"
-            );
+            assert!(sum.abs() > 1e-6 && (value - sum).abs() < 6.0 * 0.001 * 4.0, "{value} {sum}");
         }
-        assert!(
-            vectors.iter().all(|vector| norm(vector) < 4.0),
-            "nothing was clipped"
-        );
+        assert!(vectors.iter().all(|vector| norm(vector) < 4.0), "nothing was clipped");
     }
 }
 
@@ -158,20 +137,12 @@ fn canary_grep() {
     const N_AGENTS: usize = 6;
     let sandbox = Sandbox::new();
     let privacy = "[privacy]\nepsilon = 2.0\nsampling_rate = 0.5\nreleases = 2\nmax_norm = 0.5\n";
-    sandbox.write(
-        "f.toml",
-        &constant(&(CANARIES.to_owned() + privacy), N_AGENTS),
-    );
+    sandbox.write("f.toml", &constant(&(CANARIES.to_owned() + privacy), N_AGENTS));
     let ran = sandbox.fedbo(&["run", "f.toml"]);
     ran.expect(0, &[]);
-    let vectors: Vec<Vec<f64>> = vectors(&sandbox, N_AGENTS, 2)
-        .into_iter()
-        .flatten()
-        .collect();
+    let vectors: Vec<Vec<f64>> = vectors(&sandbox, N_AGENTS, 2).into_iter().flatten().collect();
     let (_, bytes) = &releases(&sandbox.path(LEDGER))[0];
-    let spacing = Release::<Secure>::from_bytes(bytes)
-        .expect("a release")
-        .spacing();
+    let spacing = Release::<Secure>::from_bytes(bytes).expect("a release").spacing();
     let canaries = Canaries::of(&vectors, 0.5, spacing);
     let look = |bytes: &[u8]| canaries.found(bytes);
     for entry in std::fs::read_dir(sandbox.path("results/test")).expect("a folder") {
@@ -193,12 +164,8 @@ fn canary_grep() {
     ] {
         assert!(look(text.as_bytes()).is_some(), "{text}");
     }
-    for bytes in [
-        vector[0].to_le_bytes(),
-        vector[15].to_be_bytes(),
-        clipped.to_le_bytes(),
-        lattice,
-    ] {
+    for bytes in [vector[0].to_le_bytes(), vector[15].to_be_bytes(), clipped.to_le_bytes(), lattice]
+    {
         let hidden = [&b"SQLite format 3"[..], &bytes, b"tail"].concat();
         assert!(look(&hidden).is_some());
     }
@@ -213,10 +180,7 @@ const N_DIGITS: usize = 10;
 /// Ten digits of a number, as they stand in any decimal form of it with so many.
 fn digits(number: f64) -> String {
     let text = format!("{:.17e}", number.abs());
-    text.chars()
-        .filter(char::is_ascii_digit)
-        .take(N_DIGITS)
-        .collect()
+    text.chars().filter(char::is_ascii_digit).take(N_DIGITS).collect()
 }
 
 /// Signs that give vectors away: digits of coordinates and norms, floats, and multiples of the lattice's spacing;
@@ -250,10 +214,8 @@ impl Canaries {
             .filter(|c| *c != '.')
             .map(|c| if c.is_ascii() { c } else { '?' })
             .collect();
-        let in_text = |at: usize| {
-            text.get(at..at + N_DIGITS)
-                .filter(|part| self.digits.contains(*part))
-        };
+        let in_text =
+            |at: usize| text.get(at..at + N_DIGITS).filter(|part| self.digits.contains(*part));
         let shown = (0..text.len()).find_map(in_text).map(str::to_owned);
         shown.or_else(|| {
             let mut windows = output

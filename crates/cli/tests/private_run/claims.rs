@@ -10,46 +10,21 @@ fn a_run_says_first_what_it_does_not_promise_and_charges_what_it_releases() {
     sandbox.write("f.toml", &federation(8, 5, tables));
     let arms = "dp-fts-de,ts,placebo";
     let ran = sandbox.fedbo(&["run", "f.toml", "--arms", arms]);
-    ran.expect(
-        0,
-        &[
-            "This process sees every agent's vectors as they are",
-            "mode central",
-        ],
-    );
-    let not = ran
-        .stderr
-        .find("not promised: ")
-        .expect("what is not promised");
+    ran.expect(0, &["This process sees every agent's vectors as they are", "mode central"]);
+    let not = ran.stderr.find("not promised: ").expect("what is not promised");
     let promised = ran.stderr.find("\npromised: ").expect("what is promised");
-    let first_round = ran
-        .stderr
-        .find("dp-fts-de: 8 agents")
-        .expect("the first arm");
+    let first_round = ran.stderr.find("dp-fts-de: 8 agents").expect("the first arm");
     assert!(not < promised && promised < first_round, "{}", ran.stderr);
 
     // The claim is complete wherever it stands, within the budget, and the ledger's.
     let spent = statement(&sandbox.path(LEDGER));
     let claim = spent.claim.to_string();
     assert!(claim.contains("(zero-out, delta = 1e-5, 3 rounds, accountant pld, mode default)"));
-    assert!(
-        ran.stdout.contains(&format!("spent: {claim}\n")),
-        "{}",
-        ran.stdout
-    );
+    assert!(ran.stdout.contains(&format!("spent: {claim}\n")), "{}", ran.stdout);
     assert!(ran.stderr.contains(&claim), "{}", ran.stderr);
-    assert!(
-        spent.claim.epsilon <= 2.0 && spent.claim.epsilon > 1.99,
-        "{claim}"
-    );
-    assert_eq!(
-        spent.charges.iter().map(|charge| charge.count).sum::<u64>(),
-        3
-    );
-    let rounds: Vec<u64> = releases(&sandbox.path(LEDGER))
-        .iter()
-        .map(|r| r.0)
-        .collect();
+    assert!(spent.claim.epsilon <= 2.0 && spent.claim.epsilon > 1.99, "{claim}");
+    assert_eq!(spent.charges.iter().map(|charge| charge.count).sum::<u64>(), 3);
+    let rounds: Vec<u64> = releases(&sandbox.path(LEDGER)).iter().map(|r| r.0).collect();
     assert_eq!(rounds, [0, 1, 2]);
 
     // Only the arm that releases something of somebody is charged.
@@ -60,17 +35,10 @@ fn a_run_says_first_what_it_does_not_promise_and_charges_what_it_releases() {
     let privacy = &summary["arms"][0]["privacy"];
     assert_eq!(privacy["epsilon"].as_f64(), Some(spent.claim.epsilon));
     assert_eq!(privacy["ledger_head"], spent.head.to_string());
-    for (key, value) in [
-        ("adjacency", "zero-out"),
-        ("accountant", "pld"),
-        ("mode", "default"),
-    ] {
+    for (key, value) in [("adjacency", "zero-out"), ("accountant", "pld"), ("mode", "default")] {
         assert_eq!(privacy[key], value);
     }
-    assert_eq!(
-        (&privacy["releases"], &privacy["planned_releases"]),
-        (&3.into(), &3.into())
-    );
+    assert_eq!((&privacy["releases"], &privacy["planned_releases"]), (&3.into(), &3.into()));
     assert!(summary["arms"][1]["privacy"].is_null() && summary["arms"][2]["privacy"].is_null());
 
     // Every arm begins with the same points, and `ts` uses nothing but its own.
@@ -78,9 +46,7 @@ fn a_run_says_first_what_it_does_not_promise_and_charges_what_it_releases() {
     let of = |arm: &str, part: &str| -> Vec<String> {
         let prefix = format!("test,{arm},");
         let rows = rows.iter().filter_map(|row| row.strip_prefix(&prefix));
-        rows.filter(|row| row.contains(part))
-            .map(str::to_owned)
-            .collect()
+        rows.filter(|row| row.contains(part)).map(str::to_owned).collect()
     };
     assert_eq!(of("dp-fts-de", ",initial,").len(), 16);
     for arm in ["ts", "placebo"] {
@@ -90,25 +56,18 @@ fn a_run_says_first_what_it_does_not_promise_and_charges_what_it_releases() {
     assert!(!of("dp-fts-de", ",region:").is_empty() && !of("placebo", ",region:").is_empty());
 
     // The ledger and the pictures of the folder can be looked at.
-    sandbox
-        .fedbo(&["privacy", "verify", "results/test"])
-        .expect(0, &[]);
+    sandbox.fedbo(&["privacy", "verify", "results/test"]).expect(0, &[]);
     let ran = sandbox.fedbo(&["privacy", "statement", "results/test"]);
     assert!(ran.expect(0, &[]).stdout.contains(&claim));
     sandbox.fedbo(&["plot", "results/test"]).expect(0, &[]);
 
     // Noise that is charged has no seed; noise that protects nobody has.
     let first = rows.clone();
-    sandbox
-        .fedbo(&["run", "f.toml", "--arms", arms, "--out", "again"])
-        .expect(0, &[]);
+    sandbox.fedbo(&["run", "f.toml", "--arms", arms, "--out", "again"]).expect(0, &[]);
     let again = sandbox.results("again");
     let of_arm = |rows: &[String], arm: &str| -> Vec<String> {
         let prefix = format!("test,{arm},");
-        rows.iter()
-            .filter(|row| row.starts_with(&prefix))
-            .cloned()
-            .collect()
+        rows.iter().filter(|row| row.starts_with(&prefix)).cloned().collect()
     };
     assert_ne!(of_arm(&first, "dp-fts-de"), of_arm(&again, "dp-fts-de"));
     for arm in ["ts", "placebo"] {
@@ -139,18 +98,9 @@ fn agents_begin_in_their_regions() {
     };
     let regional = run("");
     assert_eq!(regional.len(), 16);
-    assert!(
-        regional
-            .iter()
-            .all(|(agent, quarter)| agent % 4 == *quarter),
-        "{regional:?}"
-    );
+    assert!(regional.iter().all(|(agent, quarter)| agent % 4 == *quarter), "{regional:?}");
     let anywhere = run("[exploration]\nstart = \"anywhere\"");
-    assert!(
-        anywhere
-            .iter()
-            .any(|(agent, quarter)| agent % 4 != *quarter)
-    );
+    assert!(anywhere.iter().any(|(agent, quarter)| agent % 4 != *quarter));
     let one = run("[exploration]\nregions = 1");
     assert!(one.iter().any(|(agent, quarter)| agent % 4 != *quarter));
 }
@@ -165,10 +115,7 @@ fn a_budget_that_pays_for_some_releases_ends_them_early_and_one_that_pays_for_no
     };
     sandbox.write("f.toml", &text(4.0));
     let ran = sandbox.fedbo(&["run", "f.toml"]);
-    ran.expect(
-        0,
-        &["warning: the budget of epsilon = 4 pays for 3 of 6 planned releases"],
-    );
+    ran.expect(0, &["warning: the budget of epsilon = 4 pays for 3 of 6 planned releases"]);
     let spent = statement(&sandbox.path(LEDGER));
     assert_eq!(spent.n_releases(), 3);
     assert!(spent.claim.epsilon <= 4.0);
@@ -187,9 +134,7 @@ fn a_budget_that_pays_for_some_releases_ends_them_early_and_one_that_pays_for_no
     ran.expect(3, &parts);
     assert!(!sandbox.path("none").exists());
     // Alone, nothing is released, and so nothing is to be paid.
-    sandbox
-        .fedbo(&["run", "f.toml", "--out", "none", "--arms", "ts"])
-        .expect(0, &[]);
+    sandbox.fedbo(&["run", "f.toml", "--out", "none", "--arms", "ts"]).expect(0, &[]);
     assert!(!sandbox.path("none/ledger.db").exists());
 }
 
@@ -205,25 +150,17 @@ fn without_noise_the_word_never_appears() {
         let path = sandbox.path("results/test").join(name);
         all += &std::fs::read_to_string(path).expect("a file of the run");
     }
-    assert!(
-        !all.to_lowercase().contains("private") && !all.contains("epsilon ="),
-        "{all}"
-    );
+    assert!(!all.to_lowercase().contains("private") && !all.contains("epsilon ="), "{all}");
     assert!(!all.contains("dp-fts-de,"), "{all}");
     assert!(!sandbox.path(LEDGER).exists());
     // Nothing in it is random but for the seed.
     let first = sandbox.results("results/test");
-    sandbox
-        .fedbo(&[&arguments[..], &["--overwrite"]].concat())
-        .expect(0, &[]);
+    sandbox.fedbo(&[&arguments[..], &["--overwrite"]].concat()).expect(0, &[]);
     assert_eq!(sandbox.results("results/test"), first);
     // What the file does not run is said.
     sandbox
         .fedbo(&["run", "f.toml", "--arms", "dp-fts-de"])
-        .expect(
-            2,
-            &["arm dp-fts-de is none of this file's, which are fts-de, ts, placebo"],
-        );
+        .expect(2, &["arm dp-fts-de is none of this file's, which are fts-de, ts, placebo"]);
 }
 
 #[test]
@@ -233,18 +170,13 @@ fn a_simulation_promises_nothing_and_charges_nothing() {
         let tables = format!("[privacy]\nmode = \"{mode}\"\nepsilon = 2.0\nsimulate = true\n");
         sandbox.write("f.toml", &federation(8, 3, &tables));
         let ran = sandbox.fedbo(&["run", "f.toml", "--json", "--overwrite"]);
-        ran.expect(
-            0,
-            &["simulation: the noise comes from the seed and protects nobody"],
-        );
+        ran.expect(0, &["simulation: the noise comes from the seed and protects nobody"]);
         let summary = json(&ran);
         assert_eq!(summary["private"], false);
         assert!(!ran.stdout.contains("epsilon") && !ran.stderr.contains("promised:"));
         assert!(!sandbox.path(LEDGER).exists());
         let first = sandbox.results("results/test");
-        sandbox
-            .fedbo(&["run", "f.toml", "--overwrite"])
-            .expect(0, &[]);
+        sandbox.fedbo(&["run", "f.toml", "--overwrite"]).expect(0, &[]);
         assert_eq!(sandbox.results("results/test"), first);
     }
 }
@@ -256,10 +188,7 @@ fn the_papers_mode_claims_the_papers_guarantee() {
     sandbox.write("f.toml", &federation(8, 4, tables));
     let ran = sandbox.fedbo(&["run", "f.toml"]);
     // 8^-1.1 = 0.101532
-    let parts = [
-        "accountant moments, mode paper: the paper's guarantee",
-        "delta = 0.101532",
-    ];
+    let parts = ["accountant moments, mode paper: the paper's guarantee", "delta = 0.101532"];
     ran.expect(0, &parts);
     assert_eq!(statement(&sandbox.path(LEDGER)).n_releases(), 4);
 }
@@ -272,14 +201,10 @@ fn the_example_runs() {
     let summary = json(ran.expect(0, &["not promised: ", "promised: "]));
     assert_eq!(summary["private"], true);
     assert!(
-        summary["arms"][0]["privacy"]["epsilon"]
-            .as_f64()
-            .is_some_and(|epsilon| epsilon <= 4.0)
+        summary["arms"][0]["privacy"]["epsilon"].as_f64().is_some_and(|epsilon| epsilon <= 4.0)
     );
     assert_eq!(summary["arms"][0]["failed_trials"], 0);
-    sandbox
-        .fedbo(&["privacy", "verify", "example"])
-        .expect(0, &[]);
+    sandbox.fedbo(&["privacy", "verify", "example"]).expect(0, &[]);
 }
 
 /// A placebo leads agents that follow releases alone to the same queries, whatever their objectives are.
@@ -299,11 +224,7 @@ fn a_placebo_holds_nothing_of_anybody() {
     let other = text.replace("\"0.", "\"-9.");
     assert_ne!(text, other);
     assert_eq!(queries(&text, "placebo"), queries(&other, "placebo"));
-    assert!(
-        queries(&text, "placebo")
-            .iter()
-            .any(|row| row.contains(",region:"))
-    );
+    assert!(queries(&text, "placebo").iter().any(|row| row.contains(",region:")));
     // So it can fail: what agents do send leads them elsewhere.
     assert_ne!(queries(&text, "dp-fts-de"), queries(&other, "dp-fts-de"));
 }

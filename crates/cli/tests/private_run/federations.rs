@@ -52,11 +52,8 @@ pub(crate) fn releases(path: &Path) -> Vec<(u64, Vec<u8>)> {
     }
     let connection = rusqlite::Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
         .expect("a ledger");
-    let mut query = connection
-        .prepare("SELECT round, release FROM entries ORDER BY seq")
-        .expect("its entries");
+    let mut query =
+        connection.prepare("SELECT round, release FROM entries ORDER BY seq").expect("its entries");
     let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
-    rows.expect("its entries")
-        .collect::<Result<_, _>>()
-        .expect("rounds and bytes")
+    rows.expect("its entries").collect::<Result<_, _>>().expect("rounds and bytes")
 }

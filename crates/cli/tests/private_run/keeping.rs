@@ -14,27 +14,19 @@ fn a_ledger_is_not_lost_by_overwriting_nor_mixed_with_other_results() {
     sandbox.fedbo(&["run", "f.toml"]).expect(0, &[]);
     let before = releases(&sandbox.path(LEDGER));
     let refused = |file: &str, arguments: &[&str], parts: &[&str]| {
-        sandbox
-            .fedbo(&[&["run", file][..], arguments].concat())
-            .expect(2, parts);
+        sandbox.fedbo(&[&["run", file][..], arguments].concat()).expect(2, parts);
         assert_eq!(releases(&sandbox.path(LEDGER)), before);
         assert_eq!(sandbox.results("results/test").len(), 1 + 8 * 4);
     };
-    let ways = [
-        "ledger.db records what releases have cost",
-        "--resume",
-        "--spend-again",
-    ];
+    let ways = ["ledger.db records what releases have cost", "--resume", "--spend-again"];
     refused("f.toml", &["--overwrite"], &ways);
     refused("f.toml", &["--overwrite", "--arms", "ts"], &ways);
     refused("f.toml", &[], &["results of another run"]);
     refused("f.toml", &["--spend-again"], &["--overwrite"]);
     // Another budget, or any other change of what is public, is another study.
-    for (from, to) in [
-        ("epsilon = 2.0", "epsilon = 3.0"),
-        ("\"a7\"", "\"b7\""),
-        ("count = 20", "count = 21"),
-    ] {
+    for (from, to) in
+        [("epsilon = 2.0", "epsilon = 3.0"), ("\"a7\"", "\"b7\""), ("count = 20", "count = 21")]
+    {
         sandbox.write("g.toml", &text.replace(from, to));
         refused("g.toml", &["--resume"], &["cannot go on from results/test"]);
     }
@@ -43,17 +35,10 @@ fn a_ledger_is_not_lost_by_overwriting_nor_mixed_with_other_results() {
     std::fs::rename(sandbox.path("results/test/results.csv"), &aside).expect("results");
     sandbox.fedbo(&["run", "f.toml"]).expect(2, &ways);
     sandbox.write("g.toml", &text.replace("epsilon = 2.0", "epsilon = 3.0"));
-    let parts = [
-        "the ledger is of another study",
-        "budget.epsilon = 3.0 here, 2.0 in the ledger",
-    ];
-    sandbox
-        .fedbo(&["run", "g.toml", "--resume"])
-        .expect(2, &parts);
+    let parts = ["the ledger is of another study", "budget.epsilon = 3.0 here, 2.0 in the ledger"];
+    sandbox.fedbo(&["run", "g.toml", "--resume"]).expect(2, &parts);
     // Results that are lost are made again from what was released: nothing is charged.
-    sandbox
-        .fedbo(&["run", "f.toml", "--resume"])
-        .expect(0, &["spent before: "]);
+    sandbox.fedbo(&["run", "f.toml", "--resume"]).expect(0, &["spent before: "]);
     assert_eq!(releases(&sandbox.path(LEDGER)), before);
     assert_eq!(
         sandbox.results("results/test"),
@@ -65,9 +50,7 @@ fn a_ledger_is_not_lost_by_overwriting_nor_mixed_with_other_results() {
     ran.expect(0, &["warning: the ledger of the results that are overwritten is kept as results/test/ledger-1.db"]);
     assert_eq!(releases(&sandbox.path("results/test/ledger-1.db")), before);
     assert_ne!(releases(&sandbox.path(LEDGER)), before);
-    sandbox
-        .fedbo(&["privacy", "verify", "results/test/ledger-1.db"])
-        .expect(0, &[]);
+    sandbox.fedbo(&["privacy", "verify", "results/test/ledger-1.db"]).expect(0, &[]);
 }
 
 /// The results and the head beside it tell on a ledger that is older than they are.
@@ -76,18 +59,13 @@ fn a_ledger_that_was_set_back_or_lost_is_noticed() {
     let sandbox = Sandbox::new();
     let tables = "[privacy]\nepsilon = 2.0\nreleases = 20\n";
     sandbox.write("f.toml", &federation(8, 20, tables));
-    let (path, head) = (
-        sandbox.path(LEDGER),
-        sandbox.path("results/test/ledger.head"),
-    );
+    let (path, head) = (sandbox.path(LEDGER), sandbox.path("results/test/ledger.head"));
     let mut child = sandbox.start(&["run", "f.toml"]);
     wait_until(|| releases(&path).len() >= 2);
     interrupt(&child, Signal::KILL);
     finished_code(&mut child);
     let files = ["ledger.db", "ledger.db-wal"].map(|name| sandbox.path("results/test").join(name));
-    let old = files
-        .clone()
-        .map(|path| std::fs::read(path).unwrap_or_default());
+    let old = files.clone().map(|path| std::fs::read(path).unwrap_or_default());
     let n_old = releases(&path).len();
     let resume = ["run", "f.toml", "--resume"];
     sandbox.fedbo(&resume).expect(0, &[]);
@@ -97,15 +75,13 @@ fn a_ledger_that_was_set_back_or_lost_is_noticed() {
 
     // Lost, with the head and without.
     std::fs::remove_file(&path).expect("a ledger");
-    sandbox.fedbo(&resume).expect(
-        2,
-        &["ledger.db is missing, and the results beside it rest on what it charged"],
-    );
+    sandbox
+        .fedbo(&resume)
+        .expect(2, &["ledger.db is missing, and the results beside it rest on what it charged"]);
     std::fs::remove_file(&head).expect("a head");
-    sandbox.fedbo(&resume).expect(
-        2,
-        &["ledger.db is missing, and the results beside it rest on what it charged"],
-    );
+    sandbox
+        .fedbo(&resume)
+        .expect(2, &["ledger.db is missing, and the results beside it rest on what it charged"]);
     assert!(!path.exists());
     // An older state, restored from a disk: the results know better even without the head.
     for (path, bytes) in files.iter().zip(&old) {
@@ -115,13 +91,9 @@ fn a_ledger_that_was_set_back_or_lost_is_noticed() {
         format!("ledger.db holds {n_old} releases, and the results beside it rest on 20"),
         "put back the ledger of these results".to_owned(),
     ];
-    sandbox
-        .fedbo(&resume)
-        .expect(2, &parts.each_ref().map(String::as_str));
+    sandbox.fedbo(&resume).expect(2, &parts.each_ref().map(String::as_str));
     std::fs::write(&head, &noted).expect("writable");
-    sandbox
-        .fedbo(&resume)
-        .expect(2, &parts.each_ref().map(String::as_str));
+    sandbox.fedbo(&resume).expect(2, &parts.each_ref().map(String::as_str));
     assert_eq!(releases(&path).len(), n_old, "nothing was released anew");
     // As it was.
     for path in &files {
@@ -148,28 +120,17 @@ fn a_summary_remembers_what_was_spent() {
         std::fs::remove_file(file(name)).expect("a file");
     }
     let missing = ["ledger.db is missing, and the results beside it rest on what it charged"];
-    sandbox
-        .fedbo(&["run", "f.toml", "--resume"])
-        .expect(2, &missing);
+    sandbox.fedbo(&["run", "f.toml", "--resume"]).expect(2, &missing);
     let records = ["ledger.db records what releases have cost"];
     sandbox.fedbo(&["run", "f.toml"]).expect(2, &records);
-    sandbox
-        .fedbo(&["run", "f.toml", "--overwrite"])
-        .expect(2, &records);
+    sandbox.fedbo(&["run", "f.toml", "--overwrite"]).expect(2, &records);
     assert!(!file("ledger.db").exists());
     // The ledger alone, without its head: it cannot be told whether it was set back.
     std::fs::write(file("ledger.db"), &whole).expect("writable");
-    let parts = [
-        "ledger.head is missing beside a ledger with 2 releases",
-        "SEQ:HASH",
-    ];
-    sandbox
-        .fedbo(&["run", "f.toml", "--resume"])
-        .expect(2, &parts);
+    let parts = ["ledger.head is missing beside a ledger with 2 releases", "SEQ:HASH"];
+    sandbox.fedbo(&["run", "f.toml", "--resume"]).expect(2, &parts);
     std::fs::write(file("ledger.head"), &head).expect("writable");
-    sandbox
-        .fedbo(&["run", "f.toml", "--resume"])
-        .expect(0, &["spent before: "]);
+    sandbox.fedbo(&["run", "f.toml", "--resume"]).expect(0, &["spent before: "]);
     assert_eq!(sandbox.results("results/test"), common::results(&aside));
 }
 

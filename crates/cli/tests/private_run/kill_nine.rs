@@ -16,10 +16,7 @@ fn kill_nine() {
     let sandbox = Sandbox::new();
     let tables = format!("[privacy]\nepsilon = 2.0\nreleases = {N_ROUNDS}\n");
     sandbox.write("f.toml", &federation(N_AGENTS, N_ROUNDS, &tables));
-    let (ledger, head) = (
-        sandbox.path(LEDGER),
-        sandbox.path("results/test/ledger.head"),
-    );
+    let (ledger, head) = (sandbox.path(LEDGER), sandbox.path("results/test/ledger.head"));
     let n_released = || {
         let text = std::fs::read_to_string(&head).unwrap_or_default();
         text.parse::<Head>().map_or(0, |head| head.seq)
@@ -35,9 +32,7 @@ fn kill_nine() {
             let target = kill * N_ROUNDS / 20;
             wait_until(|| n_released() >= target || child.try_wait().expect("a child").is_some());
         }
-        moment = moment
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        moment = moment.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         std::thread::sleep(Duration::from_micros((moment >> 33) % 30_000));
         if child.try_wait().expect("a child").is_none() {
             interrupt(&child, Signal::KILL);
@@ -47,11 +42,7 @@ fn kill_nine() {
         let noted = n_released();
         let found = releases(&ledger);
         assert!(found.len() as u64 >= noted, "what has left is charged"); // INV-1
-        assert_eq!(
-            found[..kept.len()],
-            kept,
-            "what was released is released for ever"
-        ); // INV-2
+        assert_eq!(found[..kept.len()], kept, "what was released is released for ever"); // INV-2
         for (index, (round, _)) in found.iter().enumerate() {
             assert_eq!(*round, index as u64, "each round once");
         }
@@ -60,11 +51,7 @@ fn kill_nine() {
             let known = text.map(|text| text.parse::<Head>().expect("a whole head"));
             let report = fedbo_ledger::verify(&ledger, known.as_ref()).expect("a ledger");
             assert_eq!(report.problems, []);
-            let charged = statement(&ledger)
-                .charges
-                .iter()
-                .map(|c| c.count)
-                .sum::<u64>();
+            let charged = statement(&ledger).charges.iter().map(|c| c.count).sum::<u64>();
             assert_eq!(charged, found.len() as u64);
         }
         n_midway += u64::from((1..N_ROUNDS).contains(&(found.len() as u64)));
@@ -82,9 +69,7 @@ fn kill_nine() {
     assert_eq!(rows.len(), 1 + N_AGENTS * 32);
     assert!(rows[1..].iter().all(|row| row.ends_with(",ok")));
     // Whole, it has nothing left to do or to charge.
-    sandbox
-        .fedbo(&["run", "f.toml", "--resume"])
-        .expect(0, &["spent before: "]);
+    sandbox.fedbo(&["run", "f.toml", "--resume"]).expect(0, &["spent before: "]);
     assert_eq!(sandbox.results("results/test"), rows);
     assert_eq!(releases(&ledger), found);
 }

@@ -34,9 +34,7 @@ impl Cluster {
         let created = world.json(&[&create[..], &place[..]].concat());
         let tokens = created["tokens"].as_array().unwrap().iter();
         let mut cluster = Self {
-            tokens: tokens
-                .map(|token| token["token"].as_str().unwrap().to_owned())
-                .collect(),
+            tokens: tokens.map(|token| token["token"].as_str().unwrap().to_owned()).collect(),
             server,
             world,
             url,
@@ -98,9 +96,7 @@ impl Cluster {
     /// Waits for a leader: the coordinator that plays the rounds.
     pub(crate) fn leader(&self) -> usize {
         let all = 0..self.replicas.len();
-        self.wait("a leader", |cluster| {
-            all.clone().find(|replica| cluster.leads(*replica))
-        })
+        self.wait("a leader", |cluster| all.clone().find(|replica| cluster.leads(*replica)))
     }
 
     /// Returns true if this coordinator plays the rounds.
@@ -172,11 +168,8 @@ impl Cluster {
         }
         self.wait_until_finished();
         let ledger = [&*self.url, "--study", "labs"];
-        self.world
-            .done(&[&["privacy", "verify"][..], &ledger[..]].concat());
-        let statement = self
-            .world
-            .json(&[&["privacy", "statement"][..], &ledger[..]].concat());
+        self.world.done(&[&["privacy", "verify"][..], &ledger[..]].concat());
+        let statement = self.world.json(&[&["privacy", "statement"][..], &ledger[..]].concat());
         assert_eq!(statement["releases"], rounds);
         let mut client = self.server.connect(self.database());
         let sql = "SELECT round, event, release FROM fedbo_ledger.entries ORDER BY seq";
@@ -186,10 +179,8 @@ impl Cluster {
             .iter()
             .map(|row| (row.get(0), row.get(1), row.get(2)))
             .collect();
-        let found: Vec<u64> = entries
-            .iter()
-            .map(|(round, _, _)| u64::try_from(*round).unwrap())
-            .collect();
+        let found: Vec<u64> =
+            entries.iter().map(|(round, _, _)| u64::try_from(*round).unwrap()).collect();
         assert_eq!(found, (0..rounds).collect::<Vec<_>>());
         let events: BTreeSet<&Vec<u8>> = entries.iter().map(|(_, event, _)| event).collect();
         assert_eq!(events.len(), 1);
@@ -204,10 +195,7 @@ impl Cluster {
             assert_eq!(charges, count("SELECT count(DISTINCT round) FROM charges"));
             assert!(charges <= rounds);
             let kept = crate::federation_folder::bytes_below(&home);
-            assert!(
-                kept.windows(last.len()).any(|window| window == last),
-                "agent {agent}"
-            );
+            assert!(kept.windows(last.len()).any(|window| window == last), "agent {agent}");
         }
         let shown = self.world.json(&[
             "coordinator",
@@ -220,9 +208,6 @@ impl Cluster {
             "fedbo.key",
         ]);
         assert_eq!(shown["ledger_head"], statement["head"]);
-        assert!(
-            self.inbox().iter().all(|(_, has_vector)| !has_vector),
-            "INV-16"
-        );
+        assert!(self.inbox().iter().all(|(_, has_vector)| !has_vector), "INV-16");
     }
 }

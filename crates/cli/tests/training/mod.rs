@@ -72,9 +72,7 @@ impl Training {
         sandbox.fedbo(&["tune", "s.toml"]).expect(0, &[]);
         let course = self.course(&sandbox);
         assert_eq!(course, self.whole_course(trials));
-        sandbox
-            .fedbo(&["storage", "verify", "study.db"])
-            .expect(0, &[]);
+        sandbox.fedbo(&["storage", "verify", "study.db"]).expect(0, &[]);
         course
     }
 }

@@ -112,9 +112,7 @@ impl Direct {
             n_iterations += 1;
         }
         let n_evaluations = cells.values.len();
-        let best = cells.best.ok_or(OptimError::NoFiniteValue {
-            n_evaluated: n_evaluations,
-        })?;
+        let best = cells.best.ok_or(OptimError::NoFiniteValue { n_evaluated: n_evaluations })?;
         Ok(GlobalMaximum {
             x: cells.centres.row(best).to_vec(),
             value: cells.values[best],
@@ -126,13 +124,7 @@ impl Direct {
 
 fn evaluate<F: Function + ?Sized>(function: &F, points: &Points) -> Vec<f64> {
     let values = function.values(points);
-    assert_eq!(
-        values.len(),
-        points.len(),
-        "{} values for {} points",
-        values.len(),
-        points.len()
-    );
+    assert_eq!(values.len(), points.len(), "{} values for {} points", values.len(), points.len());
     values
 }
 
@@ -150,9 +142,7 @@ struct Entry {
 
 impl Ord for Entry {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.value
-            .total_cmp(&other.value)
-            .then(Reverse(self.cell).cmp(&Reverse(other.cell)))
+        self.value.total_cmp(&other.value).then(Reverse(self.cell).cmp(&Reverse(other.cell)))
     }
 }
 
@@ -239,18 +229,11 @@ impl Cells {
         if divisions >= MAX_LEVEL * self.dim {
             return;
         }
-        let size = if self.locally_biased {
-            divisions / self.dim
-        } else {
-            divisions
-        };
+        let size = if self.locally_biased { divisions / self.dim } else { divisions };
         if size >= self.by_size.len() {
             self.by_size.resize_with(size + 1, BinaryHeap::new);
         }
-        self.by_size[size].push(Entry {
-            value: self.values[cell],
-            cell,
-        });
+        self.by_size[size].push(Entry { value: self.values[cell], cell });
     }
 
     /// Size of the rectangles in heap `index`.
@@ -267,29 +250,22 @@ impl Cells {
     /// Takes the potentially optimal rectangles out of their heaps, largest first.
     fn take_potentially_optimal(&mut self, epsilon: f64, chosen: &mut Vec<usize>) {
         chosen.clear();
-        let floor = if self.lowest.is_finite() {
-            self.lowest
-        } else {
-            0.0
-        };
+        let floor = if self.lowest.is_finite() { self.lowest } else { 0.0 };
         // (heap, size, best value), sizes falling.
         let tops: Vec<(usize, f64, f64)> = self
             .by_size
             .iter()
             .enumerate()
             .filter_map(|(index, heap)| {
-                heap.peek()
-                    .map(|top| (index, self.size(index), top.value.max(floor)))
+                heap.peek().map(|top| (index, self.size(index), top.value.max(floor)))
             })
             .collect();
         let best = self.best.map_or(floor, |best| self.values[best]);
         let target = best + epsilon * best.abs();
         for (j, &(index, size, value)) in tops.iter().enumerate() {
             // K ≥ (f_i − f_j)/(s_j − s_i) for smaller i and K ≤ (f_j − f_i)/(s_i − s_j) for larger i.
-            let at_least = tops[j + 1..]
-                .iter()
-                .map(|&(_, s, v)| (v - value) / (size - s))
-                .fold(0.0, f64::max);
+            let at_least =
+                tops[j + 1..].iter().map(|&(_, s, v)| (v - value) / (size - s)).fold(0.0, f64::max);
             let at_most = tops[..j]
                 .iter()
                 .map(|&(_, s, v)| (value - v) / (s - size))
@@ -313,11 +289,8 @@ impl Cells {
     /// batch in pairs. Returns how many there were.
     fn divide(&mut self, cell: usize, batch: &Points, values: &[f64], first: usize) -> usize {
         let finite = |v: f64| if v.is_finite() { v } else { f64::NEG_INFINITY };
-        let mut sides: Vec<(usize, usize)> = self
-            .longest_sides(cell)
-            .enumerate()
-            .map(|(k, side)| (side, first + 2 * k))
-            .collect();
+        let mut sides: Vec<(usize, usize)> =
+            self.longest_sides(cell).enumerate().map(|(k, side)| (side, first + 2 * k)).collect();
         let n_new = 2 * sides.len();
         let better = |at: usize| finite(values[at]).max(finite(values[at + 1]));
         sides.sort_by(|a, b| better(b.1).total_cmp(&better(a.1)));
@@ -379,44 +352,23 @@ mod tests {
             [0.2348, 0.1451, 0.3522, 0.2883, 0.3047, 0.6650],
             [0.4047, 0.8828, 0.8732, 0.5743, 0.1091, 0.0381],
         ];
-        let term = |k: usize| {
-            (0..6)
-                .map(|j| A[k][j] * (x[j] - P[k][j]).powi(2))
-                .sum::<f64>()
-        };
-        [1.0, 1.2, 3.0, 3.2]
-            .iter()
-            .enumerate()
-            .map(|(k, c)| c * (-term(k)).exp())
-            .sum()
+        let term = |k: usize| (0..6).map(|j| A[k][j] * (x[j] - P[k][j]).powi(2)).sum::<f64>();
+        [1.0, 1.2, 3.0, 3.2].iter().enumerate().map(|(k, c)| c * (-term(k)).exp()).sum()
     }
 
     fn search(max_evaluations: usize, locally_biased: bool) -> Direct {
-        Direct {
-            max_evaluations,
-            locally_biased,
-            ..Direct::default()
-        }
+        Direct { max_evaluations, locally_biased, ..Direct::default() }
     }
 
     /// Evaluations until the relative error is below 10⁻⁴, at the end of a round: 195 and 571 for the original (Jones et
     /// al. 1993), 159 and 295 for the locally biased form (Gablonsky & Kelley 2001).
     #[test]
     fn branin_and_hartmann_reach_the_published_accuracy_at_exactly_the_published_cost() {
-        let branin = ValueOnly {
-            dim: 2,
-            value: branin,
-        };
-        let hartmann = ValueOnly {
-            dim: 6,
-            value: hartmann6,
-        };
+        let branin = ValueOnly { dim: 2, value: branin };
+        let hartmann = ValueOnly { dim: 6, value: hartmann6 };
         let cost = |function: &dyn Function, maximum: f64, locally_biased: bool| {
             (1..50)
-                .map(|max_iterations| Direct {
-                    max_iterations,
-                    ..search(5000, locally_biased)
-                })
+                .map(|max_iterations| Direct { max_iterations, ..search(5000, locally_biased) })
                 .map(|direct| direct.maximize(function).unwrap())
                 .find(|found| (found.value - maximum).abs() < 1e-4 * maximum.abs())
                 .map(|found| found.n_evaluations)
@@ -461,12 +413,7 @@ mod tests {
                 x[0] + 2.0 * x[1]
             },
         };
-        let found = Direct {
-            max_iterations: 2,
-            ..search(100, false)
-        }
-        .maximize(&plane)
-        .unwrap();
+        let found = Direct { max_iterations: 2, ..search(100, false) }.maximize(&plane).unwrap();
         let seen = seen.lock().unwrap();
         let (low, high) = (0.5 - 1.0 / 3.0, 0.5 + 1.0 / 3.0);
         let expected = [[0.5, 0.5], [low, 0.5], [high, 0.5], [0.5, low], [0.5, high]];
@@ -481,15 +428,9 @@ mod tests {
     /// All cells of a flat line tie: the original divides 1 and then 3 of them, the biased form one a round.
     #[test]
     fn ties_of_one_size_are_divided_by_the_original_form_only() {
-        let flat = ValueOnly {
-            dim: 1,
-            value: |_: &[f64]| 1.0,
-        };
+        let flat = ValueOnly { dim: 1, value: |_: &[f64]| 1.0 };
         for (biased, n_evaluations) in [(false, 1 + 2 + 6), (true, 1 + 2 + 2)] {
-            let direct = Direct {
-                max_iterations: 2,
-                ..search(100, biased)
-            };
+            let direct = Direct { max_iterations: 2, ..search(100, biased) };
             assert_eq!(direct.maximize(&flat).unwrap().n_evaluations, n_evaluations);
         }
     }
@@ -512,12 +453,7 @@ mod tests {
                     1.0 - distance
                 },
             };
-            Direct {
-                epsilon,
-                ..search(27, false)
-            }
-            .maximize(&roof)
-            .unwrap();
+            Direct { epsilon, ..search(27, false) }.maximize(&roof).unwrap();
             nearest.into_inner().unwrap()
         };
         assert!(nearest(0.5) > 0.999 / 27.0, "{}", nearest(0.5));
@@ -526,18 +462,12 @@ mod tests {
 
     #[test]
     fn nothing_finite_is_an_error_and_one_evaluation_is_the_least() {
-        let nothing = ValueOnly {
-            dim: 3,
-            value: |_: &[f64]| f64::NAN,
-        };
+        let nothing = ValueOnly { dim: 3, value: |_: &[f64]| f64::NAN };
         let error = Err(OptimError::NoFiniteValue { n_evaluated: 1 });
         assert_eq!(search(0, true).maximize(&nothing).map(|m| m.value), error);
         assert!(search(100, true).maximize(&nothing).is_err());
         // A flat function divides down to the smallest cells and ends.
-        let flat = ValueOnly {
-            dim: 1,
-            value: |_: &[f64]| 0.0,
-        };
+        let flat = ValueOnly { dim: 1, value: |_: &[f64]| 0.0 };
         assert_eq!(search(1, false).maximize(&flat).unwrap().n_evaluations, 1);
         assert!(search(3000, false).maximize(&flat).unwrap().n_evaluations <= 3000);
     }

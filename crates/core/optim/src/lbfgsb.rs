@@ -27,11 +27,7 @@ pub struct LbfgsbOptions {
 impl Default for LbfgsbOptions {
     /// 100 steps, gradient to 10⁻⁶, value to 10⁻¹⁰.
     fn default() -> Self {
-        Self {
-            max_iterations: 100,
-            gradient_tolerance: 1e-6,
-            value_tolerance: 1e-10,
-        }
+        Self { max_iterations: 100, gradient_tolerance: 1e-6, value_tolerance: 1e-10 }
     }
 }
 
@@ -191,8 +187,7 @@ impl Lbfgsb {
                         std::mem::swap(&mut self.trial, &mut self.kept);
                         std::mem::swap(&mut self.trial_gradient, &mut self.kept_gradient);
                     }
-                    self.pairs
-                        .push(&self.x, &self.gradient, &self.trial, &self.trial_gradient);
+                    self.pairs.push(&self.x, &self.gradient, &self.trial, &self.trial_gradient);
                     std::mem::swap(&mut self.x, &mut self.trial);
                     std::mem::swap(&mut self.gradient, &mut self.trial_gradient);
                     let gain = step.value - value;
@@ -206,11 +201,7 @@ impl Lbfgsb {
                 None => self.pairs.clear(),
             }
         }
-        Ok(LocalMaximum {
-            x: self.x.clone(),
-            value,
-            n_evaluations,
-        })
+        Ok(LocalMaximum { x: self.x.clone(), value, n_evaluations })
     }
 
     /// Splits the variables into free and held; writes the step of the held ones onto their bound into `direction`.
@@ -241,8 +232,7 @@ impl Lbfgsb {
     /// Fills the free part of `direction` and returns the slope ∇f·d over all variables, which is positive unless
     /// nothing can move.
     fn ascent_direction(&mut self) -> f64 {
-        self.pairs
-            .apply(&self.gradient, &self.free, &mut self.direction);
+        self.pairs.apply(&self.gradient, &self.free, &mut self.direction);
         let slope = dot(&self.gradient, &self.direction);
         let (mut free_slope, mut gg, mut dd) = (0.0, 0.0, 0.0);
         for i in 0..self.x.len() {
@@ -263,10 +253,7 @@ impl Lbfgsb {
     }
 
     /// Looks along P(x + t d) for a step with sufficient increase; `None` if there is none.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the state of one search, used in one place"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "the state of one search, used in one place")]
     fn line_search(
         &mut self,
         function: &mut impl FnMut(&[f64], &mut [f64]) -> f64,
@@ -317,27 +304,18 @@ impl Lbfgsb {
                 }
             }
             if trial_slope <= SLOPE_LEFT * slope {
-                return Some(Step {
-                    value: trial_value,
-                    in_kept: false,
-                });
+                return Some(Step { value: trial_value, in_kept: false });
             }
             std::mem::swap(&mut self.kept, &mut self.trial);
             std::mem::swap(&mut self.kept_gradient, &mut self.trial_gradient);
             // Where the slope vanishes if it goes on falling as it did, two to ten times as far.
             let secant = (length - low) * trial_slope / (low_slope - trial_slope);
-            let ahead = if secant > 0.0 {
-                secant.clamp(length, 9.0 * length)
-            } else {
-                9.0 * length
-            };
+            let ahead =
+                if secant > 0.0 { secant.clamp(length, 9.0 * length) } else { 9.0 * length };
             (low, low_value, low_slope) = (length, trial_value, trial_slope);
             length += ahead;
         }
-        (low > 0.0).then_some(Step {
-            value: low_value,
-            in_kept: true,
-        })
+        (low > 0.0).then_some(Step { value: low_value, in_kept: true })
     }
 }
 
@@ -405,10 +383,7 @@ impl Pairs {
         let mut scale = 0.0;
         for age in 0..self.len {
             let k = (self.next + MEMORY - 1 - age) % MEMORY;
-            let (s, y) = (
-                &self.s[k * dim..(k + 1) * dim],
-                &self.y[k * dim..(k + 1) * dim],
-            );
+            let (s, y) = (&self.s[k * dim..(k + 1) * dim], &self.y[k * dim..(k + 1) * dim]);
             let (mut sy, mut yy, mut sd) = (0.0, 0.0, 0.0);
             for i in 0..dim {
                 sy += free[i] * s[i] * y[i];
@@ -440,10 +415,7 @@ impl Pairs {
             if self.sy[k] <= 0.0 {
                 continue;
             }
-            let (s, y) = (
-                &self.s[k * dim..(k + 1) * dim],
-                &self.y[k * dim..(k + 1) * dim],
-            );
+            let (s, y) = (&self.s[k * dim..(k + 1) * dim], &self.y[k * dim..(k + 1) * dim]);
             let mut yd = 0.0;
             for i in 0..dim {
                 yd += free[i] * y[i] * direction[i];
@@ -476,11 +448,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn tight() -> LbfgsbOptions {
-        LbfgsbOptions {
-            max_iterations: 500,
-            gradient_tolerance: 1e-9,
-            value_tolerance: 0.0,
-        }
+        LbfgsbOptions { max_iterations: 500, gradient_tolerance: 1e-9, value_tolerance: 0.0 }
     }
 
     /// −Σ 100 (x_{i+1} − x_i²)² + (1 − x_i)²
@@ -508,11 +476,7 @@ mod tests {
         for row in numbers.rows().take(11) {
             // y = s + a little, so that sᵀy > 0 whatever is free.
             let s: Vec<f64> = row[..D].iter().map(|v| v - 0.5).collect();
-            let y: Vec<f64> = s
-                .iter()
-                .zip(&row[D..])
-                .map(|(s, v)| s * (1.0 + v))
-                .collect();
+            let y: Vec<f64> = s.iter().zip(&row[D..]).map(|(s, v)| s * (1.0 + v)).collect();
             pairs.push(&[0.0; D], &y, &s, &[0.0; D]);
             let masked = |v: &[f64]| v.iter().zip(free).map(|(v, f)| v * f).collect::<Vec<f64>>();
             kept.push((masked(&s), masked(&y)));
@@ -612,11 +576,7 @@ mod tests {
     fn a_wall_of_nan_is_climbed_up_to_and_never_returned() {
         // Maximum of −(x − 2)² left of the wall at 1 is the wall.
         let walled = |x: &[f64], gradient: &mut [f64]| {
-            gradient[0] = if x[0] > 1.0 {
-                f64::NAN
-            } else {
-                2.0 * (2.0 - x[0])
-            };
+            gradient[0] = if x[0] > 1.0 { f64::NAN } else { 2.0 * (2.0 - x[0]) };
             -(x[0] - 2.0) * (x[0] - 2.0)
         };
         let found = maximize_in_box(walled, &[-5.0], &[5.0], &[-4.0], &tight()).unwrap();
@@ -643,16 +603,9 @@ mod tests {
     fn fixed_variables_stay_and_a_workspace_can_be_used_again() {
         let mut search = Lbfgsb::new(2, tight());
         let (lower, upper) = ([0.3, -2.0], [0.3, 2.0]);
-        let first = search
-            .maximize(rosenbrock, &lower, &upper, &[0.0, 1.5])
-            .unwrap();
+        let first = search.maximize(rosenbrock, &lower, &upper, &[0.0, 1.5]).unwrap();
         assert!((first.x[0] - 0.3).abs() < 1e-15 && (first.x[1] - 0.09).abs() < 1e-8);
-        assert_eq!(
-            search
-                .maximize(rosenbrock, &lower, &upper, &[0.0, 1.5])
-                .unwrap(),
-            first
-        );
+        assert_eq!(search.maximize(rosenbrock, &lower, &upper, &[0.0, 1.5]).unwrap(), first);
     }
 
     /// On function samples the search ends at a maximum: no step of 10⁻³ along a coordinate gains more than the
@@ -664,14 +617,9 @@ mod tests {
             let sample = Cosines::draw(3, 0.2, seed);
             let f = |x: &[f64], g: &mut [f64]| sample.value_gradient(x, g);
             let start = crate::sobol(3, 1, seed);
-            let found = maximize_in_box(
-                f,
-                &[0.0; 3],
-                &[1.0; 3],
-                start.row(0),
-                &LbfgsbOptions::default(),
-            )
-            .unwrap();
+            let found =
+                maximize_in_box(f, &[0.0; 3], &[1.0; 3], start.row(0), &LbfgsbOptions::default())
+                    .unwrap();
             n_evaluations += found.n_evaluations;
             for j in 0..3 {
                 for step in [-1e-3, 1e-3] {
@@ -683,10 +631,7 @@ mod tests {
                 }
             }
         }
-        assert!(
-            n_evaluations < 40 * 25,
-            "{n_evaluations} evaluations for 40 searches"
-        );
+        assert!(n_evaluations < 40 * 25, "{n_evaluations} evaluations for 40 searches");
     }
 
     proptest! {

@@ -102,29 +102,17 @@ impl MultiStart {
             match found {
                 Ok(maximum) if maximum.value >= value => maximum,
                 // No gradient here, or a value that rounds differently in a batch: the start itself stands.
-                Ok(LocalMaximum { n_evaluations, .. }) => LocalMaximum {
-                    x: start.to_vec(),
-                    value,
-                    n_evaluations,
-                },
-                Err(_) => LocalMaximum {
-                    x: start.to_vec(),
-                    value,
-                    n_evaluations: 1,
-                },
+                Ok(LocalMaximum { n_evaluations, .. }) => {
+                    LocalMaximum { x: start.to_vec(), value, n_evaluations }
+                }
+                Err(_) => LocalMaximum { x: start.to_vec(), value, n_evaluations: 1 },
             }
         };
         let mut maxima: Vec<LocalMaximum> = if self.candidate_iterations == 0 {
             let chosen = spread(&starts, &order, n_refine);
-            chosen
-                .into_iter()
-                .map(|i| refine(starts.row(i), values[i], self.local))
-                .collect()
+            chosen.into_iter().map(|i| refine(starts.row(i), values[i], self.local)).collect()
         } else {
-            let few = LbfgsbOptions {
-                max_iterations: self.candidate_iterations,
-                ..self.local
-            };
+            let few = LbfgsbOptions { max_iterations: self.candidate_iterations, ..self.local };
             let chosen = spread(&starts, &order, self.n_candidates.max(n_refine));
             let climb = |i: usize| refine(starts.row(i), values[i], few);
             let mut candidates: Vec<LocalMaximum> = chosen.into_iter().map(climb).collect();
@@ -132,18 +120,12 @@ impl MultiStart {
             candidates.truncate(n_refine);
             let finish = |start: LocalMaximum| {
                 let end = refine(&start.x, start.value, self.local);
-                LocalMaximum {
-                    n_evaluations: start.n_evaluations + end.n_evaluations,
-                    ..end
-                }
+                LocalMaximum { n_evaluations: start.n_evaluations + end.n_evaluations, ..end }
             };
             candidates.into_iter().map(finish).collect()
         };
         keep_distinct(&mut maxima, SAME_MAXIMUM);
-        Ok(Maxima {
-            maxima,
-            n_evaluations,
-        })
+        Ok(Maxima { maxima, n_evaluations })
     }
 }
 
@@ -191,10 +173,7 @@ fn keep_distinct(maxima: &mut Vec<LocalMaximum>, radius: f64) {
     maxima.sort_by(|a, b| b.value.total_cmp(&a.value));
     let mut n_kept = 0;
     for i in 0..maxima.len() {
-        if maxima[..n_kept]
-            .iter()
-            .all(|kept| max_distance(&kept.x, &maxima[i].x) > radius)
-        {
+        if maxima[..n_kept].iter().all(|kept| max_distance(&kept.x, &maxima[i].x) > radius) {
             maxima.swap(n_kept, i);
             n_kept += 1;
         }
@@ -262,10 +241,7 @@ fn spread(starts: &Points, order: &[usize], n: usize) -> Vec<usize> {
                 return chosen;
             }
             let row = starts.row(index);
-            if chosen
-                .iter()
-                .all(|&other| max_distance(starts.row(other), row) > apart)
-            {
+            if chosen.iter().all(|&other| max_distance(starts.row(other), row) > apart) {
                 chosen.push(index);
             }
         }
@@ -274,9 +250,7 @@ fn spread(starts: &Points, order: &[usize], n: usize) -> Vec<usize> {
 }
 
 fn max_distance(a: &[f64], b: &[f64]) -> f64 {
-    a.iter()
-        .zip(b)
-        .fold(0.0, |d, (a, b)| f64::max(d, (a - b).abs()))
+    a.iter().zip(b).fold(0.0, |d, (a, b)| f64::max(d, (a - b).abs()))
 }
 
 #[cfg(test)]
@@ -288,30 +262,17 @@ mod tests {
     #[test]
     fn every_peak_is_found_once_and_the_highest_comes_first() {
         // Gaussian bumps of width 0.08, further apart than six widths: each centre is a maximum to 10⁻⁷.
-        let peaks = Peaks::new(
-            0.08,
-            &[
-                (&[0.2, 0.25], 1.0),
-                (&[0.75, 0.3], 0.8),
-                (&[0.5, 0.85], 0.9),
-            ],
-        );
-        let maxima = MultiStart::for_dim(2)
-            .maximize(&peaks, 3, &Points::new(2))
-            .unwrap();
+        let peaks =
+            Peaks::new(0.08, &[(&[0.2, 0.25], 1.0), (&[0.75, 0.3], 0.8), (&[0.5, 0.85], 0.9)]);
+        let maxima = MultiStart::for_dim(2).maximize(&peaks, 3, &Points::new(2)).unwrap();
         let found: Vec<f64> = maxima.iter().take(3).map(|m| m.value).collect();
         for (value, height) in found.iter().zip([1.0, 0.9, 0.8]) {
             assert!((value - height).abs() < 1e-6, "{found:?}");
         }
         assert!(max_distance(&maxima.best().x, &[0.2, 0.25]) < 1e-5);
-        let no_second_stage = MultiStart {
-            candidate_iterations: 0,
-            n_refine: 16,
-            ..MultiStart::for_dim(2)
-        };
-        let maxima = no_second_stage
-            .maximize(&peaks, 3, &Points::new(2))
-            .unwrap();
+        let no_second_stage =
+            MultiStart { candidate_iterations: 0, n_refine: 16, ..MultiStart::for_dim(2) };
+        let maxima = no_second_stage.maximize(&peaks, 3, &Points::new(2)).unwrap();
         assert!(maxima.len() >= 3 && (maxima.best().value - 1.0).abs() < 1e-6);
     }
 
@@ -332,42 +293,20 @@ mod tests {
         let peaks = Peaks::new(0.3, &[(&[1.2, -0.3], 1.0)]); // the maximum over the cube is the corner (1, 0)
         let extra = Points::from_rows(
             2,
-            [
-                [7.0, -2.0],
-                [f64::NAN, 0.5],
-                [f64::INFINITY, f64::NEG_INFINITY],
-            ],
+            [[7.0, -2.0], [f64::NAN, 0.5], [f64::INFINITY, f64::NEG_INFINITY]],
         );
-        let search = MultiStart {
-            n_starts: 1,
-            ..MultiStart::for_dim(2)
-        };
-        assert_eq!(
-            search.maximize(&peaks, 0, &extra).unwrap().best().x,
-            vec![1.0, 0.0]
-        );
+        let search = MultiStart { n_starts: 1, ..MultiStart::for_dim(2) };
+        assert_eq!(search.maximize(&peaks, 0, &extra).unwrap().best().x, vec![1.0, 0.0]);
     }
 
     #[test]
     fn a_function_without_finite_values_is_an_error() {
-        let nothing = HalfNan {
-            inner: Cosines::draw(2, 0.2, 1),
-            cut: -1.0,
-        };
-        let search = MultiStart {
-            n_starts: 64,
-            ..MultiStart::for_dim(2)
-        };
+        let nothing = HalfNan { inner: Cosines::draw(2, 0.2, 1), cut: -1.0 };
+        let search = MultiStart { n_starts: 64, ..MultiStart::for_dim(2) };
         let result = search.maximize(&nothing, 0, &Points::new(2));
         assert_eq!(result, Err(OptimError::NoFiniteValue { n_evaluated: 64 }));
-        let search = MultiStart {
-            n_starts: 0,
-            ..search
-        };
-        assert_eq!(
-            search.maximize(&nothing, 0, &Points::new(2)),
-            Err(OptimError::EmptyDomain)
-        );
+        let search = MultiStart { n_starts: 0, ..search };
+        assert_eq!(search.maximize(&nothing, 0, &Points::new(2)), Err(OptimError::EmptyDomain));
     }
 
     #[test]
@@ -407,9 +346,7 @@ mod tests {
             for j in 0..dim {
                 let mut hit = [0; 256];
                 for row in points.rows() {
-                    hit[(0..256)
-                        .position(|k| row[j] < f64::from(k + 1) / 256.0)
-                        .unwrap()] += 1;
+                    hit[(0..256).position(|k| row[j] < f64::from(k + 1) / 256.0).unwrap()] += 1;
                 }
                 assert!(hit.iter().all(|&h| h == 1), "dimension {j} of {dim}");
             }
@@ -417,13 +354,7 @@ mod tests {
         let points = sobol(300, 256, 9);
         assert_eq!(sobol_point(300, 77, 9), points.row(77));
         // Same tables, other scramble: dimension 256 is not dimension 0 again.
-        assert!(
-            points
-                .rows()
-                .filter(|row| (row[0] - row[256]).abs() < 1e-9)
-                .count()
-                < 8
-        );
+        assert!(points.rows().filter(|row| (row[0] - row[256]).abs() < 1e-9).count() < 8);
         assert!(sobol(2, 70_000, 1).row(65_536) != sobol(2, 70_000, 1).row(0));
         assert!(sobol(5, 16, 1) != sobol(5, 16, 2));
     }
@@ -457,9 +388,7 @@ mod tests {
     #[test]
     fn two_hundred_dimensions() {
         let bowl = Peaks::new(4.0, &[(&[0.3; 200], 1.0)]);
-        let maxima = MultiStart::for_dim(200)
-            .maximize(&bowl, 1, &Points::new(200))
-            .unwrap();
+        let maxima = MultiStart::for_dim(200).maximize(&bowl, 1, &Points::new(200)).unwrap();
         assert!((maxima.best().value - 1.0).abs() < 1e-8);
     }
 }

@@ -16,10 +16,7 @@ impl Points {
     /// If `dim` is 0.
     pub fn new(dim: usize) -> Self {
         assert!(dim > 0, "points need at least one coordinate");
-        Self {
-            dim,
-            data: Vec::new(),
-        }
+        Self { dim, data: Vec::new() }
     }
 
     /// Takes over a flat row-major buffer of n·`dim` numbers.

@@ -35,13 +35,7 @@ pub fn scan<F: Function + ?Sized>(function: &F, domain: &Points) -> Result<Scan,
         domain.dim()
     );
     let values = function.values(domain);
-    assert_eq!(
-        values.len(),
-        domain.len(),
-        "{} values for {} points",
-        values.len(),
-        domain.len()
-    );
+    assert_eq!(values.len(), domain.len(), "{} values for {} points", values.len(), domain.len());
     let order = rank(&values)?;
     Ok(Scan { values, order })
 }
@@ -56,16 +50,8 @@ pub fn best(values: &[f64]) -> Result<usize, OptimError> {
     }
     let finite = (0..values.len()).filter(|index| values[*index].is_finite());
     finite
-        .reduce(|best, index| {
-            if values[index] > values[best] {
-                index
-            } else {
-                best
-            }
-        })
-        .ok_or(OptimError::NoFiniteValue {
-            n_evaluated: values.len(),
-        })
+        .reduce(|best, index| if values[index] > values[best] { index } else { best })
+        .ok_or(OptimError::NoFiniteValue { n_evaluated: values.len() })
 }
 
 /// Indices of the finite values, largest first; of equal values the first index comes first.
@@ -76,19 +62,12 @@ pub fn rank(values: &[f64]) -> Result<Vec<usize>, OptimError> {
     if values.is_empty() {
         return Err(OptimError::EmptyDomain);
     }
-    let mut order: Vec<usize> = (0..values.len())
-        .filter(|&i| values[i].is_finite())
-        .collect();
+    let mut order: Vec<usize> = (0..values.len()).filter(|&i| values[i].is_finite()).collect();
     if order.is_empty() {
-        return Err(OptimError::NoFiniteValue {
-            n_evaluated: values.len(),
-        });
+        return Err(OptimError::NoFiniteValue { n_evaluated: values.len() });
     }
     order.sort_unstable_by(|&a, &b| {
-        values[b]
-            .partial_cmp(&values[a])
-            .unwrap_or(Ordering::Equal)
-            .then(a.cmp(&b))
+        values[b].partial_cmp(&values[a]).unwrap_or(Ordering::Equal).then(a.cmp(&b))
     });
     Ok(order)
 }
@@ -101,18 +80,8 @@ mod tests {
 
     #[test]
     fn ranking_skips_what_is_not_finite_and_gives_ties_to_the_first() {
-        let values = [
-            1.0,
-            f64::NAN,
-            3.0,
-            f64::INFINITY,
-            1.0,
-            -2.0,
-            3.0,
-            f64::NEG_INFINITY,
-            0.0,
-            -0.0,
-        ];
+        let values =
+            [1.0, f64::NAN, 3.0, f64::INFINITY, 1.0, -2.0, 3.0, f64::NEG_INFINITY, 0.0, -0.0];
         assert_eq!(rank(&values), Ok(vec![2, 6, 0, 4, 8, 9, 5]));
         assert_eq!(best(&values), Ok(2));
         assert_eq!(best(&[f64::NAN, -1.0, 0.0, -0.0]), Ok(2));
@@ -121,19 +90,10 @@ mod tests {
 
     #[test]
     fn a_domain_without_points_or_without_finite_values_is_an_error() {
-        let function = HalfNan {
-            inner: Cosines::draw(2, 0.2, 1),
-            cut: -1.0,
-        };
-        assert_eq!(
-            scan(&function, &Points::new(2)),
-            Err(OptimError::EmptyDomain)
-        );
+        let function = HalfNan { inner: Cosines::draw(2, 0.2, 1), cut: -1.0 };
+        assert_eq!(scan(&function, &Points::new(2)), Err(OptimError::EmptyDomain));
         let domain = Points::from_rows(2, [[0.1, 0.2], [0.3, 0.4]]);
-        assert_eq!(
-            scan(&function, &domain),
-            Err(OptimError::NoFiniteValue { n_evaluated: 2 })
-        );
+        assert_eq!(scan(&function, &domain), Err(OptimError::NoFiniteValue { n_evaluated: 2 }));
     }
 
     proptest! {

@@ -23,19 +23,14 @@ impl Cosines {
         );
         // The sum of three uniforms has variance 1/4: twice its deviation from 3/2 is close to a standard normal.
         let normal = |feature: usize, j: usize| {
-            2.0 * ((0..3)
-                .map(|k| uniform.row(feature + k * Self::N_FEATURES)[j])
-                .sum::<f64>()
+            2.0 * ((0..3).map(|k| uniform.row(feature + k * Self::N_FEATURES)[j]).sum::<f64>()
                 - 1.5)
         };
         let features = 0..Self::N_FEATURES;
         Self {
             dim,
             weights: features.clone().map(|i| normal(i, 0)).collect(),
-            phases: features
-                .clone()
-                .map(|i| std::f64::consts::TAU * uniform.row(i)[1])
-                .collect(),
+            phases: features.clone().map(|i| std::f64::consts::TAU * uniform.row(i)[1]).collect(),
             frequencies: Points::from_flat(
                 dim,
                 features
@@ -54,22 +49,13 @@ impl Function for Cosines {
 
     fn values(&self, points: &Points) -> Vec<f64> {
         let mut gradient = vec![0.0; self.dim];
-        points
-            .rows()
-            .map(|row| self.value_gradient(row, &mut gradient))
-            .collect()
+        points.rows().map(|row| self.value_gradient(row, &mut gradient)).collect()
     }
 
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
         let angle = |i: usize| {
             self.phases[i]
-                + self
-                    .frequencies
-                    .row(i)
-                    .iter()
-                    .zip(point)
-                    .map(|(s, x)| s * x)
-                    .sum::<f64>()
+                + self.frequencies.row(i).iter().zip(point).map(|(s, x)| s * x).sum::<f64>()
         };
         let (mut sum, mut square) = (0.0, 0.0);
         for i in 0..Self::N_FEATURES {
@@ -103,17 +89,11 @@ impl<F: Function> Function for HalfNan<F> {
 
     fn values(&self, points: &Points) -> Vec<f64> {
         let mut gradient = vec![0.0; self.dim()];
-        points
-            .rows()
-            .map(|row| self.value_gradient(row, &mut gradient))
-            .collect()
+        points.rows().map(|row| self.value_gradient(row, &mut gradient)).collect()
     }
 
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
-        assert!(
-            point.iter().all(|v| (0.0..=1.0).contains(v)),
-            "{point:?} is outside the cube"
-        );
+        assert!(point.iter().all(|v| (0.0..=1.0).contains(v)), "{point:?} is outside the cube");
         if point.iter().sum::<f64>() > self.cut * point.len() as f64 {
             gradient.fill(f64::NAN);
             return f64::NAN;
@@ -130,10 +110,7 @@ pub(crate) struct Peaks {
 
 impl Peaks {
     pub(crate) fn new(width: f64, peaks: &[(&[f64], f64)]) -> Self {
-        Self {
-            width,
-            peaks: peaks.iter().map(|(c, h)| (c.to_vec(), *h)).collect(),
-        }
+        Self { width, peaks: peaks.iter().map(|(c, h)| (c.to_vec(), *h)).collect() }
     }
 }
 
@@ -144,10 +121,7 @@ impl Function for Peaks {
 
     fn values(&self, points: &Points) -> Vec<f64> {
         let mut gradient = vec![0.0; self.dim()];
-        points
-            .rows()
-            .map(|row| self.value_gradient(row, &mut gradient))
-            .collect()
+        points.rows().map(|row| self.value_gradient(row, &mut gradient)).collect()
     }
 
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
@@ -155,11 +129,7 @@ impl Function for Peaks {
         let square = self.width * self.width;
         let mut value = 0.0;
         for (centre, height) in &self.peaks {
-            let distance: f64 = centre
-                .iter()
-                .zip(point)
-                .map(|(c, x)| (x - c) * (x - c))
-                .sum();
+            let distance: f64 = centre.iter().zip(point).map(|(c, x)| (x - c) * (x - c)).sum();
             let peak = height * (-0.5 * distance / square).exp();
             value += peak;
             for ((g, c), x) in gradient.iter_mut().zip(centre).zip(point) {

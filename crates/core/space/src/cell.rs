@@ -13,11 +13,7 @@ const TEXT_MARK: char = '\'';
 #[must_use]
 pub fn escaped(text: &str) -> Cow<'_, str> {
     let text = match text.contains(['\n', '\r']) || has_escape(text) {
-        true => Cow::Owned(
-            text.replace('\\', "\\\\")
-                .replace('\n', "\\n")
-                .replace('\r', "\\r"),
-        ),
+        true => Cow::Owned(text.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r")),
         false => Cow::Borrowed(text),
     };
     match is_formula(text.trim_start_matches(TEXT_MARK)) {
@@ -57,9 +53,7 @@ pub fn restored(cell: &str) -> Cow<'_, str> {
 
 /// Returns true if a cell has something that stands for another character.
 fn has_escape(text: &str) -> bool {
-    ["\\n", "\\r", "\\\\"]
-        .iter()
-        .any(|each| text.contains(each))
+    ["\\n", "\\r", "\\\\"].iter().any(|each| text.contains(each))
 }
 
 /// Returns true if a spreadsheet may take a cell for a formula that does something: it begins with `=`, `@` or a tab,

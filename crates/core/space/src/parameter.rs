@@ -194,10 +194,7 @@ impl Kind {
 
 /// A number as an integer, if it is one within ±2^53.
 fn whole_number(value: f64) -> Option<i64> {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "whole and within ±2^53, as checked"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "whole and within ±2^53, as checked")]
     (value.fract() == 0.0 && value.abs() <= MAX_INT).then_some(value as i64)
 }
 
@@ -252,10 +249,7 @@ impl Parameter {
             Err(refused) => Err(refused),
         };
         match kind {
-            Ok(kind) => Ok(Self {
-                name: name.to_owned(),
-                kind,
-            }),
+            Ok(kind) => Ok(Self { name: name.to_owned(), kind }),
             Err((key, found, expected)) => Err(SpaceError::Parameter {
                 name: name.to_owned(),
                 key: key.to_owned(),
@@ -341,11 +335,9 @@ impl Parameter {
         let value = match &self.kind {
             Kind::Categorical { .. } => self.kind.choice(text),
             Kind::Float { .. } => text.parse().map(Value::Float).ok(),
-            Kind::Int { .. } | Kind::Stepped(_) => text
-                .parse()
-                .map(Value::Int)
-                .or_else(|_| text.parse().map(Value::Float))
-                .ok(),
+            Kind::Int { .. } | Kind::Stepped(_) => {
+                text.parse().map(Value::Int).or_else(|_| text.parse().map(Value::Float)).ok()
+            }
         };
         let value = value.ok_or_else(|| self.outside(text))?;
         self.normalize(&value)
@@ -405,10 +397,7 @@ impl Parameter {
         let outside = || self.not_one_of_these(value);
         match (&self.kind, value) {
             (Kind::Float { low, high, log }, Value::Float(_) | Value::Int(_)) => {
-                let v = value
-                    .as_f64()
-                    .filter(|v| *v >= *low && *v <= *high)
-                    .ok_or_else(outside)?;
+                let v = value.as_f64().filter(|v| *v >= *low && *v <= *high).ok_or_else(outside)?;
                 let u = if *log {
                     (v.ln() - low.ln()) / (high.ln() - low.ln())
                 } else {
@@ -519,11 +508,7 @@ fn checked_range(spec: &ParameterSpec, is_int: bool) -> Result<Kind, Refused> {
     };
     let kind = match is_int {
         false => Kind::Float { low, high, log },
-        true => Kind::Int {
-            low: whole_bound("low", low)?,
-            high: whole_bound("high", high)?,
-            log,
-        },
+        true => Kind::Int { low: whole_bound("low", low)?, high: whole_bound("high", high)?, log },
     };
     if is_int && log && low < 1.0 {
         let expected = "a whole number of at least 1, since log = true";
@@ -611,17 +596,10 @@ fn clamp(u: f64) -> f64 {
 }
 
 /// Ends of the interval that `[0,1]` maps to, half a cell beyond the first and the last integer.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "bounds are checked to lie within ±2^53"
-)]
+#[expect(clippy::cast_precision_loss, reason = "bounds are checked to lie within ±2^53")]
 fn int_cells(low: i64, high: i64, log: bool) -> (f64, f64) {
     let (from, to) = (low as f64 - 0.5, high as f64 + 0.5);
-    if log {
-        (from.ln(), to.ln())
-    } else {
-        (from, to)
-    }
+    if log { (from.ln(), to.ln()) } else { (from, to) }
 }
 
 /// The same for the numbers of the values of a grid, which begin with 0.

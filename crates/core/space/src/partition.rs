@@ -103,9 +103,7 @@ impl Partition {
     pub fn region_of(&self, unit: &[f64]) -> usize {
         assert_eq!(unit.len(), self.dim(), "a point of another dimension");
         let slices = unit.iter().zip(&self.cuts);
-        slices.fold(0, |region, (x, cuts)| {
-            region * *cuts as usize + slice_of(*x, *cuts) as usize
-        })
+        slices.fold(0, |region, (x, cuts)| region * *cuts as usize + slice_of(*x, *cuts) as usize)
     }
 
     /// Lower and upper corners of a region (d each). A point on an upper border below 1 belongs to the next region.
@@ -227,10 +225,7 @@ mod tests {
         ];
         assert_eq!(bounds, expected);
         assert_eq!(Partition::of_cube(3, 4).unwrap().cuts(), [2, 2, 1]);
-        assert_eq!(
-            Partition::of_cube(1, 3).unwrap().bounds(1),
-            (vec![1.0 / 3.0], vec![2.0 / 3.0])
-        );
+        assert_eq!(Partition::of_cube(1, 3).unwrap().bounds(1), (vec![1.0 / 3.0], vec![2.0 / 3.0]));
         assert_eq!(Partition::of_cube(2, 6).unwrap().cuts(), [3, 2]);
         assert_eq!(Partition::of_cube(2, 7).unwrap().cuts(), [7, 1]);
     }
@@ -275,9 +270,7 @@ mod tests {
             let all_hold = (0..n).all(|slice| {
                 (1..=8).any(|value| {
                     let mut unit = Vec::new();
-                    log.parameters()[0]
-                        .encode(&Value::Int(value), &mut unit)
-                        .unwrap();
+                    log.parameters()[0].encode(&Value::Int(value), &mut unit).unwrap();
                     slice_of(unit[0], n) == slice
                 })
             });

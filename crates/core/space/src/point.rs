@@ -139,15 +139,12 @@ impl Point {
 
     /// Names and values in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.entries
-            .iter()
-            .map(|(name, value)| (name.as_str(), value))
+        self.entries.iter().map(|(name, value)| (name.as_str(), value))
     }
 
     /// The value of the parameter called `name`.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.iter()
-            .find_map(|(known, value)| (known == name).then_some(value))
+        self.iter().find_map(|(known, value)| (known == name).then_some(value))
     }
 }
 

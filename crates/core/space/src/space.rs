@@ -72,9 +72,7 @@ impl Space {
         let mut seen = BTreeSet::new();
         for parameter in &parameters {
             if !seen.insert(parameter.name()) {
-                return Err(SpaceError::Duplicate {
-                    name: parameter.name().to_owned(),
-                });
+                return Err(SpaceError::Duplicate { name: parameter.name().to_owned() });
             }
         }
         Ok(Self { parameters })
@@ -143,9 +141,7 @@ impl Space {
         for parameter in &self.parameters {
             let value = point
                 .get(parameter.name())
-                .ok_or_else(|| SpaceError::Missing {
-                    name: parameter.name().to_owned(),
-                })?;
+                .ok_or_else(|| SpaceError::Missing { name: parameter.name().to_owned() })?;
             parameter.encode(value, &mut unit)?;
         }
         Ok(unit)
@@ -184,12 +180,7 @@ impl Space {
         let found = self.parameters.iter().find(|each| each.name() == name);
         found.ok_or_else(|| SpaceError::Unknown {
             name: name.to_owned(),
-            known: self
-                .parameters
-                .iter()
-                .map(Parameter::name)
-                .collect::<Vec<_>>()
-                .join(", "),
+            known: self.parameters.iter().map(Parameter::name).collect::<Vec<_>>().join(", "),
         })
     }
 

@@ -61,13 +61,7 @@ impl Stepped {
             return refuse(format!("a number of at most high - low = {most}"));
         }
         let n_steps = (last - first) / stride;
-        let grid = Self {
-            first,
-            stride,
-            exponent,
-            n_values: n_steps.unsigned_abs() + 1,
-            is_whole,
-        };
+        let grid = Self { first, stride, exponent, n_values: n_steps.unsigned_abs() + 1, is_whole };
         if first + n_steps * stride != last {
             let (below, above) = (grid.number(n_steps), grid.number(n_steps + 1));
             let expected = format!(
@@ -155,8 +149,7 @@ impl fmt::Display for Stepped {
 /// The f64 nearest to units · 10^exponent: a decimal text is always read so.
 fn nearest(units: i64, exponent: i32) -> f64 {
     let text = format!("{units}e{exponent}");
-    text.parse()
-        .unwrap_or_else(|error| unreachable!("{text} is a number: {error}"))
+    text.parse().unwrap_or_else(|error| unreachable!("{text} is a number: {error}"))
 }
 
 /// The shortest decimal m · 10^e that reads back to a finite number, as m and e; m does not end in 0.
@@ -179,9 +172,7 @@ fn in_units((units, from): (i64, i32), exponent: i32, limit: i64) -> Option<i64>
         0 => 1,
         _ => 10_i64.checked_pow(u32::try_from(from - exponent).ok()?)?,
     };
-    units
-        .checked_mul(factor)
-        .filter(|units| units.abs() <= limit)
+    units.checked_mul(factor).filter(|units| units.abs() <= limit)
 }
 
 #[cfg(test)]
@@ -189,39 +180,27 @@ mod tests {
     use super::*;
 
     fn texts(grid: &Stepped) -> Vec<String> {
-        (0..grid.n_values())
-            .map(|k| grid.value(k).unwrap().to_string())
-            .collect()
+        (0..grid.n_values()).map(|k| grid.value(k).unwrap().to_string()).collect()
     }
 
     #[test]
     fn values_are_the_decimals_that_one_would_write() {
         let grid = Stepped::new(0.0, 1.0, 0.05, false).unwrap();
-        let expected: Vec<String> = (0..=20)
-            .map(|k| format!("{:?}", f64::from(k) / 20.0))
-            .collect();
+        let expected: Vec<String> =
+            (0..=20).map(|k| format!("{:?}", f64::from(k) / 20.0)).collect();
         assert_eq!(texts(&grid), expected);
         assert_eq!(texts(&grid)[3], "0.15");
         let grid = Stepped::new(-0.3, 0.3, 0.1, false).unwrap();
-        assert_eq!(
-            texts(&grid),
-            ["-0.3", "-0.2", "-0.1", "0.0", "0.1", "0.2", "0.3"]
-        );
+        assert_eq!(texts(&grid), ["-0.3", "-0.2", "-0.1", "0.0", "0.1", "0.2", "0.3"]);
         let grid = Stepped::new(1e-7, 5e-7, 2e-7, false).unwrap();
         assert_eq!(texts(&grid), ["1e-7", "3e-7", "5e-7"]);
         let grid = Stepped::new(0.0, 9e300, 3e300, false).unwrap();
         assert_eq!(texts(&grid), ["0.0", "3e300", "6e300", "9e300"]);
         let grid = Stepped::new(100.0, 300.0, 100.0, true).unwrap();
         assert_eq!(texts(&grid), ["100", "200", "300"]);
-        assert_eq!(
-            (grid.low(), grid.high(), grid.step()),
-            (100.0, 300.0, 100.0)
-        );
+        assert_eq!((grid.low(), grid.high(), grid.step()), (100.0, 300.0, 100.0));
         // As floats, 0.3 − 0.1 is less than 0.2.
-        assert_eq!(
-            texts(&Stepped::new(0.1, 0.3, 0.2, false).unwrap()),
-            ["0.1", "0.3"]
-        );
+        assert_eq!(texts(&Stepped::new(0.1, 0.3, 0.2, false).unwrap()), ["0.1", "0.3"]);
         let widest = Stepped::new(-MAX_INT, MAX_INT, 1.0, true).unwrap();
         assert_eq!(widest.n_values(), (1 << 54) + 1);
         assert_eq!(widest.value(0), Some(Value::Int(-(1 << 53))));

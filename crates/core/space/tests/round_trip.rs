@@ -26,14 +26,8 @@ fn mixed() -> Space {
         ("x", spec("float", Some(-3.0), Some(7.0), false, &[])),
         ("depth", spec("int", Some(2.0), Some(9.0), false, &[])),
         ("width", spec("int", Some(1.0), Some(1024.0), true, &[])),
-        (
-            "flag",
-            spec("categorical", None, None, false, &["off", "on"]),
-        ),
-        (
-            "kind",
-            spec("categorical", None, None, false, &["a", "b", "c"]),
-        ),
+        ("flag", spec("categorical", None, None, false, &["off", "on"])),
+        ("kind", spec("categorical", None, None, false, &["a", "b", "c"])),
         ("drop", ParameterSpec::float(0.0, 0.5).with_step(0.05)),
         ("units", ParameterSpec::int(8, 64).with_step(8.0)),
         ("size", ParameterSpec::categorical(varied())),
@@ -125,15 +119,9 @@ fn choices_keep_their_types_and_are_found_by_their_texts() {
         assert_eq!(parameter.parse(text), Ok(value), "{text}");
     }
     let refused = parameter.parse("17").unwrap_err().to_string();
-    assert_eq!(
-        refused,
-        "parameter size = 17, expected one of 16, 0.5, true, auto"
-    );
+    assert_eq!(refused, "parameter size = 17, expected one of 16, 0.5, true, auto");
     let given = |value: Value| space.normalize(&Point::new(vec![("size".into(), value)]));
-    assert_eq!(
-        given(16.0.into()).unwrap().get("size"),
-        Some(&Value::Int(16))
-    );
+    assert_eq!(given(16.0.into()).unwrap().get("size"), Some(&Value::Int(16)));
     let refused = given("16".into()).unwrap_err().to_string();
     assert_eq!(
         refused,
@@ -175,10 +163,8 @@ fn integers_share_the_interval_equally() {
     let space = Space::from_specs([("k", &spec("int", Some(0.0), Some(4.0), false, &[]))]).unwrap();
     let mut counts = [0_usize; 5];
     for i in 0..10_000 {
-        let Some(Value::Int(k)) = space
-            .decode(&[(f64::from(i) + 0.5) / 10_000.0])
-            .get("k")
-            .cloned()
+        let Some(Value::Int(k)) =
+            space.decode(&[(f64::from(i) + 0.5) / 10_000.0]).get("k").cloned()
         else {
             panic!("k is an int")
         };
@@ -190,12 +176,7 @@ fn integers_share_the_interval_equally() {
 #[test]
 fn coordinates_that_are_not_numbers_land_in_the_middle() {
     let space = mixed();
-    assert!(
-        space
-            .snap(&[f64::NAN; 14])
-            .iter()
-            .all(|u| (0.0..=1.0).contains(u))
-    );
+    assert!(space.snap(&[f64::NAN; 14]).iter().all(|u| (0.0..=1.0).contains(u)));
 }
 
 #[test]
@@ -215,32 +196,17 @@ fn bad_declarations_name_the_parameter_the_key_and_the_way_out() {
             spec("float", Some(2.0), Some(1.0), false, &[]),
             "low = 2, expected a number below high = 1 (are the bounds reversed?)",
         ),
-        (
-            spec("float", Some(1.0), Some(1.0), false, &[]),
-            "a fixed value needs no parameter",
-        ),
+        (spec("float", Some(1.0), Some(1.0), false, &[]), "a fixed value needs no parameter"),
         (
             spec("float", Some(f64::NAN), Some(1.0), false, &[]),
             "low = NaN, expected a finite number",
         ),
-        (
-            spec("float", Some(-1e308), Some(1e308), false, &[]),
-            "64-bit float",
-        ),
+        (spec("float", Some(-1e308), Some(1e308), false, &[]), "64-bit float"),
         (spec("float", None, Some(1.0), false, &[]), "low = nothing"),
         (spec("float", Some(0.0), Some(1.0), true, &[]), "log = true"),
-        (
-            spec("int", Some(0.5), Some(3.0), false, &[]),
-            "whole number",
-        ),
-        (
-            spec("categorical", None, None, false, &["a"]),
-            "at least two names",
-        ),
-        (
-            spec("categorical", None, None, false, &["a", "a"]),
-            "all different",
-        ),
+        (spec("int", Some(0.5), Some(3.0), false, &[]), "whole number"),
+        (spec("categorical", None, None, false, &["a"]), "at least two names"),
+        (spec("categorical", None, None, false, &["a", "a"]), "all different"),
         (
             ParameterSpec::categorical([Value::Int(1), Value::Float(1.0)]),
             "choices = 1 beside 1.0, expected numbers that are all different",
@@ -270,23 +236,14 @@ fn bad_declarations_name_the_parameter_the_key_and_the_way_out() {
             "step = 0.1, expected no such key, since log = true",
         ),
         (
-            ParameterSpec {
-                step: Some(1.0),
-                ..ParameterSpec::categorical(["a", "b"])
-            },
+            ParameterSpec { step: Some(1.0), ..ParameterSpec::categorical(["a", "b"]) },
             "step = a value, expected no such key, since the type is categorical",
         ),
-        (
-            spec("floot", Some(0.0), Some(1.0), false, &[]),
-            "\"float\", \"int\" or \"categorical\"",
-        ),
+        (spec("floot", Some(0.0), Some(1.0), false, &[]), "\"float\", \"int\" or \"categorical\""),
     ];
     for (bad, expected) in cases {
         let error = Space::from_specs([("q", &bad)]).unwrap_err().to_string();
-        assert!(
-            error.starts_with("space.q: ") && error.contains(expected),
-            "{error}"
-        );
+        assert!(error.starts_with("space.q: ") && error.contains(expected), "{error}");
     }
     assert_eq!(Space::from_specs([]).unwrap_err(), SpaceError::Empty);
 }
@@ -302,10 +259,7 @@ fn points_of_a_discrete_space_are_counted() {
         step: None,
         choices: None,
     };
-    let float = ParameterSpec {
-        kind: "float".into(),
-        ..int(0.0, 1.0)
-    };
+    let float = ParameterSpec { kind: "float".into(), ..int(0.0, 1.0) };
     let choice = ParameterSpec {
         kind: "categorical".into(),
         low: None,
@@ -318,10 +272,7 @@ fn points_of_a_discrete_space_are_counted() {
         let space = Space::from_specs(specs.iter().copied()).unwrap();
         space.n_points()
     };
-    assert_eq!(
-        n_points(&[("i", &int(-2.0, 5.0)), ("c", &choice)]),
-        Some(24)
-    );
+    assert_eq!(n_points(&[("i", &int(-2.0, 5.0)), ("c", &choice)]), Some(24));
     assert_eq!(n_points(&[("i", &int(-2.0, 5.0)), ("x", &float)]), None);
     let widest = int(-9.0e15, 9.0e15);
     let two = [("i", &widest), ("j", &widest)];

@@ -98,15 +98,7 @@ impl Seed {
 
     fn derive(&self, role: &[u8], purpose: Purpose, index: u64, step: u64) -> [u8; 32] {
         let label = purpose.label().as_bytes();
-        digest(&[
-            role,
-            b"\0",
-            &self.0,
-            label,
-            b"\0",
-            &index.to_le_bytes(),
-            &step.to_le_bytes(),
-        ])
+        digest(&[role, b"\0", &self.0, label, b"\0", &index.to_le_bytes(), &step.to_le_bytes()])
     }
 }
 

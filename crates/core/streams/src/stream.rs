@@ -127,10 +127,7 @@ mod tests {
         let mean = draws.iter().sum::<f64>() / 200_000.0;
         let variance = draws.iter().map(|z| z * z).sum::<f64>() / 200_000.0;
         assert!(mean.abs() < 5.0 / 200_000_f64.sqrt(), "{mean}");
-        assert!(
-            (variance - 1.0).abs() < 5.0 * (2.0 / 200_000_f64).sqrt(),
-            "{variance}"
-        );
+        assert!((variance - 1.0).abs() < 5.0 * (2.0 / 200_000_f64).sqrt(), "{variance}");
     }
 
     #[test]
@@ -143,10 +140,7 @@ mod tests {
         }
         assert_eq!((counts[0], counts[2], counts[4]), (0, 0, 0));
         let share = f64::from(counts[1]) / 40_000.0;
-        assert!(
-            (share - 0.75).abs() < 5.0 * (0.75_f64 * 0.25 / 40_000.0).sqrt(),
-            "{share}"
-        );
+        assert!((share - 0.75).abs() < 5.0 * (0.75_f64 * 0.25 / 40_000.0).sqrt(), "{share}");
         assert_eq!(s.choose(&[0.0, f64::NAN]), None);
         assert_eq!(s.choose(&[]), None);
         assert!(s.choose(&[1e308, 1e308]).is_some());

@@ -27,23 +27,14 @@ pub struct Arm {
 
 impl Arm {
     /// Each agent alone.
-    pub const ALONE: Self = Self {
-        role: Role::Alone,
-        name: "ts",
-    };
+    pub const ALONE: Self = Self { role: Role::Alone, name: "ts" };
     /// The control whose messages hold no information.
-    pub const PLACEBO: Self = Self {
-        role: Role::Placebo,
-        name: "placebo",
-    };
+    pub const PLACEBO: Self = Self { role: Role::Placebo, name: "placebo" };
 
     /// An algorithm itself, by the name that results give it.
     #[must_use]
     pub const fn own(name: &'static str) -> Self {
-        Self {
-            role: Role::Own,
-            name,
-        }
+        Self { role: Role::Own, name }
     }
 
     /// Its name in results.

@@ -19,9 +19,5 @@ pub use arm::{Arm, Role, names};
 pub use public_config::PublicConfig;
 
 /// The algorithms that a `federation.toml` may name.
-pub const ALGORITHMS: &[Algorithm] = &[
-    fts::ALGORITHM,
-    fts::ALONE,
-    dp_fts_de::ALGORITHM,
-    distributed_ts::ALGORITHM,
-];
+pub const ALGORITHMS: &[Algorithm] =
+    &[fts::ALGORITHM, fts::ALONE, dp_fts_de::ALGORITHM, distributed_ts::ALGORITHM];

@@ -119,9 +119,6 @@ impl PublicConfig {
                 self.line("message_noise", &format!("own, at least {floor:?}"))
             }
         }
-        self.line(
-            "standardize",
-            if message.standardize { "true" } else { "false" },
-        );
+        self.line("standardize", if message.standardize { "true" } else { "false" });
     }
 }

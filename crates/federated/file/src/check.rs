@@ -40,18 +40,12 @@ impl FederationFile {
         algorithms: &[Algorithm],
     ) -> Result<Federation, FileError> {
         let check = Check::new(file);
-        let parts = Parts {
-            file,
-            check,
-            problems,
-            algorithms,
-        };
+        let parts = Parts { file, check, problems, algorithms };
         parts.tables_are_known(self)?;
         if self.version.is_some_and(|version| version != 1) {
-            return Err(file.value_error(
-                &["version"],
-                "1, the only version of this file's layout so far",
-            ));
+            return Err(
+                file.value_error(&["version"], "1, the only version of this file's layout so far")
+            );
         }
         let Some(head) = &self.federation else {
             let remedy = "begin the file with [federation] and its name, algorithm and rounds";
@@ -67,10 +61,7 @@ impl FederationFile {
         let direction = check.word(
             &["federation", "direction"],
             head.direction.as_deref(),
-            &[
-                ("maximize", Direction::Maximize),
-                ("minimize", Direction::Minimize),
-            ],
+            &[("maximize", Direction::Maximize), ("minimize", Direction::Minimize)],
         )?;
         let rounds = head.rounds.ok_or_else(|| {
             let remedy = "add rounds = .., the queries of each agent after its initial points";
@@ -80,11 +71,8 @@ impl FederationFile {
             let expected = format!("a whole number from 1 to {N_ROUNDS_MAX}");
             return Err(file.value_error(&["federation", "rounds"], expected));
         }
-        let n_initial = check.count(
-            &["federation", "initial"],
-            head.initial.unwrap_or(3),
-            N_INITIAL_MAX,
-        )?;
+        let n_initial =
+            check.count(&["federation", "initial"], head.initial.unwrap_or(3), N_INITIAL_MAX)?;
 
         parts.agent_names(&self.agents, &algorithm)?;
         let problems = self
@@ -117,17 +105,10 @@ impl FederationFile {
             surrogate: check.surrogate(&["surrogate"], &self.surrogate, dim)?,
             maximizer: Maximizer::MultiStart(MultiStart::for_dim(dim)),
             ucb_multiplier: UcbMultiplier::Constant(1.0),
-            repeats: if noisy {
-                Repeats::Allow
-            } else {
-                Repeats::Avoid
-            },
+            repeats: if noisy { Repeats::Allow } else { Repeats::Avoid },
         };
         let features = parts.features(&self.features, dim)?;
-        let (seed, direction) = (
-            head.seed.unwrap_or(0),
-            direction.unwrap_or(Direction::Maximize),
-        );
+        let (seed, direction) = (head.seed.unwrap_or(0), direction.unwrap_or(Direction::Maximize));
         let privacy = self.privacy.clone().unwrap_or_default();
         let reading = Reading {
             check,
@@ -138,10 +119,7 @@ impl FederationFile {
             papers: PrivacyMode::of(&privacy, check)?.is_papers(),
             in_one_process: objectives == Objectives::Here,
         };
-        let Read {
-            settings,
-            ucb_multiplier,
-        } = (algorithm.read)(&reading)?;
+        let Read { settings, ucb_multiplier } = (algorithm.read)(&reading)?;
         let ts_ucb_multiplier = match self.ts.ucb_multiplier {
             Some(entry) => check.ucb_multiplier(&["ts", "ucb_multiplier"], Some(entry))?,
             None => ucb_multiplier,
@@ -172,10 +150,7 @@ impl FederationFile {
             Settings::Neighbours(algorithm) => {
                 let table = self.topology.clone().unwrap_or_default();
                 let topology = Topology::of(&table, check, &names, seed)?;
-                Collaboration::Neighbours(Box::new(NeighbourPlan {
-                    topology,
-                    algorithm,
-                }))
+                Collaboration::Neighbours(Box::new(NeighbourPlan { topology, algorithm }))
             }
         };
         Ok(Federation {
@@ -209,11 +184,8 @@ struct Parts<'a> {
 impl Parts<'_> {
     fn algorithm(&self, given: Option<&str>) -> Result<Algorithm, FileError> {
         let path = ["federation", "algorithm"];
-        let known: Vec<(&str, Algorithm)> = self
-            .algorithms
-            .iter()
-            .map(|algorithm| (algorithm.name, *algorithm))
-            .collect();
+        let known: Vec<(&str, Algorithm)> =
+            self.algorithms.iter().map(|algorithm| (algorithm.name, *algorithm)).collect();
         self.check.word(&path, given, &known)?.ok_or_else(|| {
             let choices = self
                 .algorithms
@@ -226,10 +198,7 @@ impl Parts<'_> {
 
     /// Refuses tables that mean nothing to any algorithm.
     fn tables_are_known(&self, file: &FederationFile) -> Result<(), FileError> {
-        let tables = self
-            .algorithms
-            .iter()
-            .flat_map(|algorithm| algorithm.tables);
+        let tables = self.algorithms.iter().flat_map(|algorithm| algorithm.tables);
         let mut known: Vec<&str> = FederationFile::KEYS.to_vec();
         for table in tables {
             if !known.contains(table) {
@@ -256,10 +225,7 @@ impl Parts<'_> {
             tables.push(("privacy", exchange(Exchange::Released)));
         }
         for table in file.of_algorithms.keys() {
-            tables.push((
-                table,
-                Box::new(|each| each.tables.contains(&table.as_str())),
-            ));
+            tables.push((table, Box::new(|each| each.tables.contains(&table.as_str()))));
         }
         if file.features != FeaturesTable::default() {
             let reads = |each: &Algorithm| each.exchange != Exchange::Neighbours;
@@ -325,17 +291,11 @@ impl Parts<'_> {
     }
 
     fn features(&self, given: &FeaturesTable, dim: usize) -> Result<FeatureDescription, FileError> {
-        let n_features = self.check.count(
-            &["features", "count"],
-            given.count.unwrap_or(100),
-            N_FEATURES_MAX,
-        )?;
+        let n_features =
+            self.check.count(&["features", "count"], given.count.unwrap_or(100), N_FEATURES_MAX)?;
         let path = ["features", "lengthscale"];
         let lengthscale = match given.lengthscale {
-            None => LengthscaleLaw::LogNormal {
-                median: default_lengthscale(dim),
-                spread: 0.5,
-            },
+            None => LengthscaleLaw::LogNormal { median: default_lengthscale(dim), spread: 0.5 },
             Some(LengthscaleEntry::Fixed(lengthscale)) => {
                 LengthscaleLaw::Fixed(self.check.positive(&path, lengthscale)?)
             }
@@ -350,10 +310,8 @@ impl Parts<'_> {
         };
         let path = ["features", "kernel"];
         let family = self.check.family(&path, given.kernel.as_deref())?;
-        let known = [
-            ("random", FeatureSampling::Random),
-            ("quasi-random", FeatureSampling::QuasiRandom),
-        ];
+        let known =
+            [("random", FeatureSampling::Random), ("quasi-random", FeatureSampling::QuasiRandom)];
         let path = ["features", "sampling"];
         let sampling = self.check.word(&path, given.sampling.as_deref(), &known)?;
         Ok(FeatureDescription {

@@ -189,17 +189,13 @@ impl Federation {
     #[must_use]
     pub fn root(&self) -> Seed {
         let seed = Seed::new(self.seed);
-        self.run
-            .map_or(seed, |run| seed.child(Purpose::Run, u64::from(run)))
+        self.run.map_or(seed, |run| seed.child(Purpose::Run, u64::from(run)))
     }
 
     /// A repetition: with draws and noise of its own, the same in every arm, on the same graph of neighbours.
     #[must_use]
     pub fn repetition(&self, run: u32) -> Self {
-        let mut repetition = Self {
-            run: Some(run),
-            ..self.clone()
-        };
+        let mut repetition = Self { run: Some(run), ..self.clone() };
         let root = repetition.root();
         for agent in &mut repetition.agents {
             if let AgentObjective::Problem(problem) = &mut agent.objective
@@ -316,9 +312,7 @@ impl Federation {
     ) -> Result<Option<Peer>, StrategyError> {
         let seed = self.root();
         let multiplier = self.ts_ucb_multiplier;
-        let strategy = neighbours
-            .algorithm
-            .agent(arm.role, multiplier, &self.space, seed)?;
+        let strategy = neighbours.algorithm.agent(arm.role, multiplier, &self.space, seed)?;
         let initial = self.initial_points(u64::from(id));
         let plan = initial.map(|initial| neighbours.plan(arm.role, id, initial, self.rounds));
         Ok(plan.map(|plan| Peer::new(strategy, plan, seed)))
@@ -424,9 +418,7 @@ impl Federation {
     /// Returns true if the best true value of every agent is known.
     #[must_use]
     pub fn knows_regret(&self) -> bool {
-        self.agents
-            .iter()
-            .all(|agent| agent.objective.optimum().is_some())
+        self.agents.iter().all(|agent| agent.objective.optimum().is_some())
     }
 }
 

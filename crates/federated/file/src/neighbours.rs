@@ -31,11 +31,7 @@ impl NeighbourPlan {
         initial: Vec<Vec<f64>>,
         n_rounds: u64,
     ) -> PeerPlan {
-        let NeighbourSettings {
-            pace,
-            initial_sharing,
-            ..
-        } = self.exchange();
+        let NeighbourSettings { pace, initial_sharing, .. } = self.exchange();
         PeerPlan {
             id,
             initial,

@@ -101,10 +101,7 @@ mod tests {
             (123_456.0, 123_500.0),
         ] {
             let found = rounded_up(number);
-            assert!(
-                (found - expected).abs() < 1e-12 * expected,
-                "{number}: {found}"
-            );
+            assert!((found - expected).abs() < 1e-12 * expected, "{number}: {found}");
             assert!(found >= number);
         }
     }

@@ -156,9 +156,7 @@ impl Releases {
             });
         }
         let budget = pricing.budget.ok_or_else(|| setting.without_budget())?;
-        let Some(event) = mechanism.event() else {
-            unreachable!("the noise is above 0")
-        };
+        let Some(event) = mechanism.event() else { unreachable!("the noise is above 0") };
         let priced = |error: PricingError| setting.unpriced(&error);
         let claim = match pricing.most_releases(&event, n_planned).map_err(priced)? {
             0 => Err(setting.budget_pays_for_nothing(given, &pricing, &event)),
@@ -246,10 +244,7 @@ impl Setting<'_> {
             "a whole number from 1 to {most}: with rounds = {} and every = {every}, later releases would be of use to nobody",
             self.rounds
         );
-        Err(self
-            .check
-            .file
-            .value_error(&["privacy", "releases"], expected))
+        Err(self.check.file.value_error(&["privacy", "releases"], expected))
     }
 
     fn n_witnesses(&self, given: &PrivacyTable, mode: Mode) -> Result<u32, FileError> {
@@ -293,16 +288,10 @@ impl Setting<'_> {
         );
         let delta = Delta::new(delta).ok().filter(|_| delta <= largest);
         let delta = delta.ok_or_else(|| file.value_error(&["privacy", "delta"], expected))?;
-        let kinds = [
-            AccountantKind::Pld,
-            AccountantKind::Renyi,
-            AccountantKind::Moments,
-        ];
+        let kinds = [AccountantKind::Pld, AccountantKind::Renyi, AccountantKind::Moments];
         let named = kinds.map(|kind| (kind.name(), kind));
         let path = ["privacy", "accountant"];
-        let kind = self
-            .check
-            .word(&path, given.accountant.as_deref(), &named)?;
+        let kind = self.check.word(&path, given.accountant.as_deref(), &named)?;
         let standard = match mode {
             Mode::Default => AccountantKind::Pld,
             Mode::Paper => AccountantKind::Moments,
@@ -311,12 +300,7 @@ impl Setting<'_> {
         let budget = given.epsilon.map(|epsilon| {
             Budget::new(epsilon, delta).map_err(|error| file.value_error(&path, error.expected))
         });
-        Ok(Pricing {
-            kind: kind.unwrap_or(standard),
-            mode,
-            delta,
-            budget: budget.transpose()?,
-        })
+        Ok(Pricing { kind: kind.unwrap_or(standard), mode, delta, budget: budget.transpose()? })
     }
 
     /// The mechanism with the least noise, to four digits, with which all planned releases fit the budget.
@@ -329,9 +313,8 @@ impl Setting<'_> {
     ) -> Result<ReleaseMechanism, FileError> {
         const N_TRIES: usize = 8;
         let budget = pricing.budget.ok_or_else(|| self.without_budget())?;
-        let mut z = pricing
-            .least_noise(rate, n_planned, budget)
-            .map_err(|error| self.unpriced(&error))?;
+        let mut z =
+            pricing.least_noise(rate, n_planned, budget).map_err(|error| self.unpriced(&error))?;
         for _ in 0..N_TRIES {
             // Where the budget asks for noise beyond all bounds, it is the budget that is at fault.
             let mechanism = of_noise(z).map_err(|error| match error.key() {
@@ -339,36 +322,26 @@ impl Setting<'_> {
                     let expected = format!(
                         "a larger budget: this one needs more noise than there is ({error})"
                     );
-                    self.check
-                        .file
-                        .value_error(&["privacy", "epsilon"], expected)
+                    self.check.file.value_error(&["privacy", "epsilon"], expected)
                 }
                 _ => self.refused(&error),
             })?;
-            let Some(event) = mechanism.event() else {
-                unreachable!("the noise is above 0")
-            };
-            let n_paid = pricing
-                .most_releases(&event, n_planned)
-                .map_err(|error| self.unpriced(&error))?;
+            let Some(event) = mechanism.event() else { unreachable!("the noise is above 0") };
+            let n_paid =
+                pricing.most_releases(&event, n_planned).map_err(|error| self.unpriced(&error))?;
             if n_paid == n_planned {
                 return Ok(mechanism);
             }
             z = rounded_up(z.next_up());
         }
         let expected = "a budget that some noise multiplier keeps; give noise_multiplier too";
-        Err(self
-            .check
-            .file
-            .value_error(&["privacy", "epsilon"], expected))
+        Err(self.check.file.value_error(&["privacy", "epsilon"], expected))
     }
 
     fn without_budget(&self) -> FileError {
         let remedy = "add epsilon = .., what all releases together may spend, for instance 2.0: the smaller, the more is \
                       promised and the less a release says";
-        self.check
-            .file
-            .missing_error(&["privacy", "epsilon"], remedy)
+        self.check.file.missing_error(&["privacy", "epsilon"], remedy)
     }
 
     fn unpriced(&self, error: &PricingError) -> FileError {
@@ -388,10 +361,9 @@ impl Setting<'_> {
         event: &PrivacyEvent,
     ) -> FileError {
         let cost = match pricing.claim(event, 1) {
-            Ok(claim) => format!(
-                "one costs {claim}; set epsilon to at least {}",
-                rounded_up(claim.epsilon)
-            ),
+            Ok(claim) => {
+                format!("one costs {claim}; set epsilon to at least {}", rounded_up(claim.epsilon))
+            }
             Err(_) => "nothing finite is proved of one".to_owned(),
         };
         let message = format!(
@@ -456,24 +428,15 @@ impl Setting<'_> {
     }
 
     fn invalid(&self, key: &str, error: &InvalidParameter) -> FileError {
-        self.check
-            .file
-            .value_error(&["privacy", key], error.expected)
+        self.check.file.value_error(&["privacy", key], error.expected)
     }
 
     fn refused(&self, error: &MechanismRefused) -> FileError {
         let (key, message) = (error.key(), error.to_string());
-        let table = if key == "count" {
-            "features"
-        } else {
-            "privacy"
-        };
+        let table = if key == "count" { "features" } else { "privacy" };
         match error {
             MechanismRefused::Noise(error) => self.invalid(key, error),
-            _ => self
-                .check
-                .file
-                .error(&[table, key], format!("[{table}] {message}")),
+            _ => self.check.file.error(&[table, key], format!("[{table}] {message}")),
         }
     }
 }

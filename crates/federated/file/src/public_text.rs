@@ -155,11 +155,7 @@ fn written(root: &Table, file: &TomlFile) -> Result<String, FileError> {
 fn check_only_agent_names(read: &FederationFile, file: &TomlFile) -> Result<(), FileError> {
     let is_name = |agent: &AgentTable| {
         let name = agent.name.clone();
-        *agent
-            == AgentTable {
-                name,
-                ..AgentTable::default()
-            }
+        *agent == AgentTable { name, ..AgentTable::default() }
     };
     let Some(index) = read.agents.iter().position(|agent| !is_name(agent)) else {
         return Ok(());
@@ -234,9 +230,7 @@ fn described(parameter: &Parameter) -> Value {
             ]
         }
     };
-    let named = entries
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value));
+    let named = entries.into_iter().map(|(key, value)| (key.to_owned(), value));
     Value::Table(named.collect())
 }
 
@@ -270,16 +264,8 @@ mod tests {
         for chosen in ["noise_multiplier", "max_norm", "delta", "releases", "pld"] {
             assert!(text.contains(chosen), "{chosen} is not in\n{text}");
         }
-        assert!(
-            !text.contains("secret") && !text.contains("python3"),
-            "{text}"
-        );
-        let names: Vec<&str> = federation
-            .space
-            .parameters()
-            .iter()
-            .map(Parameter::name)
-            .collect();
+        assert!(!text.contains("secret") && !text.contains("python3"), "{text}");
+        let names: Vec<&str> = federation.space.parameters().iter().map(Parameter::name).collect();
         assert_eq!(names, ["z", "a", "m"]);
         // Frozen once more, it is the same.
         let (again, same) = frozen(&text);
@@ -302,10 +288,7 @@ mod tests {
             "noise_std = nan",
         ] {
             let hostile = text.replace("name = \"b\"", &format!("name = \"b\"\n{more}"));
-            let error = Federation::thaw(&hostile)
-                .map(|_| ())
-                .unwrap_err()
-                .to_string();
+            let error = Federation::thaw(&hostile).map(|_| ()).unwrap_err().to_string();
             assert!(error.contains("more than a name"), "{more}: {error}");
         }
     }
@@ -315,10 +298,7 @@ mod tests {
         let space =
             |name: &str| format!("[space.{name:?}]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n");
         let agents = "[[agents]]\nname = \"a\"\n[[agents]]\nname = \"b\"\n";
-        let (_, text) = frozen(&format!(
-            "{HEAD}[privacy]\nepsilon = 2.0\n{}{agents}",
-            space("x")
-        ));
+        let (_, text) = frozen(&format!("{HEAD}[privacy]\nepsilon = 2.0\n{}{agents}", space("x")));
         assert!(Federation::received(&text).is_ok());
         for name in ["x;id", "--x", "a/../b", "$x"] {
             let hostile = text.replace("[space.x]", &format!("[space.{name:?}]"));
@@ -329,13 +309,8 @@ mod tests {
             let path = folder.path().join("f.toml");
             let file = format!("{HEAD}[privacy]\nepsilon = 2.0\n{}{agents}", space(name));
             std::fs::write(&path, file).unwrap();
-            let error = Federation::freeze(&path, "00ff", &NoProblems)
-                .map(|_| ())
-                .unwrap_err();
-            assert!(
-                error.to_string().contains("the name of a parameter has"),
-                "{error}"
-            );
+            let error = Federation::freeze(&path, "00ff", &NoProblems).map(|_| ()).unwrap_err();
+            assert!(error.to_string().contains("the name of a parameter has"), "{error}");
         }
     }
 
@@ -385,15 +360,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f.toml");
         let text = format!("{HEAD}direction = \"minimize\"\n[privacy]\nepsilon = 2.0\n{AGENTS}");
-        std::fs::write(
-            &path,
-            text.replace("command = [\"./secret\"]", "problem = \"branin\""),
-        )
-        .unwrap();
+        std::fs::write(&path, text.replace("command = [\"./secret\"]", "problem = \"branin\""))
+            .unwrap();
         let (_, text) = Federation::freeze(&path, "00ff", &OneProblem).unwrap();
-        assert!(
-            text.contains("[space.x1]") && !text.contains("branin"),
-            "{text}"
-        );
+        assert!(text.contains("[space.x1]") && !text.contains("branin"), "{text}");
     }
 }

@@ -89,9 +89,7 @@ impl Topology {
             Kind::Star => GraphSpec::Star,
             Kind::Ring => GraphSpec::Ring,
             Kind::Edgeless => GraphSpec::Edgeless,
-            Kind::Grid => GraphSpec::Grid {
-                columns: table.columns,
-            },
+            Kind::Grid => GraphSpec::Grid { columns: table.columns },
             Kind::ErdosRenyi => GraphSpec::ErdosRenyi {
                 edge_prob: needed(
                     table.edge_prob,
@@ -101,12 +99,7 @@ impl Topology {
                 )?,
             },
             Kind::SmallWorld => GraphSpec::SmallWorld {
-                degree: needed(
-                    table.degree,
-                    check,
-                    "degree",
-                    "an even number of neighbours",
-                )?,
+                degree: needed(table.degree, check, "degree", "an even number of neighbours")?,
                 rewiring: needed(
                     table.rewiring,
                     check,
@@ -123,17 +116,11 @@ impl Topology {
         };
         let mut stream = Seed::new(table.seed.unwrap_or(seed)).stream(Purpose::Topology, 0, 0);
         let graph = u32::try_from(names.len())
-            .map_err(|_| GraphError::Agents {
-                n_agents: names.len() as u64,
-            })
+            .map_err(|_| GraphError::Agents { n_agents: names.len() as u64 })
             .and_then(|n_agents| spec.build(n_agents, &mut stream))
             .map_err(|error| refused(&error, check))?;
         let changes = Change::all_of(&table.changes, check, names, &graph)?;
-        Ok(Self {
-            graph,
-            words,
-            changes,
-        })
+        Ok(Self { graph, words, changes })
     }
 
     /// The neighbours of an agent, by the numbers that protocols know them by.
@@ -157,53 +144,15 @@ fn at(key: &str) -> [&str; 2] {
 fn idle_keys(table: &TopologyTable, check: Check<'_>, kind: Kind) -> Result<(), FileError> {
     let random = [Kind::ErdosRenyi, Kind::SmallWorld].contains(&kind);
     let keys = [
-        (
-            "columns",
-            table.columns.is_some(),
-            kind == Kind::Grid,
-            "\"grid\"",
-        ),
-        (
-            "edge_prob",
-            table.edge_prob.is_some(),
-            kind == Kind::ErdosRenyi,
-            "\"erdos-renyi\"",
-        ),
-        (
-            "degree",
-            table.degree.is_some(),
-            kind == Kind::SmallWorld,
-            "\"small-world\"",
-        ),
-        (
-            "rewiring",
-            table.rewiring.is_some(),
-            kind == Kind::SmallWorld,
-            "\"small-world\"",
-        ),
-        (
-            "edges",
-            table.edges.is_some(),
-            kind == Kind::Edges,
-            "\"edges\"",
-        ),
-        (
-            "file",
-            table.file.is_some(),
-            kind == Kind::Edges,
-            "\"edges\"",
-        ),
-        (
-            "seed",
-            table.seed.is_some(),
-            random,
-            "\"erdos-renyi\" or \"small-world\"",
-        ),
+        ("columns", table.columns.is_some(), kind == Kind::Grid, "\"grid\""),
+        ("edge_prob", table.edge_prob.is_some(), kind == Kind::ErdosRenyi, "\"erdos-renyi\""),
+        ("degree", table.degree.is_some(), kind == Kind::SmallWorld, "\"small-world\""),
+        ("rewiring", table.rewiring.is_some(), kind == Kind::SmallWorld, "\"small-world\""),
+        ("edges", table.edges.is_some(), kind == Kind::Edges, "\"edges\""),
+        ("file", table.file.is_some(), kind == Kind::Edges, "\"edges\""),
+        ("seed", table.seed.is_some(), random, "\"erdos-renyi\" or \"small-world\""),
     ];
-    match keys
-        .iter()
-        .find(|(_, is_given, is_read, _)| *is_given && !is_read)
-    {
+    match keys.iter().find(|(_, is_given, is_read, _)| *is_given && !is_read) {
         None => Ok(()),
         Some((key, _, _, readers)) => {
             let message = format!(
@@ -341,11 +290,7 @@ mod tests {
             ("[topology]\ngraph = \"ring\"", 5, "ring"),
             ("[topology]\ngraph = \"edgeless\"", 0, "edgeless"),
             ("[topology]\ngraph = \"grid\"", 5, "grid"),
-            (
-                "[topology]\ngraph = \"grid\"\ncolumns = 5",
-                4,
-                "grid of 5 columns",
-            ),
+            ("[topology]\ngraph = \"grid\"\ncolumns = 5", 4, "grid of 5 columns"),
             (
                 "[topology]\ngraph = \"erdos-renyi\"\nedge_prob = 1.0",
                 10,
@@ -363,10 +308,7 @@ mod tests {
             ),
         ] {
             let found = topology(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-            assert_eq!(
-                (found.graph.n_edges(), found.words.as_str()),
-                (n_edges, words)
-            );
+            assert_eq!((found.graph.n_edges(), found.words.as_str()), (n_edges, words));
         }
         let listed = topology("[topology]\ngraph = \"edges\"\nedges = [[\"lab 4\", \"lab 0\"]]");
         assert!(listed.is_ok_and(|topology| topology.graph.has_edge(0, 4)));
@@ -375,18 +317,11 @@ mod tests {
     #[test]
     fn random_graphs_follow_their_seed() {
         let text = "[topology]\ngraph = \"erdos-renyi\"\nedge_prob = 0.5";
-        let of = |seed| {
-            topology_in(Path::new("/nowhere"), text, seed)
-                .unwrap()
-                .graph
-        };
+        let of = |seed| topology_in(Path::new("/nowhere"), text, seed).unwrap().graph;
         assert_eq!(of(1), of(1));
         assert!((2..20).any(|seed| of(seed) != of(1)));
         let own = format!("{text}\nseed = 1");
-        assert_eq!(
-            topology_in(Path::new("/nowhere"), &own, 9).unwrap().graph,
-            of(1)
-        );
+        assert_eq!(topology_in(Path::new("/nowhere"), &own, 9).unwrap().graph, of(1));
     }
 
     #[test]
@@ -402,11 +337,7 @@ mod tests {
         assert_eq!(found.words, "edges of lines.csv");
         write("from,to\nlab 3,lab 7\n");
         let message = refused(text);
-        for part in [
-            "federation.toml, line 3: ",
-            "lines.csv, line 2: ",
-            "\"lab 7\"",
-        ] {
+        for part in ["federation.toml, line 3: ", "lines.csv, line 2: ", "\"lab 7\""] {
             assert!(message.contains(part), "{message}");
         }
     }
@@ -414,10 +345,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_named_with_a_way_out() {
         for (text, words) in [
-            (
-                "graph = \"sta\"",
-                "line 2: topology.graph = \"sta\", expected",
-            ),
+            ("graph = \"sta\"", "line 2: topology.graph = \"sta\", expected"),
             (
                 "graph = \"star\"\ncolumns = 2",
                 "line 3: topology.columns has no effect unless topology.graph is \"grid\"",
@@ -428,18 +356,12 @@ mod tests {
                 "graph = \"erdos-renyi\"",
                 "line 1: topology.edge_prob is missing; add edge_prob = ..",
             ),
-            (
-                "graph = \"small-world\"\ndegree = 2",
-                "topology.rewiring is missing",
-            ),
+            ("graph = \"small-world\"\ndegree = 2", "topology.rewiring is missing"),
             (
                 "graph = \"small-world\"\ndegree = 3\nrewiring = 0",
                 "line 3: topology.degree = 3, expected an even number",
             ),
-            (
-                "graph = \"grid\"\ncolumns = 9",
-                "line 3: topology.columns = 9, expected 1 to 5",
-            ),
+            ("graph = \"grid\"\ncolumns = 9", "line 3: topology.columns = 9, expected 1 to 5"),
             ("graph = \"edges\"", "topology.edges is missing"),
             (
                 "graph = \"edges\"\nedges = []\nfile = \"x\"",
@@ -463,9 +385,7 @@ mod tests {
             ),
             ("nodes = 3", "unknown key topology.nodes"),
         ] {
-            let error = topology(&format!("[topology]\n{text}"))
-                .unwrap_err()
-                .to_string();
+            let error = topology(&format!("[topology]\n{text}")).unwrap_err().to_string();
             assert!(error.contains(words), "{text}: {error}");
         }
     }

@@ -76,9 +76,7 @@ impl Change {
             }
             let edges: Vec<Edge> = edges.into_iter().collect();
             let graph = Graph::from_edges(first.n_agents(), &edges).map_err(|error| {
-                check
-                    .file
-                    .error(&["topology", "changes", &index], error.to_string())
+                check.file.error(&["topology", "changes", &index], error.to_string())
             })?;
             changes.push(Self { round, graph });
         }
@@ -116,14 +114,8 @@ mod tests {
             let neighbourhood = topology.neighbourhood(agent);
             neighbourhood.at(round).iter().copied().collect()
         };
-        assert_eq!(
-            (at(0, 2), at(1, 2), at(2, 2)),
-            (vec![1, 2], vec![0], vec![0])
-        );
-        assert_eq!(
-            (at(0, 3), at(1, 4), at(2, 4)),
-            (vec![1], vec![0, 2], vec![1])
-        );
+        assert_eq!((at(0, 2), at(1, 2), at(2, 2)), (vec![1, 2], vec![0], vec![0]));
+        assert_eq!((at(0, 3), at(1, 4), at(2, 4)), (vec![1], vec![0, 2], vec![1]));
         assert!(at(0, 5).is_empty() && at(1, 9).is_empty() && at(2, 9).is_empty());
     }
 
@@ -134,20 +126,11 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         };
         let table = "[[topology.changes]]\n";
-        refused(
-            &format!("{table}add = [[\"b\", \"c\"]]"),
-            "topology.changes[0].round is missing",
-        );
-        refused(
-            &format!("{table}round = 2"),
-            "topology.changes[0].add is missing",
-        );
+        refused(&format!("{table}add = [[\"b\", \"c\"]]"), "topology.changes[0].round is missing");
+        refused(&format!("{table}round = 2"), "topology.changes[0].add is missing");
         let first = format!("{table}round = 2\nadd = [[\"b\", \"c\"]]\n");
         let again = format!("{first}{table}round = 2\nremove = [[\"b\", \"c\"]]");
-        refused(
-            &again,
-            "topology.changes[1].round = 2, expected a round from 3 on",
-        );
+        refused(&again, "topology.changes[1].round = 2, expected a round from 3 on");
         refused(
             &format!("{table}round = 2\nadd = [[\"a\", \"c\"]]"),
             "expected an edge that is not there before",

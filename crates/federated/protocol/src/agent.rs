@@ -122,10 +122,7 @@ impl<S: UsesHandouts> Agent<S> {
     /// If the history cannot be modelled.
     pub fn new(mut strategy: S, plan: AgentPlan, seed: Seed) -> Result<Self, AgentError> {
         let told = strategy.tell(&plan.history);
-        told.map_err(|source| AgentError::Strategy {
-            agent: plan.id,
-            source,
-        })?;
+        told.map_err(|source| AgentError::Strategy { agent: plan.id, source })?;
         Ok(Self {
             id: plan.id,
             strategy,
@@ -192,20 +189,11 @@ impl<S: UsesHandouts> Agent<S> {
             }
             (
                 AgentEvent::Evaluated { trial, value },
-                State::Evaluating {
-                    trial: running,
-                    uploads,
-                },
+                State::Evaluating { trial: running, uploads },
             ) if running.index == trial => {
                 let (running, uploads) = (running.clone(), *uploads);
-                let observation = Observation {
-                    unit: running.unit,
-                    value,
-                    source: running.source,
-                };
-                self.strategy
-                    .tell(&[observation])
-                    .map_err(|source| self.failed(source))?;
+                let observation = Observation { unit: running.unit, value, source: running.source };
+                self.strategy.tell(&[observation]).map_err(|source| self.failed(source))?;
                 self.after_trial(running.round, uploads)
             }
             (AgentEvent::Broadcast(_), _) => Err(self.unexpected("a broadcast")),
@@ -221,9 +209,7 @@ impl<S: UsesHandouts> Agent<S> {
         }
         let refused = self.strategy.take(handout, self.id);
         let mut effects: Vec<AgentEffect> = refused.into_iter().map(AgentEffect::Refused).collect();
-        let mut stream = self
-            .seed
-            .stream(Purpose::Proposal, u64::from(self.id), round);
+        let mut stream = self.seed.stream(Purpose::Proposal, u64::from(self.id), round);
         let proposal = self
             .strategy
             .ask(&Points::new(self.strategy.domain().dim()), &mut stream)
@@ -239,17 +225,9 @@ impl<S: UsesHandouts> Agent<S> {
         source: Source,
         uploads: bool,
     ) -> AgentEffect {
-        let trial = Trial {
-            index: self.n_trials,
-            round,
-            unit,
-            source,
-        };
+        let trial = Trial { index: self.n_trials, round, unit, source };
         self.n_trials += 1;
-        self.state = State::Evaluating {
-            trial: trial.clone(),
-            uploads,
-        };
+        self.state = State::Evaluating { trial: trial.clone(), uploads };
         AgentEffect::Evaluate(trial)
     }
 
@@ -266,9 +244,7 @@ impl<S: UsesHandouts> Agent<S> {
             self.state = State::Done;
             effects.push(AgentEffect::Finished);
         } else {
-            self.state = State::Waiting {
-                for_round: round + 1,
-            };
+            self.state = State::Waiting { for_round: round + 1 };
             if let Some(handout) = self.pending.take() {
                 effects.extend(self.begin_round(handout)?);
             }
@@ -278,19 +254,10 @@ impl<S: UsesHandouts> Agent<S> {
 
     /// The message for a round.
     fn update(&self, round: u64) -> Result<AgentUpdate, AgentError> {
-        let mut stream = self
-            .seed
-            .stream(Purpose::WeightSample, u64::from(self.id), round);
-        let weights = self
-            .strategy
-            .weight_sample(&mut stream)
-            .map_err(|source| self.failed(source))?;
-        Ok(AgentUpdate {
-            sender: self.id,
-            round,
-            map: self.strategy.map().hash(),
-            weights,
-        })
+        let mut stream = self.seed.stream(Purpose::WeightSample, u64::from(self.id), round);
+        let weights =
+            self.strategy.weight_sample(&mut stream).map_err(|source| self.failed(source))?;
+        Ok(AgentUpdate { sender: self.id, round, map: self.strategy.map().hash(), weights })
     }
 
     fn next_round(&self) -> u64 {
@@ -303,10 +270,7 @@ impl<S: UsesHandouts> Agent<S> {
     }
 
     fn failed(&self, source: StrategyError) -> AgentError {
-        AgentError::Strategy {
-            agent: self.id,
-            source,
-        }
+        AgentError::Strategy { agent: self.id, source }
     }
 
     fn unexpected(&self, event: &'static str) -> AgentError {
@@ -316,10 +280,6 @@ impl<S: UsesHandouts> Agent<S> {
             State::Waiting { .. } => "waiting for a round",
             State::Done => "finished",
         };
-        AgentError::Unexpected {
-            agent: self.id,
-            event,
-            state,
-        }
+        AgentError::Unexpected { agent: self.id, event, state }
     }
 }

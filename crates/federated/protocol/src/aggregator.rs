@@ -162,11 +162,7 @@ impl<M: RoundMechanism> Aggregator<M> {
             .into());
         }
         if round > self.round {
-            return Err(UpdateRejected::Early {
-                sender,
-                round,
-                current: self.round,
-            });
+            return Err(UpdateRejected::Early { sender, round, current: self.round });
         }
         if newest.is_some_and(|newest| round <= newest) {
             return Ok(()); // INV-6: a repeat, or older than what was accepted: already answered.
@@ -208,11 +204,7 @@ impl<M: RoundMechanism> Aggregator<M> {
                 };
                 let bytes: Arc<[u8]> = bytes.into();
                 self.stage = Stage::Committing(Arc::clone(&bytes));
-                vec![Effect::Commit {
-                    round,
-                    bytes,
-                    event,
-                }]
+                vec![Effect::Commit { round, bytes, event }]
             }
             Stage::Counting(release) => {
                 self.stage = Stage::Durable(release);
@@ -261,10 +253,7 @@ impl<M: RoundMechanism> Aggregator<M> {
         let aggregate = self
             .mechanism
             .restore(self.round, &bytes)
-            .map_err(|source| RoundError::Mechanism {
-                round: self.round,
-                source,
-            })?;
+            .map_err(|source| RoundError::Mechanism { round: self.round, source })?;
         Ok(Arc::new(Release { aggregate, bytes }))
     }
 }
@@ -277,16 +266,9 @@ fn refusal(refused: VectorRefused) -> Result<(), UpdateRejected> {
         VectorRefused::UnknownSlot { slot: sender, .. } => {
             Err(UpdateRejected::UnknownSender { sender })
         }
-        VectorRefused::WrongLength {
-            slot: sender,
-            expected,
-            found,
-        } => Err(MessageRejected::WrongLength {
-            sender,
-            found,
-            expected: expected as usize,
+        VectorRefused::WrongLength { slot: sender, expected, found } => {
+            Err(MessageRejected::WrongLength { sender, found, expected: expected as usize }.into())
         }
-        .into()),
     }
 }
 
@@ -360,10 +342,7 @@ impl<M: RoundMechanism> Coordinator for Aggregator<M> {
         _now: Tick,
     ) -> Result<Vec<Effect<AggregateHandout>>, RoundError> {
         if !matches!(self.stage, Stage::Recalling) || round != self.round {
-            return Err(RoundError::Unasked {
-                round,
-                answer: "what is stored",
-            });
+            return Err(RoundError::Unasked { round, answer: "what is stored" });
         }
         self.stage = match stored {
             Some(bytes) => Stage::Counting(self.release(bytes.into())?),
@@ -385,10 +364,7 @@ impl<M: RoundMechanism> Coordinator for Aggregator<M> {
                 self.stage = Stage::Durable(self.release(Arc::clone(bytes))?);
                 Ok(self.hand_out(now))
             }
-            _ => Err(RoundError::Unasked {
-                round,
-                answer: "that a release is durable",
-            }),
+            _ => Err(RoundError::Unasked { round, answer: "that a release is durable" }),
         }
     }
 }

@@ -56,10 +56,7 @@ pub trait Coordinator {
         now: Tick,
     ) -> Result<Vec<Effect<Self::Handout>>, RoundError> {
         let (_, _) = (stored, now);
-        Err(RoundError::Unasked {
-            round,
-            answer: "what is stored",
-        })
+        Err(RoundError::Unasked { round, answer: "what is stored" })
     }
 
     /// Answers [`Effect::Commit`]: charge and bytes are durable.
@@ -72,10 +69,7 @@ pub trait Coordinator {
         now: Tick,
     ) -> Result<Vec<Effect<Self::Handout>>, RoundError> {
         let _ = now;
-        Err(RoundError::Unasked {
-            round,
-            answer: "that a release is durable",
-        })
+        Err(RoundError::Unasked { round, answer: "that a release is durable" })
     }
 }
 
@@ -113,15 +107,9 @@ impl<H: fmt::Debug> fmt::Debug for Effect<H> {
             Self::Broadcast(handout) => f.debug_tuple("Broadcast").field(handout).finish(),
             Self::Refuse(rejected) => f.debug_tuple("Refuse").field(rejected).finish(),
             Self::Recall { round } => write!(f, "Recall {{ round: {round} }}"),
-            Self::Commit {
-                round,
-                bytes,
-                event,
-            } => write!(
-                f,
-                "Commit {{ round: {round}, {} bytes, event: {event:?} }}",
-                bytes.len()
-            ),
+            Self::Commit { round, bytes, event } => {
+                write!(f, "Commit {{ round: {round}, {} bytes, event: {event:?} }}", bytes.len())
+            }
             Self::Fail(error) => f.debug_tuple("Fail").field(error).finish(),
         }
     }

@@ -49,12 +49,7 @@ pub struct Release {
 
 impl fmt::Debug for Release {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Release {{ {:?}, {} bytes }}",
-            self.aggregate,
-            self.bytes.len()
-        )
+        write!(f, "Release {{ {:?}, {} bytes }}", self.aggregate, self.bytes.len())
     }
 }
 

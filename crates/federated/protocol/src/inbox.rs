@@ -52,22 +52,14 @@ impl fmt::Debug for Inbox {
     /// Prints senders and lengths only: weights stay out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let senders: Vec<u32> = self.messages.keys().copied().collect();
-        write!(
-            f,
-            "Inbox {{ senders: {senders:?}, {} weights each }}",
-            self.n_features
-        )
+        write!(f, "Inbox {{ senders: {senders:?}, {} weights each }}", self.n_features)
     }
 }
 
 impl Inbox {
     /// An empty inbox for messages of `n_features` weights made with one feature map.
     pub fn new(n_features: usize, map: MapHash) -> Self {
-        Self {
-            n_features,
-            map,
-            messages: BTreeMap::new(),
-        }
+        Self { n_features, map, messages: BTreeMap::new() }
     }
 
     /// Checks a message without keeping it.
@@ -83,11 +75,7 @@ impl Inbox {
             });
         }
         if map != self.map {
-            return Err(MessageRejected::WrongMap {
-                sender,
-                found: map,
-                expected: self.map,
-            });
+            return Err(MessageRejected::WrongMap { sender, found: map, expected: self.map });
         }
         match weights.iter().position(|w| !w.is_finite()) {
             Some(index) => Err(MessageRejected::NotFinite { sender, index }),
@@ -122,9 +110,7 @@ impl Inbox {
 
     /// Senders and messages in order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &[f64])> {
-        self.messages
-            .iter()
-            .map(|(sender, weights)| (*sender, weights.as_slice()))
+        self.messages.iter().map(|(sender, weights)| (*sender, weights.as_slice()))
     }
 
     /// Number of messages.

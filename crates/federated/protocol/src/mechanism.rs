@@ -101,12 +101,7 @@ pub struct LatticeRounds<S> {
 impl<S: NoiseSource> LatticeRounds<S> {
     /// Rounds whose shape `schedule` says, the same schedule as the aggregator's.
     pub fn new(mechanism: Mechanism, schedule: ReleaseSchedule, source: S) -> Self {
-        Self {
-            mechanism,
-            schedule,
-            source,
-            n_witnesses: 0,
-        }
+        Self { mechanism, schedule, source, n_witnesses: 0 }
     }
 
     /// The same, but that the last `n_witnesses` coordinates of the mechanism (at most all of them) are no features: every vector
@@ -187,12 +182,7 @@ impl<S: NoiseSource> RoundMechanism for LatticeRounds<S> {
             }
             ReleaseShape::Total => AggregateContent::Total(features(0)),
         };
-        Ok(Aggregate {
-            round,
-            content,
-            noise_std: self.mechanism.noise_std(),
-            witnesses,
-        })
+        Ok(Aggregate { round, content, noise_std: self.mechanism.noise_std(), witnesses })
     }
 }
 
@@ -208,11 +198,7 @@ impl<S: NoiseSource, W: Fn(u64) -> Vec<Vec<f64>>> PaperRounds<S, W> {
     /// Rounds with the weights φ (P rows of N, each with sum 1) that `weights` gives for a round: a public function of the
     /// round's number alone (INV-11).
     pub fn new(mechanism: PaperMechanism, weights: W, source: S) -> Self {
-        Self {
-            mechanism,
-            weights,
-            source,
-        }
+        Self { mechanism, weights, source }
     }
 
     /// The public parameters.
@@ -260,11 +246,9 @@ impl<S: NoiseSource, W: Fn(u64) -> Vec<Vec<f64>>> RoundMechanism for PaperRounds
         let release = PaperRelease::<S::Kind>::from_bytes(bytes)?;
         let settings = self.mechanism.settings();
         if release.round() != round {
-            return Err(ReleaseRefused::OtherRound {
-                expected: round,
-                found: release.round(),
-            }
-            .into());
+            return Err(
+                ReleaseRefused::OtherRound { expected: round, found: release.round() }.into()
+            );
         }
         if release.n_regions() != settings.n_regions as usize
             || release.n_features() != settings.n_features as usize

@@ -74,13 +74,10 @@ impl Handout for Broadcast {
             .copied()
             .chain(newer.messages.iter().map(|message| message.sender))
             .collect();
-        self.messages
-            .retain(|message| !replaced.contains(&message.sender));
+        self.messages.retain(|message| !replaced.contains(&message.sender));
         self.messages.extend(newer.messages);
-        let stragglers: BTreeSet<u32> = std::mem::take(&mut self.stragglers)
-            .into_iter()
-            .chain(newer.stragglers)
-            .collect();
+        let stragglers: BTreeSet<u32> =
+            std::mem::take(&mut self.stragglers).into_iter().chain(newer.stragglers).collect();
         self.stragglers = stragglers.into_iter().collect();
     }
 }

@@ -61,11 +61,7 @@ impl Relay {
         }
         self.checker.check(sender, update.map, &update.weights)?;
         if round > self.round {
-            return Err(UpdateRejected::Early {
-                sender,
-                round,
-                current: self.round,
-            });
+            return Err(UpdateRejected::Early { sender, round, current: self.round });
         }
         match (self.newest.get(&sender), self.arrived.get(&sender)) {
             (Some(newest), Some(known)) if round == *newest && *known != update => {
@@ -83,29 +79,17 @@ impl Relay {
     /// Everybody who is expected in this round has delivered a message of this round.
     fn is_complete(&self) -> bool {
         let delivered = |sender: &u32| self.newest.get(sender) == Some(&self.round);
-        let contributors: &[u32] = if self.round == 0 {
-            &self.contributors
-        } else {
-            &[]
-        };
+        let contributors: &[u32] = if self.round == 0 { &self.contributors } else { &[] };
         self.participants.iter().chain(contributors).all(delivered)
     }
 
     fn close(&mut self, now: Tick) -> Effect<Broadcast> {
-        let stragglers = self
-            .participants
-            .iter()
-            .copied()
-            .filter(|id| !self.arrived.contains_key(id))
-            .collect();
+        let stragglers =
+            self.participants.iter().copied().filter(|id| !self.arrived.contains_key(id)).collect();
         let messages = std::mem::take(&mut self.arrived).into_values().collect();
         self.round += 1;
         self.deadline = self.timeout.map(|t| now.saturating_add(t));
-        Effect::Broadcast(Broadcast {
-            round: self.round,
-            messages,
-            stragglers,
-        })
+        Effect::Broadcast(Broadcast { round: self.round, messages, stragglers })
     }
 }
 
@@ -152,12 +136,7 @@ mod tests {
     const MAP: MapHash = MapHash([7; 32]);
 
     fn update(sender: u32, round: u64, first: f64) -> AgentUpdate {
-        AgentUpdate {
-            sender,
-            round,
-            map: MAP,
-            weights: vec![first, 1.0],
-        }
+        AgentUpdate { sender, round, map: MAP, weights: vec![first, 1.0] }
     }
 
     fn relay(timeout: Option<Tick>) -> Relay {
@@ -177,17 +156,11 @@ mod tests {
         assert!(relay.receive(update(0, 0, 1.0), 100).is_empty());
         assert!(relay.receive(update(1, 0, 2.0), 100).is_empty());
         let first = broadcast(relay.receive(update(2, 0, 3.0), 100));
-        assert_eq!(
-            (first.round, first.messages.len(), first.stragglers.len()),
-            (1, 3, 0)
-        );
+        assert_eq!((first.round, first.messages.len(), first.stragglers.len()), (1, 3, 0));
         // Contributors deliver once: round 1 needs the participants only.
         assert!(relay.receive(update(1, 1, 4.0), 100).is_empty());
         let second = broadcast(relay.receive(update(0, 1, 5.0), 100));
-        assert_eq!(
-            second.messages.iter().map(|m| m.sender).collect::<Vec<_>>(),
-            [0, 1]
-        );
+        assert_eq!(second.messages.iter().map(|m| m.sender).collect::<Vec<_>>(), [0, 1]);
     }
 
     #[test]
@@ -203,10 +176,7 @@ mod tests {
         let second = broadcast(relay.tick(200));
         assert!(
             second.stragglers.is_empty()
-                && second
-                    .messages
-                    .iter()
-                    .any(|m| m.sender == 1 && m.round == 0)
+                && second.messages.iter().any(|m| m.sender == 1 && m.round == 0)
         );
     }
 
@@ -215,14 +185,8 @@ mod tests {
         let mut relay = relay(None);
         assert!(relay.receive(update(0, 0, 1.0), 0).is_empty());
         assert!(relay.receive(update(0, 0, 1.0), 0).is_empty());
-        let conflict = UpdateRejected::Conflict {
-            sender: 0,
-            round: 0,
-        };
-        assert_eq!(
-            relay.receive(update(0, 0, 2.0), 0),
-            [Effect::Refuse(conflict)]
-        );
+        let conflict = UpdateRejected::Conflict { sender: 0, round: 0 };
+        assert_eq!(relay.receive(update(0, 0, 2.0), 0), [Effect::Refuse(conflict)]);
     }
 
     #[test]
@@ -233,13 +197,8 @@ mod tests {
         wrong_map.map = MapHash([8; 32]);
         let mut short = update(1, 0, 1.0);
         short.weights.pop();
-        for bad in [
-            wrong_map,
-            short,
-            update(1, 0, f64::NAN),
-            update(9, 0, 1.0),
-            update(1, 1, 1.0),
-        ] {
+        for bad in [wrong_map, short, update(1, 0, f64::NAN), update(9, 0, 1.0), update(1, 1, 1.0)]
+        {
             match relay.receive(bad, 0).as_slice() {
                 [Effect::Refuse(rejected)] => refusals.push(rejected.to_string()),
                 other => panic!("a refusal expected, not {other:?}"),
@@ -253,10 +212,7 @@ mod tests {
             "for round 1",
         ];
         for (refusal, part) in refusals.iter().zip(expected) {
-            assert!(
-                refusal.contains(part) && refusal.starts_with("agent "),
-                "{refusal}"
-            );
+            assert!(refusal.contains(part) && refusal.starts_with("agent "), "{refusal}");
         }
         assert!(relay.receive(update(1, 0, 1.0), 0).is_empty()); // and the round goes on
     }

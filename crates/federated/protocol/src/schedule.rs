@@ -33,21 +33,13 @@ impl ReleaseSchedule {
             return Err(invalid("number of releases", n_releases, "at least 1"));
         }
         if every == 0 {
-            return Err(invalid(
-                "rounds from release to release",
-                every,
-                "at least 1",
-            ));
+            return Err(invalid("rounds from release to release", every, "at least 1"));
         }
         if (n_releases - 1).checked_mul(every).is_none() {
             let expected = "few enough for the last round to be below 2^64";
             return Err(invalid("number of releases", n_releases, expected));
         }
-        Ok(Self {
-            n_releases,
-            every,
-            regions_until,
-        })
+        Ok(Self { n_releases, every, regions_until })
     }
 
     /// The number of rounds that release. A session costs this many events.
@@ -77,11 +69,7 @@ impl ReleaseSchedule {
 
     /// The shape of a round's release: one sum a region, or one total.
     pub fn shape(&self, round: u64) -> ReleaseShape {
-        if round < self.regions_until {
-            ReleaseShape::Regions
-        } else {
-            ReleaseShape::Total
-        }
+        if round < self.regions_until { ReleaseShape::Regions } else { ReleaseShape::Total }
     }
 }
 

@@ -100,10 +100,7 @@ impl MemberState<'_> {
         };
         let agent = self.member.peer.id();
         let point = (self.member.decoder)(&running.trial.unit);
-        let id = TrialId {
-            agent: u64::from(agent),
-            trial: running.trial.index,
-        };
+        let id = TrialId { agent: u64::from(agent), trial: running.trial.index };
         let outcome = evaluate_guarded(self.member.objective.as_ref(), &point, id);
         if matches!(outcome, Outcome::Interrupted) {
             return false;
@@ -145,8 +142,7 @@ impl MemberState<'_> {
                 }
             };
             let seconds = since.elapsed().as_secs_f64();
-            fed.effects
-                .extend(effects.into_iter().map(|effect| (effect, seconds)));
+            fed.effects.extend(effects.into_iter().map(|effect| (effect, seconds)));
         }
         Ok(fed)
     }
@@ -181,20 +177,13 @@ pub fn run_peers(
     let mut queue = Queue::default();
     let mut seats: Vec<MemberState<'_>> = members
         .iter_mut()
-        .map(|member| MemberState {
-            member,
-            running: None,
-            sent: BTreeMap::new(),
-        })
+        .map(|member| MemberState { member, running: None, sent: BTreeMap::new() })
         .collect();
     let mut now = 0;
     let mut due: Vec<Vec<Event>> = seats.iter().map(|_| vec![Event::Start]).collect();
     loop {
-        let fed: Vec<Result<ProcessedEvents, AgentError>> = seats
-            .par_iter_mut()
-            .zip(due)
-            .map(|(seat, events)| seat.feed(events, now))
-            .collect();
+        let fed: Vec<Result<ProcessedEvents, AgentError>> =
+            seats.par_iter_mut().zip(due).map(|(seat, events)| seat.feed(events, now)).collect();
         let mut records = Vec::new();
         let mut failure: Option<SessionError> = None;
         for (index, fed) in fed.into_iter().enumerate() {
@@ -254,9 +243,7 @@ fn deliver_finished_trials(
     seats: &mut [MemberState<'_>],
     observer: &mut dyn Observer,
 ) -> Result<(), SessionError> {
-    let ended = seats
-        .iter_mut()
-        .filter_map(|seat| seat.running.take()?.record);
+    let ended = seats.iter_mut().filter_map(|seat| seat.running.take()?.record);
     let records: Vec<TrialRecord> = ended.collect();
     if !records.is_empty() {
         observer.wave_ended(&records)?;
@@ -301,11 +288,7 @@ impl Queue {
                     let ask_seconds = if trial.round == 0 { 0.0 } else { ask_seconds };
                     let ends = now + network.trial(seed, id, trial.index);
                     self.push(ends, Due::TrialEnds { of: id });
-                    seat.running = Some(Running {
-                        trial,
-                        ask_seconds,
-                        record: None,
-                    });
+                    seat.running = Some(Running { trial, ask_seconds, record: None });
                 }
                 PeerEffect::Rejected(rejected) => return Err(rejected),
                 PeerEffect::Shared(_) | PeerEffect::WentOnWithout { .. } | PeerEffect::Finished => {

@@ -41,14 +41,7 @@ impl RowBuilder {
         optimum: Option<f64>,
     ) -> Self {
         let n_initial = i64::try_from(n_initial).unwrap_or(i64::MAX);
-        Self {
-            unit,
-            direction,
-            iteration: 1 - n_initial,
-            best: None,
-            optimum,
-            least_regret: None,
-        }
+        Self { unit, direction, iteration: 1 - n_initial, best: None, optimum, least_regret: None }
     }
 
     /// Best value so far.
@@ -93,9 +86,7 @@ impl RowBuilder {
     ) -> Row {
         let value = ended.as_ref().ok().copied().flatten();
         if let Some(value) = value
-            && self
-                .best
-                .is_none_or(|best| self.direction.is_better(value, best))
+            && self.best.is_none_or(|best| self.direction.is_better(value, best))
         {
             self.best = Some(value);
         }
@@ -138,57 +129,30 @@ mod tests {
     use super::*;
 
     fn record(index: u64, outcome: Outcome, source: Source) -> TrialRecord {
-        let trial = Trial {
-            index,
-            round: 0,
-            unit: vec![0.5],
-            source,
-        };
+        let trial = Trial { index, round: 0, unit: vec![0.5], source };
         let point = Point::new(vec![("x".into(), Value::Float(0.5))]);
-        TrialRecord {
-            agent: 0,
-            trial,
-            point,
-            outcome,
-            ask_seconds: 0.0,
-        }
+        TrialRecord { agent: 0, trial, point, outcome, ask_seconds: 0.0 }
     }
 
     #[test]
     fn rows_number_iterations_and_keep_the_best() {
-        let unit = RowLabels {
-            experiment: "e".into(),
-            arm: "fts".into(),
-            agent: "north".into(),
-            run: 3,
-        };
+        let unit =
+            RowLabels { experiment: "e".into(), arm: "fts".into(), agent: "north".into(), run: 3 };
         let mut tally = RowBuilder::new(unit, Direction::Minimize, 2, Some(1.0));
         let outcomes = [
             (Outcome::Value(4.0), Source::Initial),
-            (
-                Outcome::Failed(Failure::NotFinite(f64::NAN)),
-                Source::Initial,
-            ),
+            (Outcome::Failed(Failure::NotFinite(f64::NAN)), Source::Initial),
             (Outcome::Value(6.0), Source::Own),
             (Outcome::Value(3.0), Source::Message { sender: 1 }),
         ];
         let rows: Vec<Row> = (0..)
             .zip(outcomes)
             .map(|(i, (outcome, source))| {
-                let truth = if let Outcome::Value(v) = outcome {
-                    Some(v - 0.5)
-                } else {
-                    None
-                };
-                tally.row(&record(i, outcome, source), truth, |id| {
-                    format!("agent {id}")
-                })
+                let truth = if let Outcome::Value(v) = outcome { Some(v - 0.5) } else { None };
+                tally.row(&record(i, outcome, source), truth, |id| format!("agent {id}"))
             })
             .collect();
-        assert_eq!(
-            rows.iter().map(|r| r.iteration).collect::<Vec<_>>(),
-            [-1, 0, 1, 2]
-        );
+        assert_eq!(rows.iter().map(|r| r.iteration).collect::<Vec<_>>(), [-1, 0, 1, 2]);
         assert_eq!(
             rows.iter().map(|r| r.best).collect::<Vec<_>>(),
             [Some(4.0), Some(4.0), Some(4.0), Some(3.0)]

@@ -158,28 +158,17 @@ impl<S: UsesHandouts> MemberState<'_, S> {
         };
         let agent = self.member.agent.id();
         let point = (self.member.decoder)(&trial.unit);
-        let id = TrialId {
-            agent: u64::from(agent),
-            trial: trial.index,
-        };
+        let id = TrialId { agent: u64::from(agent), trial: trial.index };
         let outcome = evaluate_guarded(self.member.objective.as_ref(), &point, id);
         let value = match &outcome {
             Outcome::Value(value) => Some(self.member.direction.to_maximize(*value)),
             Outcome::Failed(_) => None,
             Outcome::Interrupted => return Ok(None),
         };
-        let record = TrialRecord {
-            agent,
-            trial,
-            point,
-            outcome,
-            ask_seconds,
-        };
+        let record = TrialRecord { agent, trial, point, outcome, ask_seconds };
         observer.trial_ended(&record);
-        let effects = self.member.agent.handle(AgentEvent::Evaluated {
-            trial: record.trial.index,
-            value,
-        })?;
+        let effects =
+            self.member.agent.handle(AgentEvent::Evaluated { trial: record.trial.index, value })?;
         self.take(effects, 0.0, &mut Vec::new());
         Ok(Some(record))
     }
@@ -226,21 +215,12 @@ where
     S::Handout: Send + Sync,
     C: Coordinator<Handout = S::Handout>,
 {
-    let mut desk = CoordinatorDriver {
-        coordinator,
-        store,
-        handout: None,
-    };
+    let mut desk = CoordinatorDriver { coordinator, store, handout: None };
     desk.start(observer)?;
     desk.deliver(contributions, observer)?;
     let mut seats: Vec<MemberState<'_, S>> = members
         .iter_mut()
-        .map(|member| MemberState {
-            member,
-            next: None,
-            upload: None,
-            finished: false,
-        })
+        .map(|member| MemberState { member, next: None, upload: None, finished: false })
         .collect();
     for seat in &mut seats {
         let effects = seat.member.agent.start()?;
@@ -248,10 +228,8 @@ where
     }
     loop {
         let shared: &dyn Observer = observer;
-        let results: Vec<Result<Option<TrialRecord>, AgentError>> = seats
-            .par_iter_mut()
-            .map(|seat| seat.evaluate(shared))
-            .collect();
+        let results: Vec<Result<Option<TrialRecord>, AgentError>> =
+            seats.par_iter_mut().map(|seat| seat.evaluate(shared)).collect();
         let mut failure = None;
         let mut records = Vec::new();
         for result in results {
@@ -340,11 +318,7 @@ impl<C: Coordinator> CoordinatorDriver<'_, C> {
                     let stored = stored.map_err(|source| SessionError::Store { round, source })?;
                     queue.extend(self.coordinator.recalled(round, stored.as_deref(), NOW)?);
                 }
-                Effect::Commit {
-                    round,
-                    bytes,
-                    event,
-                } => {
+                Effect::Commit { round, bytes, event } => {
                     // INV-1: charge and bytes are durable before the coordinator hands anything out.
                     self.store
                         .commit(round, event.as_ref(), &bytes)
@@ -371,21 +345,13 @@ where
         .filter(|seat| !seat.finished)
         .map(|seat| {
             let started = Instant::now();
-            let effects = seat
-                .member
-                .agent
-                .handle(AgentEvent::Broadcast(handout.clone()))?;
+            let effects = seat.member.agent.handle(AgentEvent::Broadcast(handout.clone()))?;
             let mut refused = Vec::new();
             seat.take(effects, started.elapsed().as_secs_f64(), &mut refused);
             Ok(refused)
         })
         .collect();
-    for rejected in refused
-        .into_iter()
-        .collect::<Result<Vec<_>, _>>()?
-        .iter()
-        .flatten()
-    {
+    for rejected in refused.into_iter().collect::<Result<Vec<_>, _>>()?.iter().flatten() {
         observer.refused(rejected);
     }
     Ok(())

@@ -1,9 +1,6 @@
 //! Sessions of DP-FTS-DE in one process: what is kept, what is repeated, and that threads change nothing.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test fails as the test does"
-)]
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -179,24 +176,14 @@ struct TrialLog<'a> {
 
 impl TrialLog<'_> {
     fn new() -> Self {
-        Self {
-            lines: Vec::new(),
-            waves: 0,
-            stop: None,
-            refused: AtomicUsize::new(0),
-        }
+        Self { lines: Vec::new(), waves: 0, stop: None, refused: AtomicUsize::new(0) }
     }
 }
 
 impl Observer for TrialLog<'_> {
     fn wave_ended(&mut self, records: &[TrialRecord]) -> anyhow::Result<()> {
         for record in records {
-            let TrialRecord {
-                agent,
-                trial,
-                outcome,
-                ..
-            } = record;
+            let TrialRecord { agent, trial, outcome, .. } = record;
             self.lines.push(format!("{agent} {trial:?} {outcome:?}"));
         }
         self.waves += 1;
@@ -219,10 +206,7 @@ fn run<S: NoiseSource + Send>(
     store: &mut (impl ReleaseStore + Send),
     threads: usize,
 ) -> Result<Vec<String>, SessionError> {
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .build()
-        .unwrap();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     pool.install(|| {
         let mut diary = TrialLog::new();
         let ended = run_session(
@@ -252,11 +236,7 @@ fn a_session_releases_by_its_schedule() {
     assert_eq!(lines.len(), 6 * (N_INITIAL + 7));
     assert!(from_regions(&lines) >= 10, "{lines:#?}");
     assert_eq!(store.asked, [0, 2, 4]);
-    let sizes: Vec<u64> = store
-        .releases
-        .values()
-        .map(|bytes| bytes.len() as u64)
-        .collect();
+    let sizes: Vec<u64> = store.releases.values().map(|bytes| bytes.len() as u64).collect();
     let shapes = [0, 2, 4].map(|round| mechanism().release_size(schedule().shape(round)));
     assert_eq!(sizes, shapes);
     assert!(sizes[2] < sizes[1]);
@@ -291,10 +271,7 @@ fn a_session_repeats_itself_from_its_stored_releases() {
 /// INV-1: a release that cannot be made durable ends the session, and no agent has used it.
 #[test]
 fn a_store_that_fails_ends_the_session() {
-    let mut store = Memo {
-        full_in: Some(0),
-        ..Memo::default()
-    };
+    let mut store = Memo { full_in: Some(0), ..Memo::default() };
     let mut diary = TrialLog::new();
     let error = run_session(
         &mut members(|_| N_ROUNDS),
@@ -307,10 +284,7 @@ fn a_store_that_fails_ends_the_session() {
     .unwrap_err();
     assert!(matches!(error, SessionError::Store { round: 0, .. }));
     let told = format!("{:#}", anyhow::Error::from(error));
-    assert!(
-        told.contains("round 0") && told.contains("the disk is full"),
-        "{told}"
-    );
+    assert!(told.contains("round 0") && told.contains("the disk is full"), "{told}");
     assert_eq!(diary.lines.len(), 6 * N_INITIAL);
     assert_eq!(from_regions(&diary.lines), 0);
 }
@@ -320,10 +294,7 @@ fn a_store_that_fails_ends_the_session() {
 fn a_stopped_session_goes_on() {
     let stop = AtomicBool::new(false);
     let mut store = Memo::default();
-    let mut diary = TrialLog {
-        stop: Some((N_INITIAL + 3, &stop)),
-        ..TrialLog::new()
-    };
+    let mut diary = TrialLog { stop: Some((N_INITIAL + 3, &stop)), ..TrialLog::new() };
     let ended = run_session(
         &mut members(|_| N_ROUNDS),
         Vec::new(),
@@ -338,10 +309,7 @@ fn a_stopped_session_goes_on() {
     let lines = run(SecureNoise::new(), &mut store, 2).unwrap();
     assert_eq!(lines[..diary.lines.len()], diary.lines);
     assert_eq!(store.releases.len(), 3);
-    assert!(
-        kept.iter()
-            .all(|(round, bytes)| store.releases[round] == *bytes)
-    );
+    assert!(kept.iter().all(|(round, bytes)| store.releases[round] == *bytes));
 }
 
 /// INV-3: agents that end early are missing from then on, and the others go on with releases in which they count as zero.

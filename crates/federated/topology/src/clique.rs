@@ -66,11 +66,7 @@ impl Graph {
         }
         let later = |agent: u32| -> Vec<u32> {
             let later = |other: &&u32| rank[**other as usize] > rank[agent as usize];
-            self.neighbours(agent)
-                .iter()
-                .filter(later)
-                .copied()
-                .collect()
+            self.neighbours(agent).iter().filter(later).copied().collect()
         };
         let colors = self.colors(&order);
         let mut seen = vec![u32::MAX; order.len() + 1];
@@ -109,10 +105,7 @@ impl Graph {
         self.grow(&mut members);
         members.sort_unstable();
         upper_bound = upper_bound.max(members.len());
-        Clique {
-            members,
-            upper_bound,
-        }
+        Clique { members, upper_bound }
     }
 
     /// Agents in the order in which one with the fewest remaining neighbours is taken away again and again.
@@ -278,10 +271,7 @@ mod tests {
         };
         let half = GraphSpec::ErdosRenyi { edge_prob: 0.5 };
         let (size, seconds) = timed(half, 300);
-        assert!(
-            (11..=14).contains(&size) && seconds < 20.0,
-            "{size} {seconds}"
-        );
+        assert!((11..=14).contains(&size) && seconds < 20.0, "{size} {seconds}");
         assert_eq!(timed(GraphSpec::Complete, 1_000).0, 1_000);
         assert_eq!(timed(GraphSpec::Star, 100_000).0, 2);
         assert_eq!(timed(GraphSpec::Grid { columns: None }, 100_000).0, 2);

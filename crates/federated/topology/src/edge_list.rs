@@ -124,9 +124,8 @@ impl EdgeList {
     /// # Errors
     /// If there are too many agents or edges.
     pub fn graph(&self) -> Result<Graph, GraphError> {
-        let n_agents = u32::try_from(self.names.len()).map_err(|_| GraphError::Agents {
-            n_agents: self.names.len() as u64,
-        })?;
+        let n_agents = u32::try_from(self.names.len())
+            .map_err(|_| GraphError::Agents { n_agents: self.names.len() as u64 })?;
         Graph::from_edges(n_agents, &self.edges)
     }
 }
@@ -143,10 +142,7 @@ impl Reader {
         let names: Vec<String> = roster.iter().map(|name| (*name).to_owned()).collect();
         Self {
             numbers: names.iter().cloned().zip(0..).collect(),
-            list: EdgeList {
-                names,
-                edges: Vec::new(),
-            },
+            list: EdgeList { names, edges: Vec::new() },
             is_open,
         }
     }
@@ -210,11 +206,7 @@ impl Reader {
         if !self.is_open {
             let alike = |known: &&String| known.to_lowercase() == name.to_lowercase();
             let nearest = self.list.names.iter().find(alike).cloned();
-            return Err(EdgeListError::UnknownAgent {
-                line,
-                name,
-                nearest,
-            });
+            return Err(EdgeListError::UnknownAgent { line, name, nearest });
         }
         let is_name = !name.is_empty()
             && name.chars().count() <= NAME_CHARS_MAX

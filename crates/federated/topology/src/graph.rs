@@ -120,18 +120,12 @@ impl Graph {
 pub(crate) fn check_agents(n_agents: u32) -> Result<(), GraphError> {
     match n_agents {
         1..=N_AGENTS_MAX => Ok(()),
-        _ => Err(GraphError::Agents {
-            n_agents: n_agents.into(),
-        }),
+        _ => Err(GraphError::Agents { n_agents: n_agents.into() }),
     }
 }
 
 pub(crate) fn check_edges(n_edges: u64) -> Result<(), GraphError> {
-    if n_edges <= N_EDGES_MAX as u64 {
-        Ok(())
-    } else {
-        Err(GraphError::TooManyEdges { n_edges })
-    }
+    if n_edges <= N_EDGES_MAX as u64 { Ok(()) } else { Err(GraphError::TooManyEdges { n_edges }) }
 }
 
 #[cfg(test)]
@@ -140,14 +134,9 @@ pub(crate) mod tests {
 
     /// Every graph of n agents, n(n − 1)/2 being at most 15.
     pub(crate) fn all_graphs(n_agents: u32) -> impl Iterator<Item = Graph> {
-        let pairs: Vec<Edge> = (0..n_agents)
-            .flat_map(|b| (0..b).map(move |a| (a, b)))
-            .collect();
+        let pairs: Vec<Edge> = (0..n_agents).flat_map(|b| (0..b).map(move |a| (a, b))).collect();
         (0_u32..1 << pairs.len()).map(move |chosen| {
-            let chosen = pairs
-                .iter()
-                .enumerate()
-                .filter(|(index, _)| chosen >> index & 1 == 1);
+            let chosen = pairs.iter().enumerate().filter(|(index, _)| chosen >> index & 1 == 1);
             let edges: Vec<Edge> = chosen.map(|(_, edge)| *edge).collect();
             Graph::from_edges(n_agents, &edges).expect("pairs of different agents")
         })
@@ -171,19 +160,13 @@ pub(crate) mod tests {
     fn what_is_no_simple_graph_is_refused() {
         let refused = |n, edges: &[Edge]| Graph::from_edges(n, edges).unwrap_err();
         assert_eq!(refused(3, &[(1, 1)]), GraphError::SelfLoop { agent: 1 });
-        let unknown = GraphError::UnknownAgent {
-            agent: 3,
-            n_agents: 3,
-        };
+        let unknown = GraphError::UnknownAgent { agent: 3, n_agents: 3 };
         assert_eq!(refused(3, &[(0, 1), (3, 1)]), unknown);
         let repeated = refused(3, &[(1, 2), (0, 1), (2, 1)]);
         assert_eq!(repeated, GraphError::RepeatedEdge { a: 1, b: 2 });
         assert!(repeated.to_string().contains("agents 1 and 2"));
         assert!(matches!(refused(0, &[]), GraphError::Agents { .. }));
-        assert!(matches!(
-            refused(N_AGENTS_MAX + 1, &[]),
-            GraphError::Agents { .. }
-        ));
+        assert!(matches!(refused(N_AGENTS_MAX + 1, &[]), GraphError::Agents { .. }));
         assert!(Graph::from_edges(N_AGENTS_MAX, &[]).is_ok());
     }
 }

@@ -69,9 +69,8 @@ impl Graph {
 
     /// The agent with the largest bound, of equal ones that with most neighbours.
     fn widest(&self, bounds: &[u32]) -> (u32, u32) {
-        let widest = self
-            .agents()
-            .max_by_key(|agent| (bounds[*agent as usize], self.degree(*agent)));
+        let widest =
+            self.agents().max_by_key(|agent| (bounds[*agent as usize], self.degree(*agent)));
         widest.map_or((0, 0), |agent| (agent, bounds[agent as usize]))
     }
 
@@ -130,15 +129,8 @@ mod tests {
     fn paths_agree_with_floyd_and_warshall() {
         for graph in (1..=5).flat_map(all_graphs) {
             let expected = all_distances(&graph);
-            let longest = expected
-                .iter()
-                .flatten()
-                .copied()
-                .collect::<Option<Vec<_>>>();
-            assert_eq!(
-                graph.diameter(),
-                longest.and_then(|all| all.into_iter().max())
-            );
+            let longest = expected.iter().flatten().copied().collect::<Option<Vec<_>>>();
+            assert_eq!(graph.diameter(), longest.and_then(|all| all.into_iter().max()));
             assert_eq!(graph.is_connected(), graph.components().len() == 1);
             for agent in graph.agents() {
                 assert_eq!(graph.distances(agent), expected[agent as usize]);

@@ -93,12 +93,11 @@ pub(crate) fn small_world(
         return Err(GraphError::Rewiring { rewiring });
     }
     check_edges(u64::from(n_agents) * u64::from(degree / 2))?;
-    connected(n_agents, || {
-        watts_strogatz(n_agents, degree, rewiring, stream)
-    })
-    .ok_or_else(|| GraphError::NotConnected {
-        n_draws: N_DRAWS_MAX,
-        remedy: "raise degree, or lower rewiring".to_owned(),
+    connected(n_agents, || watts_strogatz(n_agents, degree, rewiring, stream)).ok_or_else(|| {
+        GraphError::NotConnected {
+            n_draws: N_DRAWS_MAX,
+            remedy: "raise degree, or lower rewiring".to_owned(),
+        }
     })
 }
 
@@ -218,10 +217,7 @@ mod tests {
     #[test]
     fn random_graphs_are_connected_and_depend_on_the_stream_alone() {
         let sparse = GraphSpec::ErdosRenyi { edge_prob: 0.12 };
-        let world = GraphSpec::SmallWorld {
-            degree: 2,
-            rewiring: 0.6,
-        };
+        let world = GraphSpec::SmallWorld { degree: 2, rewiring: 0.6 };
         for spec in [sparse, world] {
             let draw = |index| spec.build(30, &mut stream(index)).expect("a graph");
             for index in 0..20 {
@@ -258,16 +254,10 @@ mod tests {
         let GraphError::TooSparse { enough, .. } = error else {
             panic!("{error}");
         };
-        assert!(
-            erdos_renyi(1_000, enough, &mut stream(0)).is_ok(),
-            "{enough}"
-        );
+        assert!(erdos_renyi(1_000, enough, &mut stream(0)).is_ok(), "{enough}");
         assert!(error.to_string().contains("0.0076"), "{error}");
         let error = erdos_renyi(20, 0.02, &mut stream(0)).expect_err("too sparse");
         let message = error.to_string();
-        assert!(
-            message.contains("none of 1000") && message.contains("from 0.18 on"),
-            "{message}"
-        );
+        assert!(message.contains("none of 1000") && message.contains("from 0.18 on"), "{message}");
     }
 }

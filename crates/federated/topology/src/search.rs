@@ -49,10 +49,8 @@ impl Subgraph {
             let degree = |agent: &u32| graph.neighbours(*agent).iter().filter(inside).count();
             agents.iter().map(degree).collect()
         };
-        let mut order: Vec<(usize, u32)> = degrees(&agents, places)
-            .into_iter()
-            .zip(agents.iter().copied())
-            .collect();
+        let mut order: Vec<(usize, u32)> =
+            degrees(&agents, places).into_iter().zip(agents.iter().copied()).collect();
         order.sort_unstable_by_key(|(degree, agent)| (usize::MAX - degree, *agent));
         agents.clear();
         agents.extend(order.iter().map(|(_, agent)| *agent));
@@ -74,11 +72,7 @@ impl Subgraph {
             places[*agent as usize] = u32::MAX;
         }
         work.spend(rows.len());
-        Self {
-            agents,
-            n_words,
-            rows,
-        }
+        Self { agents, n_words, rows }
     }
 
     fn row(&self, place: u32) -> &[u64] {
@@ -165,10 +159,7 @@ impl Subgraph {
                 first += 1;
             }
             if first == self.n_words {
-                return Level {
-                    candidates,
-                    colored,
-                };
+                return Level { candidates, colored };
             }
             color += 1;
             free[first..].copy_from_slice(&uncolored[first..]);

@@ -82,9 +82,7 @@ impl fmt::Display for GraphSpec {
             Self::Complete => f.write_str("complete"),
             Self::Edgeless => f.write_str("edgeless"),
             Self::Grid { columns: None } => f.write_str("grid"),
-            Self::Grid {
-                columns: Some(columns),
-            } => write!(f, "grid of {columns} columns"),
+            Self::Grid { columns: Some(columns) } => write!(f, "grid of {columns} columns"),
             Self::ErdosRenyi { edge_prob } => {
                 write!(f, "Erdős–Rényi with edge probability {edge_prob}")
             }
@@ -107,11 +105,7 @@ fn ring(n_agents: u32) -> Vec<Edge> {
 fn grid(n_agents: u32, columns: Option<u32>) -> Result<Vec<Edge>, GraphError> {
     let columns = columns.unwrap_or_else(|| {
         let root = n_agents.isqrt();
-        if root * root < n_agents {
-            root + 1
-        } else {
-            root
-        }
+        if root * root < n_agents { root + 1 } else { root }
     });
     if !(1..=n_agents).contains(&columns) {
         return Err(GraphError::Columns { columns, n_agents });
@@ -159,9 +153,7 @@ mod tests {
                 let (rows, rest) = (n / columns, n % columns);
                 let along = rows * (columns - 1) + rest.saturating_sub(1);
                 let expected = along + (n - columns);
-                let (n_edges, diameter) = facts(GraphSpec::Grid {
-                    columns: Some(columns),
-                });
+                let (n_edges, diameter) = facts(GraphSpec::Grid { columns: Some(columns) });
                 assert_eq!(n_edges, u64::from(expected), "{n} in {columns} columns");
                 if rest == 0 {
                     assert_eq!(diameter, Some(rows - 1 + columns - 1));
@@ -170,25 +162,14 @@ mod tests {
         }
         let square = build(&GraphSpec::Grid { columns: None }, 7); // three rows of 3, 3 and 1
         let edges: Vec<Edge> = square.edges().collect();
-        let expected = [
-            (0, 1),
-            (0, 3),
-            (1, 2),
-            (1, 4),
-            (2, 5),
-            (3, 4),
-            (3, 6),
-            (4, 5),
-        ];
+        let expected = [(0, 1), (0, 3), (1, 2), (1, 4), (2, 5), (3, 4), (3, 6), (4, 5)];
         assert_eq!(edges, expected);
     }
 
     #[test]
     fn numbers_out_of_range_are_refused() {
         let mut stream = Seed::new(5).stream(Purpose::Test, 0, 0);
-        let grid = |columns| GraphSpec::Grid {
-            columns: Some(columns),
-        };
+        let grid = |columns| GraphSpec::Grid { columns: Some(columns) };
         let world = |degree, rewiring| GraphSpec::SmallWorld { degree, rewiring };
         let random = |edge_prob| GraphSpec::ErdosRenyi { edge_prob };
         for (spec, word) in [

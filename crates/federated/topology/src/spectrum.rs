@@ -21,9 +21,7 @@ pub struct Spectrum {
 
 impl std::fmt::Debug for Spectrum {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Spectrum")
-            .field("n_agents", &self.values.len())
-            .finish_non_exhaustive()
+        f.debug_struct("Spectrum").field("n_agents", &self.values.len()).finish_non_exhaustive()
     }
 }
 
@@ -70,9 +68,7 @@ impl Spectrum {
         let columns = eigen.U().col_iter();
         Self {
             values: values.iter().map(|value| value.max(0.0)).collect(),
-            vectors: columns
-                .map(|column| column.iter().copied().collect())
-                .collect(),
+            vectors: columns.map(|column| column.iter().copied().collect()).collect(),
             n_components,
         }
     }
@@ -103,9 +99,7 @@ impl Spectrum {
             .collect();
         let secular = |mu: f64| {
             let terms = shares.iter().zip(&self.values);
-            1.0 + terms
-                .map(|(share, value)| share / (value - mu))
-                .sum::<f64>()
+            1.0 + terms.map(|(share, value)| share / (value - mu)).sum::<f64>()
         };
         let (mut low, mut high) = match self.values.get(2) {
             Some(third) => (self.values[1], *third),
@@ -157,10 +151,7 @@ mod tests {
                     (0.0, 0.0)
                 },
             ] {
-                assert!(
-                    (found - expected).abs() < 1e-12 * f64::from(n),
-                    "{n}: {found} {expected}"
-                );
+                assert!((found - expected).abs() < 1e-12 * f64::from(n), "{n}: {found} {expected}");
             }
         }
         assert_eq!(build(GraphSpec::Star, 1).algebraic_connectivity(), None);

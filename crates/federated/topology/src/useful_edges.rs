@@ -46,20 +46,14 @@ impl Graph {
             for b in self.partners(a, needed, &mut n_common, &mut work) {
                 let raises = inside.common_clique(a, b, &mut work);
                 if work.is_spent() || (raises && edges.len() == limit) {
-                    return RaisingEdges {
-                        edges,
-                        is_complete: false,
-                    };
+                    return RaisingEdges { edges, is_complete: false };
                 }
                 if raises {
                     edges.push((a, b));
                 }
             }
         }
-        RaisingEdges {
-            edges,
-            is_complete: !work.is_spent(),
-        }
+        RaisingEdges { edges, is_complete: !work.is_spent() }
     }
 
     /// Agents after `a` that are not joined to it but share at least `needed` neighbours with it, ascending. `n_common` holds
@@ -84,10 +78,8 @@ impl Graph {
             }
         }
         met.sort_unstable();
-        let counts: Vec<u32> = met
-            .iter()
-            .map(|b| std::mem::take(&mut n_common[*b as usize]))
-            .collect();
+        let counts: Vec<u32> =
+            met.iter().map(|b| std::mem::take(&mut n_common[*b as usize])).collect();
         let suits = |(b, count): (u32, u32)| {
             (count as usize >= needed && !self.has_edge(a, b)).then_some(b)
         };
@@ -112,18 +104,11 @@ impl Graph {
         for neighbour in members.iter().flat_map(|member| self.neighbours(*member)) {
             n_joined[*neighbour as usize] += 1;
         }
-        let outside = self
-            .agents()
-            .filter(|agent| members.binary_search(agent).is_err());
+        let outside = self.agents().filter(|agent| members.binary_search(agent).is_err());
         let agent = outside.min_by_key(|agent| usize::MAX - n_joined[*agent as usize])?;
-        let missing = members
-            .iter()
-            .filter(|member| !self.has_edge(agent, **member));
+        let missing = members.iter().filter(|member| !self.has_edge(agent, **member));
         let edges = missing.map(|member| (agent.min(*member), agent.max(*member)));
-        Some(Extension {
-            agent,
-            edges: edges.collect(),
-        })
+        Some(Extension { agent, edges: edges.collect() })
     }
 }
 
@@ -147,12 +132,7 @@ impl<'a> Inside<'a> {
             }
             whole
         });
-        Self {
-            graph,
-            needed,
-            whole,
-            places,
-        }
+        Self { graph, needed, whole, places }
     }
 
     /// Returns true if both agents have a clique of `needed` agents as common neighbours.
@@ -188,9 +168,7 @@ mod tests {
     /// By definition: the largest clique of the graph with each missing edge.
     fn brute_force(graph: &Graph) -> Vec<Edge> {
         let size = graph.max_clique().size();
-        let pairs = graph
-            .agents()
-            .flat_map(|a| (a + 1..graph.n_agents()).map(move |b| (a, b)));
+        let pairs = graph.agents().flat_map(|a| (a + 1..graph.n_agents()).map(move |b| (a, b)));
         let missing = pairs.filter(|(a, b)| !graph.has_edge(*a, *b));
         let raises = |edge: &Edge| {
             let more = graph.with_edge(*edge).expect("a missing edge").max_clique();
@@ -232,10 +210,7 @@ mod tests {
         let clique = graph.max_clique();
         assert_eq!(clique.members(), [0, 1, 2]);
         let extension = graph.nearest_extension(&clique).expect("agents outside");
-        assert_eq!(
-            (extension.agent, extension.edges),
-            (3, vec![(0, 3), (1, 3)])
-        );
+        assert_eq!((extension.agent, extension.edges), (3, vec![(0, 3), (1, 3)]));
         let whole = Graph::from_edges(2, &[(0, 1)]).unwrap();
         assert_eq!(whole.nearest_extension(&whole.max_clique()), None);
     }

@@ -125,10 +125,7 @@ pub enum GameError {
 }
 
 /// A count as a number to calculate with.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "actions, rounds and dimensions are far below 2^53"
-)]
+#[expect(clippy::cast_precision_loss, reason = "actions, rounds and dimensions are far below 2^53")]
 pub(crate) fn count(n: usize) -> f64 {
     n as f64
 }
@@ -143,9 +140,5 @@ pub(crate) fn setting(
     if value.is_finite() && fits(value) {
         return Ok(());
     }
-    Err(GameError::Setting {
-        name,
-        value: value.to_string(),
-        expected,
-    })
+    Err(GameError::Setting { name, value: value.to_string(), expected })
 }

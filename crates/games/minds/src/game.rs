@@ -99,9 +99,7 @@ impl Game {
     /// With fewer than two players, a set without actions, or an action outside the cube.
     pub fn new(action_sets: Vec<ActionSet>, n_initial: usize) -> Result<Self, GameError> {
         if action_sets.len() < 2 {
-            return Err(GameError::TooFewPlayers {
-                found: action_sets.len(),
-            });
+            return Err(GameError::TooFewPlayers { found: action_sets.len() });
         }
         let mut offsets = vec![0];
         for (player, set) in action_sets.iter().enumerate() {
@@ -116,11 +114,7 @@ impl Game {
             }
             offsets.push(offsets[player] + set.dim());
         }
-        Ok(Self {
-            action_sets,
-            n_initial,
-            offsets,
-        })
+        Ok(Self { action_sets, n_initial, offsets })
     }
 
     /// Number of players n.
@@ -175,25 +169,15 @@ impl Game {
             ("payoffs of a round", round.payoffs.len()),
         ] {
             if found != self.n_players() {
-                return Err(GameError::Count {
-                    what,
-                    found,
-                    expected: self.n_players(),
-                });
+                return Err(GameError::Count { what, found, expected: self.n_players() });
             }
         }
         for (player, set) in self.action_sets.iter().enumerate() {
             if set.point(&round.actions[player]).is_none() {
-                return Err(GameError::UnknownAction {
-                    round: index,
-                    player,
-                });
+                return Err(GameError::UnknownAction { round: index, player });
             }
             if round.payoffs[player].is_some_and(|payoff| !payoff.is_finite()) {
-                return Err(GameError::Payoff {
-                    round: index,
-                    player,
-                });
+                return Err(GameError::Payoff { round: index, player });
             }
         }
         Ok(())
@@ -202,9 +186,7 @@ impl Game {
     /// Number of joint actions, if all sets are finite and it does not overflow.
     pub(crate) fn n_joint(&self) -> Option<usize> {
         let sizes = self.action_sets.iter().map(ActionSet::n_actions);
-        sizes
-            .into_iter()
-            .try_fold(1_usize, |n, k| n.checked_mul(k?))
+        sizes.into_iter().try_fold(1_usize, |n, k| n.checked_mul(k?))
     }
 
     /// The difference in a joint action's number when a player's index grows by 1.
@@ -219,10 +201,8 @@ impl Game {
         for set in &self.action_sets {
             if let ActionSet::Finite(points) = set {
                 let extend = |row: &Vec<f64>| {
-                    let of_row: Vec<Vec<f64>> = points
-                        .rows()
-                        .map(|x| [row.as_slice(), x].concat())
-                        .collect();
+                    let of_row: Vec<Vec<f64>> =
+                        points.rows().map(|x| [row.as_slice(), x].concat()).collect();
                     of_row
                 };
                 rows = rows.iter().flat_map(extend).collect();
@@ -242,11 +222,7 @@ mod tests {
 
     #[test]
     fn joint_actions_are_numbered_with_the_last_player_fastest() {
-        let sets = vec![
-            ActionSet::grid(3),
-            ActionSet::Finite(plane()),
-            ActionSet::grid(2),
-        ];
+        let sets = vec![ActionSet::grid(3), ActionSet::Finite(plane()), ActionSet::grid(2)];
         let game = Game::new(sets, 0).unwrap();
         let points = game.joint_points();
         assert_eq!((game.n_joint(), points.len()), (Some(12), 12));
@@ -260,10 +236,7 @@ mod tests {
             }
         }
         assert_eq!(game.coordinates(1), 1..3);
-        assert_eq!(
-            game.joint(&[Action::Index(0), Action::Index(2), Action::Index(0)]),
-            None
-        );
+        assert_eq!(game.joint(&[Action::Index(0), Action::Index(2), Action::Index(0)]), None);
     }
 
     #[test]
@@ -274,60 +247,24 @@ mod tests {
         assert_eq!(Game::new(empty, 0), Err(GameError::NoAction { player: 1 }));
         let outside = ActionSet::Finite(Points::from_flat(1, vec![0.5, f64::NAN]));
         let found = Game::new(vec![outside, ActionSet::grid(3)], 0);
-        assert_eq!(
-            found,
-            Err(GameError::OutsideCube {
-                player: 0,
-                index: 1
-            })
-        );
+        assert_eq!(found, Err(GameError::OutsideCube { player: 0, index: 1 }));
 
-        let game = Game::new(
-            vec![ActionSet::grid(3), ActionSet::Continuous { dim: 2 }],
-            1,
-        )
-        .unwrap();
+        let game =
+            Game::new(vec![ActionSet::grid(3), ActionSet::Continuous { dim: 2 }], 1).unwrap();
         let round = |a, b: Vec<f64>, payoff| Round {
             actions: vec![Action::Index(a), Action::Point(b)],
             payoffs: vec![None, Some(payoff)],
         };
         assert_eq!(game.check(0, &round(2, vec![0.0, 1.0], 0.0)), Ok(()));
         let refused = [
-            (
-                round(3, vec![0.0, 1.0], 0.0),
-                GameError::UnknownAction {
-                    round: 7,
-                    player: 0,
-                },
-            ),
-            (
-                round(0, vec![0.0, 1.1], 0.0),
-                GameError::UnknownAction {
-                    round: 7,
-                    player: 1,
-                },
-            ),
-            (
-                round(0, vec![0.0], 0.0),
-                GameError::UnknownAction {
-                    round: 7,
-                    player: 1,
-                },
-            ),
-            (
-                round(0, vec![0.0, 1.0], f64::NAN),
-                GameError::Payoff {
-                    round: 7,
-                    player: 1,
-                },
-            ),
+            (round(3, vec![0.0, 1.0], 0.0), GameError::UnknownAction { round: 7, player: 0 }),
+            (round(0, vec![0.0, 1.1], 0.0), GameError::UnknownAction { round: 7, player: 1 }),
+            (round(0, vec![0.0], 0.0), GameError::UnknownAction { round: 7, player: 1 }),
+            (round(0, vec![0.0, 1.0], f64::NAN), GameError::Payoff { round: 7, player: 1 }),
         ];
         for (round, error) in refused {
             assert_eq!(game.check(7, &round), Err(error));
         }
-        assert_eq!(
-            (game.iteration(0), game.iteration(1), game.iteration(5)),
-            (1, 1, 5)
-        );
+        assert_eq!((game.iteration(0), game.iteration(1), game.iteration(5)), (1, 1, 5));
     }
 }

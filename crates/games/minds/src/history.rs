@@ -60,10 +60,7 @@ mod tests {
 
     #[test]
     fn a_record_reads_back_as_it_was_and_takes_no_defective_round() {
-        let game = Game::new(
-            vec![ActionSet::grid(3), ActionSet::Continuous { dim: 1 }],
-            0,
-        );
+        let game = Game::new(vec![ActionSet::grid(3), ActionSet::Continuous { dim: 1 }], 0);
         let game = game.unwrap();
         let mut history = History::new();
         let round = Round {
@@ -71,10 +68,7 @@ mod tests {
             payoffs: vec![Some(-0.25), None],
         };
         history.push(&game, round.clone()).unwrap();
-        let defective = Round {
-            payoffs: vec![None],
-            ..round
-        };
+        let defective = Round { payoffs: vec![None], ..round };
         assert!(history.push(&game, defective).is_err());
         let text = serde_json::to_string(&history).unwrap();
         assert_eq!(text, r#"[{"actions":[2,[0.1]],"payoffs":[-0.25,null]}]"#);

@@ -85,10 +85,7 @@ impl PayoffModel {
         player: usize,
         settings: PayoffModelSettings,
     ) -> Result<Self, GameError> {
-        let Hyperparameters {
-            kernel,
-            noise_variance,
-        } = settings.hyperparameters.clone();
+        let Hyperparameters { kernel, noise_variance } = settings.hyperparameters.clone();
         if kernel.dim() != game.dim() {
             return Err(GameError::Count {
                 what: "length scales of a payoff model",
@@ -140,10 +137,7 @@ impl PayoffModel {
     /// Mean and standard deviation of the payoff at a joint action (D), without noise. Cost O(n²).
     pub fn predict(&self, joint: &[f64]) -> (f64, f64) {
         let (mean, variance) = self.posterior.mean_variance(joint);
-        (
-            self.standardizer.restore(mean),
-            self.standardizer.restore_std(variance.sqrt()),
-        )
+        (self.standardizer.restore(mean), self.standardizer.restore_std(variance.sqrt()))
     }
 
     /// ½ ln det(I + σ⁻² k(X, X)) of the observed joint actions X: the gain that bounds the sum of their variances
@@ -178,10 +172,7 @@ impl PayoffModel {
         if self.settings.standardize {
             self.standardizer = Standardizer::new(&self.payoffs);
         }
-        let y = self
-            .payoffs
-            .iter()
-            .map(|v| self.standardizer.standardize(*v));
+        let y = self.payoffs.iter().map(|v| self.standardizer.standardize(*v));
         let y: Vec<f64> = y.collect();
         if !self.learn(&y)? {
             self.posterior.set_outputs(y)?;
@@ -203,10 +194,7 @@ impl PayoffModel {
         let start = &self.settings.hyperparameters;
         let found = fit(start, inputs, y, &learning.options, &mut stream);
         let found = found.and_then(|fitted| {
-            let Hyperparameters {
-                kernel,
-                noise_variance,
-            } = fitted.hyperparameters;
+            let Hyperparameters { kernel, noise_variance } = fitted.hyperparameters;
             Posterior::new(kernel, noise_variance, inputs.clone(), y.to_vec())
         });
         match found {
@@ -255,10 +243,7 @@ impl PayoffModel {
     fn widened(&self, whitened: &Whitened, ucb: &Ucb, factor: f64) -> Vec<f64> {
         let (means, variances) = whitened.means_variances(&self.posterior);
         let noise = self.noise_of(ucb);
-        let (scale, level) = (
-            self.standardizer.restore_std(1.0),
-            self.standardizer.restore(0.0),
-        );
+        let (scale, level) = (self.standardizer.restore_std(1.0), self.standardizer.restore(0.0));
         let bound = |(mean, variance): (&f64, f64)| {
             level + scale * (mean + factor * (variance + noise).sqrt())
         };
@@ -267,19 +252,12 @@ impl PayoffModel {
 
     /// The noise variance that is added to variances; 0 for a bound without noise.
     pub(crate) fn noise_of(&self, ucb: &Ucb) -> f64 {
-        if ucb.with_noise {
-            self.posterior.noise_variance()
-        } else {
-            0.0
-        }
+        if ucb.with_noise { self.posterior.noise_variance() } else { 0.0 }
     }
 
     /// The level and scale of the process: its 0 and a difference of 1, in payoffs.
     pub(crate) fn level_and_scale(&self) -> (f64, f64) {
-        (
-            self.standardizer.restore(0.0),
-            self.standardizer.restore_std(1.0),
-        )
+        (self.standardizer.restore(0.0), self.standardizer.restore_std(1.0))
     }
 
     /// β_t^{1/2} for this player.
@@ -294,11 +272,7 @@ mod tests {
 
     #[test]
     fn fits_grow_rarer_as_payoffs_grow_many() {
-        let learning = Learning {
-            every: 10,
-            options: FitOptions::default(),
-            seed: 0,
-        };
+        let learning = Learning { every: 10, options: FitOptions::default(), seed: 0 };
         let due: Vec<usize> = (1..=1700).filter(|n| learning.is_due(*n)).collect();
         let early: Vec<usize> = (1..=40).map(|k| 10 * k).collect();
         assert_eq!(due[..40], early);

@@ -37,16 +37,8 @@ struct Plan {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Level0 {
-        place: usize,
-    },
-    Response {
-        model: usize,
-        ucb: Ucb,
-        search: Search,
-        expectation: Expectation,
-        others: Vec<Plan>,
-    },
+    Level0 { place: usize },
+    Response { model: usize, ucb: Ucb, search: Search, expectation: Expectation, others: Vec<Plan> },
 }
 
 /// The state built from the record. Reasoners of a tree that believe the same of a player share it.
@@ -64,21 +56,12 @@ impl Player {
     /// If the beliefs do not name every other player once, or a setting does not fit the game.
     pub fn new(game: &Game, player: usize, reasoner: Reasoner) -> Result<Self, GameError> {
         if player >= game.n_players() {
-            return Err(GameError::UnknownPlayer {
-                player,
-                n_players: game.n_players(),
-            });
+            return Err(GameError::UnknownPlayer { player, n_players: game.n_players() });
         }
         reasoner.validate(game, player)?;
         let mut blank = Memory::default();
         let plan = blank.plan(game, player, &reasoner)?;
-        Ok(Self {
-            game: game.clone(),
-            reasoner,
-            plan,
-            memory: blank.clone(),
-            blank,
-        })
+        Ok(Self { game: game.clone(), reasoner, plan, memory: blank.clone(), blank })
     }
 
     /// Its number.
@@ -114,16 +97,10 @@ impl Player {
         }
         let set = self.game.action_set(self.player());
         if history.len() < self.game.n_initial() {
-            return Ok(Decision {
-                action: set.uniform(stream),
-                thought: None,
-            });
+            return Ok(Decision { action: set.uniform(stream), thought: None });
         }
         let (thought, action) = self.memory.think(&self.game, &self.plan, stream)?;
-        Ok(Decision {
-            action,
-            thought: Some(thought),
-        })
+        Ok(Decision { action, thought: Some(thought) })
     }
 
     /// Reads what is new in the record, or all of it.
@@ -152,24 +129,17 @@ impl Memory {
                     }
                     _ => None,
                 };
-                let known = self
-                    .level0
-                    .iter()
-                    .position(|l| l.is(player, strategy, model));
+                let known = self.level0.iter().position(|l| l.is(player, strategy, model));
                 let place = match known {
                     Some(place) => place,
                     None => {
-                        self.level0
-                            .push(Level0::new(game, player, strategy, model)?);
+                        self.level0.push(Level0::new(game, player, strategy, model)?);
                         self.level0.len() - 1
                     }
                 };
                 Kind::Level0 { place }
             }
-            Reasoning::BestResponse {
-                beliefs,
-                expectation,
-            } => {
+            Reasoning::BestResponse { beliefs, expectation } => {
                 let model = self.model(game, player, reasoner)?;
                 let mut others = Vec::with_capacity(beliefs.len());
                 for belief in beliefs {
@@ -185,11 +155,7 @@ impl Memory {
                 }
             }
         };
-        Ok(Plan {
-            player,
-            level: reasoner.level(),
-            kind,
-        })
+        Ok(Plan { player, level: reasoner.level(), kind })
     }
 
     /// The place of a player's payoff model with these settings.
@@ -204,17 +170,15 @@ impl Memory {
         if let Some(place) = self.models.iter().position(same) {
             return Ok(place);
         }
-        self.models
-            .push(PayoffModel::new(game, player, settings.clone())?);
+        self.models.push(PayoffModel::new(game, player, settings.clone())?);
         Ok(self.models.len() - 1)
     }
 
     /// Takes a round in.
     fn observe(&mut self, game: &Game, index: usize, round: &Round) -> Result<(), GameError> {
-        let joint = game.joint(&round.actions).ok_or(GameError::UnknownAction {
-            round: index,
-            player: 0,
-        })?;
+        let joint = game
+            .joint(&round.actions)
+            .ok_or(GameError::UnknownAction { round: index, player: 0 })?;
         for model in &mut self.models {
             if let Some(payoff) = round.payoffs[model.player()] {
                 model.observe(&joint, payoff)?;
@@ -241,13 +205,7 @@ impl Memory {
                 let thought = ReasoningStep::mixed(plan.player, law, Some(drawn.clone()));
                 Ok((thought, drawn))
             }
-            Kind::Response {
-                model,
-                ucb,
-                search,
-                expectation,
-                others,
-            } => {
+            Kind::Response { model, ucb, search, expectation, others } => {
                 let mut thoughts = Vec::with_capacity(others.len());
                 let mut laws = Vec::with_capacity(others.len());
                 let mut any_expectation = false;

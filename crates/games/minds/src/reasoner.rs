@@ -138,10 +138,7 @@ impl PlayerSettings {
                 learning: None,
             },
             ucb: Ucb {
-                width: UcbWidth::Logarithmic {
-                    factor: 0.5,
-                    dim: CountedDim::OwnInExpectations,
-                },
+                width: UcbWidth::Logarithmic { factor: 0.5, dim: CountedDim::OwnInExpectations },
                 with_noise: true,
             },
             search: Search::for_game(game, player),
@@ -165,10 +162,7 @@ impl PlayerSettings {
             },
             seed: 0,
         });
-        basics.ucb.width = UcbWidth::Logarithmic {
-            factor: 0.5,
-            dim: CountedDim::Own,
-        };
+        basics.ucb.width = UcbWidth::Logarithmic { factor: 0.5, dim: CountedDim::Own };
         basics.search = Search::Direct(Direct::default());
         basics
     }
@@ -195,10 +189,7 @@ impl Reasoner {
 
     /// One at level 0.
     pub fn level0(basics: PlayerSettings) -> Self {
-        Self {
-            basics,
-            reasoning: Reasoning::Level0,
-        }
+        Self { basics, reasoning: Reasoning::Level0 }
     }
 
     /// One that responds to these beliefs.
@@ -207,13 +198,7 @@ impl Reasoner {
         beliefs: Vec<Belief>,
         expectation: Expectation,
     ) -> Self {
-        Self {
-            basics,
-            reasoning: Reasoning::BestResponse {
-                beliefs,
-                expectation,
-            },
-        }
+        Self { basics, reasoning: Reasoning::BestResponse { beliefs, expectation } }
     }
 
     /// One of two or more players that reasons at `level` and believes that all others reason one level lower, and they of it and
@@ -247,9 +232,7 @@ impl Reasoner {
         let n_others = basics.len().saturating_sub(1).max(1);
         let size = |level: usize| n_others.checked_pow(u32::try_from(level).unwrap_or(u32::MAX));
         let others = (0..basics.len()).filter(|other| *other != player);
-        let sizes = others
-            .clone()
-            .map(|other| size(levels[other]).unwrap_or(usize::MAX));
+        let sizes = others.clone().map(|other| size(levels[other]).unwrap_or(usize::MAX));
         let deepest = others.clone().map(|other| levels[other]).max().unwrap_or(0);
         if level.max(deepest) > Self::MOST_LEVEL {
             return Err(Self::level_too_high(level.max(deepest)));
@@ -263,10 +246,7 @@ impl Reasoner {
         }
         let beliefs = others.map(|other| {
             let reasoner = Self::at_level(other, levels[other], basics, expectation)?;
-            Ok(Belief {
-                player: other,
-                reasoner,
-            })
+            Ok(Belief { player: other, reasoner })
         });
         let beliefs: Result<Vec<Belief>, GameError> = beliefs.collect();
         Ok(Self::responding(own, beliefs?, expectation))
@@ -311,11 +291,7 @@ impl Reasoner {
             return Err(Self::level_too_high(depth));
         }
         self.basics.ucb.validate(game, player)?;
-        let Reasoning::BestResponse {
-            beliefs,
-            expectation,
-        } = &self.reasoning
-        else {
+        let Reasoning::BestResponse { beliefs, expectation } = &self.reasoning else {
             return Ok(1);
         };
         if *expectation == Expectation::Samples(0) {
@@ -328,10 +304,7 @@ impl Reasoner {
         let mut times = vec![0_usize; game.n_players()];
         for belief in beliefs {
             if belief.player >= game.n_players() {
-                return Err(GameError::Beliefs {
-                    player,
-                    other: belief.player,
-                });
+                return Err(GameError::Beliefs { player, other: belief.player });
             }
             times[belief.player] += 1;
         }
@@ -342,9 +315,7 @@ impl Reasoner {
         let mut n = 1;
         for belief in beliefs {
             let left = most - n.min(most);
-            n += belief
-                .reasoner
-                .validate_from(game, belief.player, depth + 1, left)?;
+            n += belief.reasoner.validate_from(game, belief.player, depth + 1, left)?;
         }
         Ok(n)
     }

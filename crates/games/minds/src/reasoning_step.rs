@@ -59,10 +59,7 @@ impl ReasoningStep {
         Self {
             player,
             level: 0,
-            choice: Choice::Mixed {
-                probabilities,
-                drawn,
-            },
+            choice: Choice::Mixed { probabilities, drawn },
             others: Vec::new(),
         }
     }

@@ -42,22 +42,16 @@ impl PayoffTable {
     /// If it is not one.
     pub fn value(&self, actions: &[usize]) -> f64 {
         assert_eq!(actions.len(), self.sizes.len());
-        let number = actions
-            .iter()
-            .zip(&self.sizes)
-            .fold(0, |number, (action, size)| {
-                assert!(action < size, "action {action} of {size}");
-                number * size + action
-            });
+        let number = actions.iter().zip(&self.sizes).fold(0, |number, (action, size)| {
+            assert!(action < size, "action {action} of {size}");
+            number * size + action
+        });
         self.values[number]
     }
 
     /// The largest payoff of all.
     pub fn largest(&self) -> f64 {
-        self.values
-            .iter()
-            .copied()
-            .fold(f64::NEG_INFINITY, f64::max)
+        self.values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
     }
 
     /// R_{i,T} = max_{x_i} Σ_t f_i(x_i, x_{−i,t}) − Σ_t f_i(x_t), the external regret of `player` (thesis (8.1)); it may be
@@ -66,10 +60,7 @@ impl PayoffTable {
     /// # Panics
     /// If a joint action is not one.
     pub fn external_regret<A: AsRef<[usize]>>(&self, player: usize, plays: &[A]) -> f64 {
-        let earned: f64 = plays
-            .iter()
-            .map(|actions| self.value(actions.as_ref()))
-            .sum();
+        let earned: f64 = plays.iter().map(|actions| self.value(actions.as_ref())).sum();
         let with = |own: usize| -> f64 {
             let instead = plays.iter().map(|actions| {
                 let mut actions = actions.as_ref().to_vec();
@@ -78,9 +69,7 @@ impl PayoffTable {
             });
             instead.sum()
         };
-        let best = (0..self.sizes[player])
-            .map(with)
-            .fold(f64::NEG_INFINITY, f64::max);
+        let best = (0..self.sizes[player]).map(with).fold(f64::NEG_INFINITY, f64::max);
         best - earned
     }
 
@@ -90,9 +79,7 @@ impl PayoffTable {
     /// If a joint action is not one.
     pub fn mean_regret<A: AsRef<[usize]>>(&self, plays: &[A]) -> f64 {
         let largest = self.largest();
-        let regrets = plays
-            .iter()
-            .map(|actions| largest - self.value(actions.as_ref()));
+        let regrets = plays.iter().map(|actions| largest - self.value(actions.as_ref()));
         regrets.sum::<f64>() / count(plays.len().max(1))
     }
 }
@@ -181,11 +168,7 @@ mod tests {
         assert!((bound.reasoning() - reasoning).abs() < 1e-9);
         let others = (75.0 * 100.0_f64.ln()).sqrt() + (75.0 * 20.0_f64.ln()).sqrt();
         assert!((bound.gp_mw() - reasoning - others).abs() < 1e-9);
-        let scaled = RegretBound {
-            outputscale: 4.0,
-            noise_variance: 0.04,
-            ..bound
-        };
+        let scaled = RegretBound { outputscale: 4.0, noise_variance: 0.04, ..bound };
         assert!((scaled.c1() - 4.0 * bound.c1()).abs() < 1e-12);
     }
 }

@@ -27,11 +27,7 @@ pub(crate) struct Atom {
 
 impl Atom {
     fn empty(game: &Game) -> Self {
-        Self {
-            weight: 1.0,
-            joint: vec![0.0; game.dim()],
-            number: 0,
-        }
+        Self { weight: 1.0, joint: vec![0.0; game.dim()], number: 0 }
     }
 
     /// With one more player's action, which it does with this probability.
@@ -68,10 +64,7 @@ pub(crate) fn product(
         found = found.saturating_mul(size);
     }
     if found > MOST_ATOMS {
-        return Err(GameError::TooManyJointActions {
-            found,
-            most: MOST_ATOMS,
-        });
+        return Err(GameError::TooManyJointActions { found, most: MOST_ATOMS });
     }
     let mut atoms = vec![Atom::empty(game)];
     for (player, law) in laws {
@@ -113,11 +106,7 @@ pub(crate) fn best_response(
         ActionSet::Finite(own) => {
             let scores = scores(game, model, own, atoms, ucb, factor);
             let index = best(&scores)?;
-            Ok(Best {
-                action: Action::Index(index),
-                score: scores[index],
-                scores: Some(scores),
-            })
+            Ok(Best { action: Action::Index(index), score: scores[index], scores: Some(scores) })
         }
         ActionSet::Continuous { dim } => {
             let (level, scale) = model.level_and_scale();
@@ -234,11 +223,7 @@ impl Function for ExpectedBound<'_> {
             joint[self.own.clone()].copy_from_slice(point);
             let found = self.predictor.predict(&joint);
             let std = (found.variance() + self.noise).sqrt();
-            let slope = if found.variance() > 0.0 {
-                -self.factor / std
-            } else {
-                0.0
-            };
+            let slope = if found.variance() > 0.0 { -self.factor / std } else { 0.0 };
             let weights = found.whitened().iter().map(|v| slope * v).collect();
             found.gradient(1.0, weights, &mut of_joint);
             value += atom.weight * (found.mean() + self.factor * std);
@@ -260,13 +245,8 @@ mod tests {
     /// Central differences with a step of 1e-6, with and without noise in the deviation; values agree with those of a batch.
     #[test]
     fn slopes_of_an_expected_bound_agree_with_differences() {
-        let game = Game::new(
-            vec![
-                ActionSet::Continuous { dim: 1 },
-                ActionSet::Continuous { dim: 2 },
-            ],
-            0,
-        );
+        let game =
+            Game::new(vec![ActionSet::Continuous { dim: 1 }, ActionSet::Continuous { dim: 2 }], 0);
         let game = game.unwrap();
         let kernel = Kernel::new(Family::Matern52, vec![0.3, 0.5, 0.4], 1.2).unwrap();
         let inputs = uniform_points(15, 3, &mut test_stream(1));
@@ -307,11 +287,8 @@ mod tests {
     #[test]
     fn kept_and_recomputed_scores_are_the_same() {
         use crate::{Level0Strategy, PlayerSettings};
-        let game = Game::new(
-            vec![ActionSet::grid(9), ActionSet::grid(7), ActionSet::grid(4)],
-            0,
-        )
-        .unwrap();
+        let game =
+            Game::new(vec![ActionSet::grid(9), ActionSet::grid(7), ActionSet::grid(4)], 0).unwrap();
         let mut basics = PlayerSettings::as_in_authors_code(&game, 1);
         basics.level0_strategy = Level0Strategy::RandomSearch;
         basics.payoff_model.hyperparameters.noise_variance = 1e-4;
@@ -319,36 +296,20 @@ mod tests {
         let mut stream = test_stream(3);
         for _ in 0..25 {
             let actions = [9, 7, 4].map(|n| Action::Index(stream.below(n)));
-            model
-                .observe(&game.joint(&actions).unwrap(), stream.normal())
-                .unwrap();
+            model.observe(&game.joint(&actions).unwrap(), stream.normal()).unwrap();
         }
-        let law = |n: usize| {
-            (0..n)
-                .map(|i| (Action::Index(i), 1.0 / crate::error::count(n)))
-                .collect()
-        };
+        let law =
+            |n: usize| (0..n).map(|i| (Action::Index(i), 1.0 / crate::error::count(n))).collect();
         let atoms = product(&game, &[(0, law(9)), (2, law(4))]).unwrap();
         assert_eq!(atoms.len(), 36);
-        let ActionSet::Finite(own) = game.action_set(1) else {
-            unreachable!()
-        };
+        let ActionSet::Finite(own) = game.action_set(1) else { unreachable!() };
         let all = scores(&game, &mut model, own, &atoms, &basics.ucb, 1.3);
         assert!(model.grid_bounds(&game, &basics.ucb, 1.3).is_some());
         let mut parts = vec![0.0; 7];
         for atom in &atoms {
-            let of_atom = scores(
-                &game,
-                &mut model,
-                own,
-                std::slice::from_ref(atom),
-                &basics.ucb,
-                1.3,
-            );
-            parts
-                .iter_mut()
-                .zip(of_atom)
-                .for_each(|(sum, score)| *sum += score);
+            let of_atom =
+                scores(&game, &mut model, own, std::slice::from_ref(atom), &basics.ucb, 1.3);
+            parts.iter_mut().zip(of_atom).for_each(|(sum, score)| *sum += score);
         }
         let bits = |v: &[f64]| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&all), bits(&parts));
@@ -357,11 +318,7 @@ mod tests {
     /// Weights that overflowed are an error, not the first action; too many joint actions are one too.
     #[test]
     fn laws_that_give_nothing_are_refused() {
-        let sets = vec![
-            ActionSet::grid(2),
-            ActionSet::grid(600),
-            ActionSet::grid(600),
-        ];
+        let sets = vec![ActionSet::grid(2), ActionSet::grid(600), ActionSet::grid(600)];
         let game = Game::new(sets, 0).unwrap();
         let law = |p: f64, n| (0..n).map(|i| (Action::Index(i), p)).collect::<Vec<_>>();
         let of = |p| product(&game, &[(1, law(p, 600))]).map(|atoms| atoms.len());
@@ -369,9 +326,6 @@ mod tests {
         assert_eq!(of(f64::NAN), Err(GameError::NoLaw { player: 1 }));
         let all =
             product(&game, &[(1, law(0.1, 600)), (2, law(0.1, 600))]).map(|atoms| atoms.len());
-        assert!(matches!(
-            all,
-            Err(GameError::TooManyJointActions { found: 360_000, .. })
-        ));
+        assert!(matches!(all, Err(GameError::TooManyJointActions { found: 360_000, .. })));
     }
 }

@@ -56,10 +56,7 @@ pub(crate) enum BoundPurpose {
 impl Ucb {
     /// Of the payoff function, without noise.
     pub fn new(width: UcbWidth) -> Self {
-        Self {
-            width,
-            with_noise: false,
-        }
+        Self { width, with_noise: false }
     }
 
     pub(crate) fn validate(&self, game: &Game, player: usize) -> Result<(), GameError> {
@@ -100,11 +97,7 @@ impl Ucb {
                     CountedDim::Own => true,
                     CountedDim::OwnInExpectations => of == BoundPurpose::Expectation,
                 };
-                let d = if own {
-                    game.action_set(player).dim()
-                } else {
-                    game.dim()
-                };
+                let d = if own { game.action_set(player).dim() } else { game.dim() };
                 (factor * count(d) * (2.0 * count(t.max(1))).ln()).sqrt()
             }
         }
@@ -146,10 +139,7 @@ mod tests {
 
     #[test]
     fn widths_out_of_range_are_refused() {
-        let game = Game::new(
-            vec![ActionSet::grid(2), ActionSet::Continuous { dim: 1 }],
-            0,
-        );
+        let game = Game::new(vec![ActionSet::grid(2), ActionSet::Continuous { dim: 1 }], 0);
         let game = game.unwrap();
         let dim = CountedDim::Own;
         for bad in [
@@ -159,17 +149,11 @@ mod tests {
             UcbWidth::Constant(f64::NAN),
             UcbWidth::Logarithmic { factor: -0.1, dim },
         ] {
-            assert!(matches!(
-                Ucb::new(bad).validate(&game, 0),
-                Err(GameError::Setting { .. })
-            ));
+            assert!(matches!(Ucb::new(bad).validate(&game, 0), Err(GameError::Setting { .. })));
         }
         let theorem = Ucb::new(UcbWidth::Theorem { failure_prob: 0.1 });
         assert_eq!(theorem.validate(&game, 0), Ok(()));
         let refused = theorem.validate(&game, 1);
-        assert!(matches!(
-            refused,
-            Err(GameError::NeedsFiniteActions { player: 1, .. })
-        ));
+        assert!(matches!(refused, Err(GameError::NeedsFiniteActions { player: 1, .. })));
     }
 }

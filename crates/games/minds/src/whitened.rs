@@ -38,11 +38,8 @@ impl Whitened {
     pub(crate) fn extend(&mut self, posterior: &Posterior) {
         let lower = posterior.factor().lower();
         let known = self.rows.len();
-        let same = |row: &[f64]| {
-            row.iter()
-                .map(|v| v.to_bits())
-                .eq(self.last.iter().map(|v| v.to_bits()))
-        };
+        let same =
+            |row: &[f64]| row.iter().map(|v| v.to_bits()).eq(self.last.iter().map(|v| v.to_bits()));
         let goes_on = known <= posterior.len()
             && self.kernel.as_ref() == Some(posterior.kernel())
             && (known == 0 || same(lower.row(known - 1)));
@@ -56,9 +53,7 @@ impl Whitened {
             return;
         }
         for place in first..posterior.len() {
-            let mut row = posterior
-                .kernel()
-                .row(posterior.inputs().row(place), &self.cells);
+            let mut row = posterior.kernel().row(posterior.inputs().row(place), &self.cells);
             row.truncate(self.cells.len());
             self.rows.push(row);
         }
@@ -153,10 +148,7 @@ mod tests {
             let mut anew = Whitened::new(&cells);
             anew.extend(&posterior);
             let again = anew.means_variances(&posterior);
-            assert_eq!(
-                (bits(&means), bits(&variances)),
-                (bits(&again.0), bits(&again.1))
-            );
+            assert_eq!((bits(&means), bits(&variances)), (bits(&again.0), bits(&again.1)));
             let some = Points::from_rows(3, [510, 7, 1099].map(|i| cells.row(i)));
             let mut part = Whitened::new(&some);
             part.extend(&posterior);
@@ -194,12 +186,7 @@ mod tests {
             kept.extend(&posterior);
             let (means, _) = kept.means_variances(&posterior);
             let expected = posterior.mean_variances(&cells).0;
-            assert!(
-                means
-                    .iter()
-                    .zip(expected)
-                    .all(|(a, b)| (a - b).abs() < 1e-11)
-            );
+            assert!(means.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-11));
         }
     }
 }

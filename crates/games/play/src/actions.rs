@@ -37,12 +37,7 @@ impl Actions {
                 ActionSet::Finite(Points::from_rows(space.dim(), rows))
             }
         };
-        Self {
-            space,
-            set,
-            points,
-            grid,
-        }
+        Self { space, set, points, grid }
     }
 
     /// The parameters.
@@ -214,10 +209,7 @@ fn values_of(parameter: &Parameter, n: usize) -> Vec<Value> {
 }
 
 /// Place `index` of `n` equally spaced ones in `[0, 1]`, ends included.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "at most ACTIONS_MAX places of a grid"
-)]
+#[expect(clippy::cast_precision_loss, reason = "at most ACTIONS_MAX places of a grid")]
 fn share(index: usize, n: usize) -> f64 {
     index as f64 / (n.saturating_sub(1).max(1)) as f64
 }
@@ -256,10 +248,7 @@ mod tests {
             ("place".to_owned(), Value::Choice("a".to_owned())),
         ]);
         let message = actions.action(&between).unwrap_err();
-        assert!(
-            message.contains("nearest is price=1.5 pack=2 place=a"),
-            "{message}"
-        );
+        assert!(message.contains("nearest is price=1.5 pack=2 place=a"), "{message}");
     }
 
     #[test]
@@ -286,11 +275,6 @@ mod tests {
         let actions = Actions::new(space(&[("x", ParameterSpec::float(0.0, 1.0))]), None);
         let point = |name: &str, value| Point::new(vec![(name.to_owned(), Value::Float(value))]);
         assert!(actions.action(&point("y", 0.5)).unwrap_err().contains('y'));
-        assert!(
-            actions
-                .action(&point("x", 1.5))
-                .unwrap_err()
-                .contains("1.5")
-        );
+        assert!(actions.action(&point("x", 1.5)).unwrap_err().contains("1.5"));
     }
 }

@@ -125,12 +125,7 @@ impl Level0Spec {
             Self::Random => self.name().to_owned(),
             Self::Fixed(weights) => json(weights),
             Self::GpMw { range } | Self::Exp3 { range } => {
-                format!(
-                    "{} with payoffs from {} to {}",
-                    self.name(),
-                    range.0,
-                    range.1
-                )
+                format!("{} with payoffs from {} to {}", self.name(), range.0, range.1)
             }
         }
     }
@@ -294,11 +289,8 @@ mod tests {
     use super::*;
 
     fn definition() -> Definition {
-        let model = || ModelSpec {
-            kernel: "matern-5/2".to_owned(),
-            standardize: true,
-            given: None,
-        };
+        let model =
+            || ModelSpec { kernel: "matern-5/2".to_owned(), standardize: true, given: None };
         let level0 = || MindSpec {
             level0: Level0Spec::Random,
             model: model(),
@@ -312,10 +304,7 @@ mod tests {
             plays,
         };
         let mut level1 = level0();
-        level1.reasoning = Reasoning::Response {
-            samples: 500,
-            believes: vec![(1, level0())],
-        };
+        level1.reasoning = Reasoning::Response { samples: 500, believes: vec![(1, level0())] };
         Definition {
             name: "duel".to_owned(),
             seed: 0,
@@ -350,26 +339,14 @@ mod tests {
                 |d| d.players[1].name = "market".into(),
                 ["players", "\"shop\",\"rival\"", "\"shop\",\"market\""],
             ),
-            (
-                |d| d.players.truncate(1),
-                ["players", "[\"shop\",\"rival\"]", "[\"shop\"]"],
-            ),
-            (
-                |d| d.players[0].grid = Some(9),
-                ["players.shop.grid", "none", "9"],
-            ),
-            (
-                |d| d.players[0].space[0].0 = "y".into(),
-                ["players.shop.space", "x", "y"],
-            ),
+            (|d| d.players.truncate(1), ["players", "[\"shop\",\"rival\"]", "[\"shop\"]"]),
+            (|d| d.players[0].grid = Some(9), ["players.shop.grid", "none", "9"]),
+            (|d| d.players[0].space[0].0 = "y".into(), ["players.shop.space", "x", "y"]),
             (
                 |d| d.players[0].space[0].1 = ParameterSpec::float(0.0, 2.0),
                 ["players.shop.space.x.high", "1.0", "2.0"],
             ),
-            (
-                |d| mind(d).reasoning = Reasoning::Level0,
-                ["players.shop.level", "1", "0"],
-            ),
+            (|d| mind(d).reasoning = Reasoning::Level0, ["players.shop.level", "1", "0"]),
             (
                 |d| belief(d).level0 = Level0Spec::GpMw { range: (0.0, 2.0) },
                 ["players.shop.believes.rival.level0", "random", "gp-mw"],

@@ -110,10 +110,9 @@ impl GameFile {
     /// If the file cannot be used, or holds another game: then the changed keys are named with their lines.
     pub fn open_record(&self, path: &Path) -> Result<GameRecord, PlayError> {
         GameRecord::open(path, self.definition.clone()).map_err(|error| match error {
-            PlayError::Differs { path, changes } => PlayError::Differs {
-                path,
-                changes: Box::new(changes.located(&self.source)),
-            },
+            PlayError::Differs { path, changes } => {
+                PlayError::Differs { path, changes: Box::new(changes.located(&self.source)) }
+            }
             other => other,
         })
     }
@@ -175,10 +174,7 @@ impl GameToml {
         let on_failure = check.word(
             &["payoffs", "on_failure"],
             payoffs.on_failure.as_deref(),
-            &[
-                ("stop", OnLostPayoffs::Stop),
-                ("go-on", OnLostPayoffs::GoOn),
-            ],
+            &[("stop", OnLostPayoffs::Stop), ("go-on", OnLostPayoffs::GoOn)],
         )?;
         let mut ranges = Vec::new();
         for name in &names {
@@ -332,10 +328,7 @@ impl GameToml {
             let remedy = "add command = [\"program\", \"argument\", ..], whose last line of output has a number for each player";
             return Err(check.file.missing_error(&at, remedy));
         };
-        let spaces = names
-            .iter()
-            .zip(actions)
-            .map(|(name, own)| (name.as_str(), own.space()));
+        let spaces = names.iter().zip(actions).map(|(name, own)| (name.as_str(), own.space()));
         let known = placeholders(spaces);
         let keys = CommandKeys {
             command,
@@ -412,10 +405,7 @@ impl PlayerTable {
                 return Err(check.file.error(&at("directory"), message));
             }
             let timeout = check.timeout(&at("timeout_s"), self.timeout_s)?;
-            return Ok(MoveSource::ByHand {
-                timeout,
-                on_failure,
-            });
+            return Ok(MoveSource::ByHand { timeout, on_failure });
         };
         let keys = CommandKeys {
             command,
@@ -426,10 +416,7 @@ impl PlayerTable {
             true => check.program(&["players", name], "", keys, &[])?,
             false => CommandSpec::default(),
         };
-        Ok(MoveSource::Program {
-            command,
-            on_failure,
-        })
+        Ok(MoveSource::Program { command, on_failure })
     }
 }
 

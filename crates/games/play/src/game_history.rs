@@ -62,11 +62,7 @@ impl GameHistory {
             })?;
             actions.push(Actions::new(space, player.grid));
         }
-        Ok(Self {
-            definition,
-            actions,
-            rounds,
-        })
+        Ok(Self { definition, actions, rounds })
     }
 
     /// The definition of the game.
@@ -103,19 +99,11 @@ impl GameHistory {
         let own = &self.actions[player];
         let played = own.action(point).map(|action| match own.n_actions() {
             Some(_) => own.point(&action),
-            None => own
-                .space()
-                .normalize(point)
-                .unwrap_or_else(|_| own.point(&action)),
+            None => own.space().normalize(point).unwrap_or_else(|_| own.point(&action)),
         });
         played.map_err(|why| {
             let name = &self.definition.players[player].name;
-            let names: Vec<&str> = own
-                .space()
-                .parameters()
-                .iter()
-                .map(Parameter::name)
-                .collect();
+            let names: Vec<&str> = own.space().parameters().iter().map(Parameter::name).collect();
             PlayError::Move {
                 message: format!(
                     "no action of {name:?}: {why}; expected {}",
@@ -135,10 +123,8 @@ impl GameHistory {
             .map(|(name, spec)| (name.clone(), without_nulls(json!(spec))))
             .collect();
         let values = self.actions[player].grid_values();
-        let values: Map<String, Value> = values
-            .into_iter()
-            .map(|(name, values)| (name.to_owned(), json!(values)))
-            .collect();
+        let values: Map<String, Value> =
+            values.into_iter().map(|(name, values)| (name.to_owned(), json!(values))).collect();
         let rounds: Vec<Value> = (1..)
             .zip(&self.rounds)
             .map(|(number, round)| self.round_state(number, round))
@@ -155,18 +141,11 @@ impl GameHistory {
     }
 
     fn round_state(&self, number: usize, round: &RoundRecord) -> Value {
-        let names = || {
-            self.definition
-                .players
-                .iter()
-                .map(|player| player.name.clone())
-        };
-        let actions: Map<String, Value> = names()
-            .zip(round.actions.iter().map(|point| json!(point)))
-            .collect();
-        let payoffs: Map<String, Value> = names()
-            .zip(round.payoffs.iter().map(|payoff| json!(payoff)))
-            .collect();
+        let names = || self.definition.players.iter().map(|player| player.name.clone());
+        let actions: Map<String, Value> =
+            names().zip(round.actions.iter().map(|point| json!(point))).collect();
+        let payoffs: Map<String, Value> =
+            names().zip(round.payoffs.iter().map(|payoff| json!(payoff))).collect();
         json!({ "round": number, "actions": actions, "payoffs": payoffs })
     }
 }
@@ -185,9 +164,7 @@ pub(crate) fn placeholders<'a>(
 ) -> Vec<Placeholder> {
     let of_player = |(name, space): (&str, &Space)| -> Vec<Placeholder> {
         let parameters = space.parameters().iter();
-        parameters
-            .map(|p| Placeholder::named(format!("{name}.{}", p.name()), p))
-            .collect()
+        parameters.map(|p| Placeholder::named(format!("{name}.{}", p.name()), p)).collect()
     };
     spaces.flat_map(of_player).collect()
 }

@@ -46,9 +46,7 @@ impl MoveCollector<'_> {
                     Err(cause) => return Ok(Err(cause)),
                 };
                 let substitute = None;
-                let kept = self
-                    .record
-                    .keep(index, player, ToldMove { point, substitute })?;
+                let kept = self.record.keep(index, player, ToldMove { point, substitute })?;
                 Ok(Ok(Some(kept)))
             }
             MoveSource::ByHand { timeout, .. } => self.wait(player, *timeout),
@@ -59,22 +57,14 @@ impl MoveCollector<'_> {
     fn run(&self, player: usize, program: &Program) -> Result<Option<Point>, MissingActionReason> {
         let state = self.course.state(player).to_string();
         let environment = [
-            (
-                "FEDBO_PLAYER",
-                self.course.definition().players[player].name.clone(),
-            ),
+            ("FEDBO_PLAYER", self.course.definition().players[player].name.clone()),
             ("FEDBO_ROUND", (self.course.rounds().len() + 1).to_string()),
         ];
         let Some(printed) = program.print(|_| None, &environment, Some(&state))? else {
             return Ok(None);
         };
         let own = self.course.actions(player);
-        let names: Vec<&str> = own
-            .space()
-            .parameters()
-            .iter()
-            .map(Parameter::name)
-            .collect();
+        let names: Vec<&str> = own.space().parameters().iter().map(Parameter::name).collect();
         let point = action(&printed, &names)?;
         match self.course.check_move(player, &point) {
             Ok(point) => Ok(Some(point)),

@@ -59,10 +59,7 @@ pub(crate) fn pay(
                 Err(Lost { paid, cause })
             }
         },
-        Err(cause) => Err(Lost {
-            paid: nothing,
-            cause,
-        }),
+        Err(cause) => Err(Lost { paid: nothing, cause }),
     }
 }
 
@@ -77,11 +74,7 @@ fn payoffs(
 ) -> Result<Vec<Option<f64>>, MissingActionReason> {
     let expected = || {
         let named: Vec<String> = names.iter().map(|name| format!("{name:?}: ..")).collect();
-        format!(
-            "{{{}}}, or {} numbers in this order",
-            named.join(", "),
-            names.len()
-        )
+        format!("{{{}}}, or {} numbers in this order", named.join(", "), names.len())
     };
     let found = printed
         .last_line
@@ -123,18 +116,13 @@ fn invalid_output(printed: &ProgramOutput, expected: String) -> MissingActionRea
         "" => String::new(),
         text => format!("; its standard error ends: {text}"),
     };
-    MissingActionReason::Nonsense {
-        found: shown(printed),
-        expected,
-        stderr,
-    }
+    MissingActionReason::Nonsense { found: shown(printed), expected, stderr }
 }
 
 fn by_name(line: &str, names: &[&str]) -> Option<Vec<Option<f64>>> {
     // Python's json writes NaN and Infinity, which JSON does not have.
-    let object: Map<String, Value> = [line, &with_nulls(line)]
-        .iter()
-        .find_map(|text| serde_json::from_str(text).ok())?;
+    let object: Map<String, Value> =
+        [line, &with_nulls(line)].iter().find_map(|text| serde_json::from_str(text).ok())?;
     if object.len() != names.len() {
         return None;
     }
@@ -164,10 +152,7 @@ fn with_nulls(line: &str) -> String {
 }
 
 fn in_order(line: &str, n: usize) -> Option<Vec<Option<f64>>> {
-    let words: Vec<&str> = line
-        .split([',', ' ', '\t'])
-        .filter(|word| !word.is_empty())
-        .collect();
+    let words: Vec<&str> = line.split([',', ' ', '\t']).filter(|word| !word.is_empty()).collect();
     if words.len() != n {
         return None;
     }
@@ -196,13 +181,7 @@ mod tests {
     #[test]
     fn payoffs_are_named_or_in_order() {
         let names = ["shop", "rival"];
-        for line in [
-            r#"{"rival": 2, "shop": 1.5}"#,
-            "1.5 2",
-            "1.5,2.0",
-            "1.5, 2",
-            "1.5\t2",
-        ] {
+        for line in [r#"{"rival": 2, "shop": 1.5}"#, "1.5 2", "1.5,2.0", "1.5, 2", "1.5\t2"] {
             let found = payoffs(&printed(line), &names).unwrap();
             assert_eq!(found, [Some(1.5), Some(2.0)], "{line}");
         }

@@ -26,10 +26,7 @@ pub(crate) fn reasoner(
     };
     let beliefs = believes.iter().map(|(other, mind)| {
         let reasoner = reasoner(game, *other, mind, seed)?;
-        Ok(Belief {
-            player: *other,
-            reasoner,
-        })
+        Ok(Belief { player: *other, reasoner })
     });
     let beliefs: Result<Vec<Belief>, GameError> = beliefs.collect();
     let expectation = match samples {
@@ -103,9 +100,7 @@ fn set_model(game: &Game, basics: &mut PlayerSettings, spec: &ModelSpec) -> Resu
             expected: game.dim(),
         });
     }
-    model.hyperparameters = Hyperparameters {
-        kernel: Kernel::new(family, lengthscales, outputscale)?,
-        noise_variance,
-    };
+    model.hyperparameters =
+        Hyperparameters { kernel: Kernel::new(family, lengthscales, outputscale)?, noise_variance };
     Ok(())
 }

@@ -54,12 +54,7 @@ impl GameRecord {
         let refused = |failure: Failure| in_words(&path, failure);
         let connection = Connection::open_in_memory().map_err(|error| refused(error.into()))?;
         FORMAT.lay_out(&connection).map_err(refused)?;
-        Ok(Self {
-            file: None,
-            connection: Mutex::new(connection),
-            definition,
-            path,
-        })
+        Ok(Self { file: None, connection: Mutex::new(connection), definition, path })
     }
 
     /// The record in a file, begun if there is none. It must be of the game that is given.
@@ -83,10 +78,7 @@ impl GameRecord {
             stored.ok_or_else(|| Failure::Contradiction("it holds no game".to_owned()))
         })?;
         if let Some(changes) = record.definition.difference(&stored) {
-            return Err(PlayError::Differs {
-                path: record.path,
-                changes: Box::new(changes),
-            });
+            return Err(PlayError::Differs { path: record.path, changes: Box::new(changes) });
         }
         record.definition = stored;
         Ok(record)
@@ -99,18 +91,14 @@ impl GameRecord {
     pub fn load(path: &Path) -> Result<Self, PlayError> {
         let located = File::locate(path, Mode::Existing, &FORMAT);
         let (file, _) = located.map_err(|fault| of_fault(path, fault))?;
-        let connection = file
-            .open_for_verification()
-            .map_err(|failure| in_words(path, failure))?;
+        let connection = file.open_for_verification().map_err(|failure| in_words(path, failure))?;
         let definition = connection
             .unchecked_transaction()
             .map_err(Failure::from)
             .and_then(|tx| read_definition(&tx))
             .map_err(|failure| in_words(path, failure))?;
         // A process was killed between laying the file out and its first line.
-        let definition = definition.ok_or_else(|| PlayError::Absent {
-            path: path.to_owned(),
-        })?;
+        let definition = definition.ok_or_else(|| PlayError::Absent { path: path.to_owned() })?;
         Ok(Self {
             file: Some(file),
             path: path.to_owned(),
@@ -175,10 +163,7 @@ impl GameRecord {
         })?;
         match is_next {
             true => Ok(()),
-            false => Err(PlayError::Overtaken {
-                path: self.path.clone(),
-                round: round + 1,
-            }),
+            false => Err(PlayError::Overtaken { path: self.path.clone(), round: round + 1 }),
         }
     }
 
@@ -244,10 +229,7 @@ impl GameRecord {
             value.unwrap_or_else(|error| unreachable!("plain data becomes JSON: {error}"))
         };
         let point = text(serde_json::to_string(&given.point));
-        let substitute = given
-            .substitute
-            .as_ref()
-            .map(|why| text(serde_json::to_string(why)));
+        let substitute = given.substitute.as_ref().map(|why| text(serde_json::to_string(why)));
         let kept = self.write(|tx| {
             if let Some(before) = told(tx, round, player)? {
                 return Ok(Some(before));
@@ -258,17 +240,12 @@ impl GameRecord {
             insert(tx, round, player, &point, substitute.as_deref())?;
             Ok(Some(given))
         })?;
-        kept.ok_or_else(|| PlayError::Overtaken {
-            path: self.path.clone(),
-            round: round + 1,
-        })
+        kept.ok_or_else(|| PlayError::Overtaken { path: self.path.clone(), round: round + 1 })
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
         // A transaction that a panic left behind is rolled back by the next one.
-        self.connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read<R>(
@@ -313,9 +290,8 @@ fn open(path: &Path) -> Result<(File, Connection), PlayError> {
 }
 
 fn read_definition(tx: &Transaction<'_>) -> Result<Option<Definition>, Failure> {
-    let text: Option<String> = tx
-        .query_row("SELECT definition FROM game", [], |row| row.get(0))
-        .optional()?;
+    let text: Option<String> =
+        tx.query_row("SELECT definition FROM game", [], |row| row.get(0)).optional()?;
     text.map(|text| from_json(&text, "the game")).transpose()
 }
 
@@ -333,10 +309,7 @@ fn told(tx: &Transaction<'_>, round: usize, player: usize) -> Result<Option<Told
         return Ok(None);
     };
     let substitute = substitute.map(|text| from_json(&text, "a stand-in"));
-    Ok(Some(ToldMove {
-        point: from_json(&point, "a move")?,
-        substitute: substitute.transpose()?,
-    }))
+    Ok(Some(ToldMove { point: from_json(&point, "a move")?, substitute: substitute.transpose()? }))
 }
 
 fn insert(
@@ -347,10 +320,7 @@ fn insert(
     substitute: Option<&str>,
 ) -> Result<(), Failure> {
     let sql = "INSERT INTO moves (round, player, point, stand_in) VALUES (?, ?, ?, ?)";
-    tx.execute(
-        sql,
-        params![as_i64(round), as_i64(player), point, substitute],
-    )?;
+    tx.execute(sql, params![as_i64(round), as_i64(player), point, substitute])?;
     Ok(())
 }
 
@@ -375,11 +345,7 @@ fn of_fault(path: &Path, fault: FileFault) -> PlayError {
         FileFault::NotOurs(message) | FileFault::Damaged(message) => {
             PlayError::NotARecord { path, message }
         }
-        FileFault::Version { found, expected } => PlayError::Version {
-            path,
-            found,
-            expected,
-        },
+        FileFault::Version { found, expected } => PlayError::Version { path, found, expected },
         FileFault::Refused(message) => PlayError::Refused { path, message },
         FileFault::Gone => PlayError::Gone { path },
     }

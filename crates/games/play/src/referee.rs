@@ -81,10 +81,9 @@ impl Referee {
                 ActionSource::Reasoning(mind) => {
                     let reasoner = reasoner(&game, player, mind, course.definition().seed);
                     let made = reasoner.and_then(|reasoner| Player::new(&game, player, reasoner));
-                    Some(made.map_err(|cause| PlayError::Mind {
-                        player: spec.name.clone(),
-                        cause,
-                    })?)
+                    Some(
+                        made.map_err(|cause| PlayError::Mind { player: spec.name.clone(), cause })?,
+                    )
                 }
                 ActionSource::Program | ActionSource::ByHand => None,
             });
@@ -173,12 +172,7 @@ impl Referee {
     ) -> Result<Option<RoundRecord>, PlayError> {
         let index = self.course.rounds().len();
         let mut moves: Vec<Option<Move>> = self.decide()?;
-        let asking = MoveCollector {
-            course: &self.course,
-            record: &self.record,
-            watcher,
-            stop,
-        };
+        let asking = MoveCollector { course: &self.course, record: &self.record, watcher, stop };
         // Those whom one waits for come last, when all others have had their say.
         let (programs, by_hand): (Vec<usize>, Vec<usize>) = (0..moves.len())
             .filter(|player| moves[*player].is_none())
@@ -235,10 +229,7 @@ impl Referee {
             payoffs: paid.0,
             move_seconds: moves.iter().map(|each| each.seconds).collect(),
             payoff_seconds: began.elapsed().as_secs_f64(),
-            stand_ins: moves
-                .into_iter()
-                .filter_map(|each| each.substitute)
-                .collect(),
+            stand_ins: moves.into_iter().filter_map(|each| each.substitute).collect(),
             lost_because: paid.1,
         };
         let round = self.round(&played)?;
@@ -280,16 +271,10 @@ impl Referee {
                 moves.push(None);
                 continue;
             };
-            let decision = decision.map_err(|cause| PlayError::Mind {
-                player: self.name(player).to_owned(),
-                cause,
-            })?;
+            let decision = decision
+                .map_err(|cause| PlayError::Mind { player: self.name(player).to_owned(), cause })?;
             let (point, _) = self.course.actions(player).played(decision.action);
-            moves.push(Some(Move {
-                point,
-                seconds,
-                substitute: None,
-            }));
+            moves.push(Some(Move { point, seconds, substitute: None }));
         }
         Ok(moves)
     }
@@ -312,11 +297,7 @@ impl Referee {
             }
         };
         if on_failure == OnFailure::Stop {
-            return Err(PlayError::Player {
-                round: index + 1,
-                player: name,
-                cause,
-            });
+            return Err(PlayError::Player { round: index + 1, player: name, cause });
         }
         if times >= file.failures_max {
             return Err(PlayError::Repeatedly {
@@ -335,15 +316,9 @@ impl Referee {
                 (self.course.actions(player).played(action).0, "random")
             }
         };
-        let substitute = SubstituteAction {
-            player,
-            kind: kind.to_owned(),
-            because: cause.to_string(),
-        };
-        Ok(ToldMove {
-            point,
-            substitute: Some(substitute),
-        })
+        let substitute =
+            SubstituteAction { player, kind: kind.to_owned(), because: cause.to_string() };
+        Ok(ToldMove { point, substitute: Some(substitute) })
     }
 
     /// The reason that is noted with a round that stands without its payoffs; an error if the game ends instead.
@@ -356,12 +331,9 @@ impl Referee {
         let round = self.course.rounds().len() + 1;
         match file.on_lost_payoffs {
             OnLostPayoffs::Stop => Err(PlayError::Payoffs { round, cause }),
-            OnLostPayoffs::GoOn if times >= file.failures_max => Err(PlayError::Repeatedly {
-                round,
-                what: "the payoffs".to_owned(),
-                times,
-                cause,
-            }),
+            OnLostPayoffs::GoOn if times >= file.failures_max => {
+                Err(PlayError::Repeatedly { round, what: "the payoffs".to_owned(), times, cause })
+            }
             OnLostPayoffs::GoOn => Ok(cause.to_string()),
         }
     }
@@ -376,10 +348,7 @@ impl Referee {
                 message: format!("an action of {:?}: {why}", self.name(player)),
             })?);
         }
-        Ok(Round {
-            actions,
-            payoffs: played.payoffs.clone(),
-        })
+        Ok(Round { actions, payoffs: played.payoffs.clone() })
     }
 
     fn name(&self, player: usize) -> &str {

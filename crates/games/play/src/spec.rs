@@ -129,12 +129,7 @@ impl Minds<'_> {
             }
             (None, None) => self.model(&at("surrogate"), &SurrogateTable::default())?,
         };
-        Ok(MindSpec {
-            level0: self.level0(player, table, path)?,
-            model,
-            ucb_multiplier,
-            reasoning,
-        })
+        Ok(MindSpec { level0: self.level0(player, table, path)?, model, ucb_multiplier, reasoning })
     }
 
     /// Level 0: what belongs to higher levels has no place beside it.
@@ -211,10 +206,9 @@ impl Minds<'_> {
             let known = self.players.iter().position(|known| known.name == name);
             let message = match known {
                 Some(known) if known != player => continue,
-                Some(_) => format!(
-                    "{}: {name} believes nothing of itself; remove it",
-                    at.join(".")
-                ),
+                Some(_) => {
+                    format!("{}: {name} believes nothing of itself; remove it", at.join("."))
+                }
                 None => {
                     let names = self.players.iter().map(|known| known.name);
                     let near = nearest(name, names.clone());
@@ -238,12 +232,7 @@ impl Minds<'_> {
         believes: &[(usize, MindSpec)],
         path: &[&str],
     ) -> Result<usize, FileError> {
-        let others = || {
-            self.players
-                .iter()
-                .enumerate()
-                .filter(|(i, _)| *i != player)
-        };
+        let others = || self.players.iter().enumerate().filter(|(i, _)| *i != player);
         let mut n_actions = others().map(|(_, other)| other.actions.n_actions());
         let n_joint = n_actions.try_fold(1_usize, |n, k| Some(n.saturating_mul(k?)));
         // Those who are believed to reason do one thing.
@@ -397,11 +386,7 @@ impl Minds<'_> {
             standardize: settings.standardize,
             given: is_given.then(|| {
                 let lengthscales = kernel.lengthscales().to_vec();
-                (
-                    lengthscales,
-                    kernel.outputscale(),
-                    hyperparameters.noise_variance,
-                )
+                (lengthscales, kernel.outputscale(), hyperparameters.noise_variance)
             }),
         })
     }

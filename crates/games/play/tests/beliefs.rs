@@ -112,10 +112,7 @@ fn played(text: &str) -> Referee {
 }
 
 fn gp_mw(range: (f64, f64)) -> Level0Strategy {
-    Level0Strategy::GpMw(GpMwSettings {
-        mw_rate: MwRate::Anytime,
-        payoff_bounds: Some(range),
-    })
+    Level0Strategy::GpMw(GpMwSettings { mw_rate: MwRate::Anytime, payoff_bounds: Some(range) })
 }
 
 /// The basics of a player: β_t, and a model with given hyperparameters, or the first one of a model that learns.
@@ -147,13 +144,7 @@ fn reasoners(
     bobs_model: Option<(Family, Vec<f64>, f64, f64, bool)>,
 ) -> [Reasoner; 3] {
     let range = (-3.0, 3.0);
-    let alices = (
-        Family::SquaredExponential,
-        vec![0.3, 0.4, 0.5, 0.6, 0.7, 0.8],
-        1.5,
-        0.01,
-        true,
-    );
+    let alices = (Family::SquaredExponential, vec![0.3, 0.4, 0.5, 0.6, 0.7, 0.8], 1.5, 0.01, true);
     let carols = (Family::Matern32, vec![0.4; 6], 1.0, 1e-4, false);
     let alice = |level0| basics(game, 0, level0, 2.25, Some(alices.clone()));
     let bob = |ucb_multiplier| basics(game, 1, gp_mw(range), ucb_multiplier, bobs_model.clone());
@@ -164,10 +155,7 @@ fn reasoners(
         bob(1.0),
         vec![
             belief(0, Reasoner::level0(alice(Level0Strategy::RandomSearch))),
-            belief(
-                2,
-                Reasoner::level0(carol(Level0Strategy::Fixed(WEIGHTS.to_vec()))),
-            ),
+            belief(2, Reasoner::level0(carol(Level0Strategy::Fixed(WEIGHTS.to_vec())))),
         ],
         Expectation::Lite,
     );
@@ -179,10 +167,7 @@ fn reasoners(
         ),
         Reasoner::responding(
             bob(4.0),
-            vec![
-                belief(0, Reasoner::level0(alice(gp_mw(range)))),
-                belief(2, carol_as_she_is()),
-            ],
+            vec![belief(0, Reasoner::level0(alice(gp_mw(range)))), belief(2, carol_as_she_is())],
             expectation,
         ),
         carol_as_she_is(),
@@ -193,11 +178,7 @@ fn reasoners(
 fn as_seen(referee: &Referee) -> (Game, Vec<Round>) {
     let course = referee.course();
     let sets: Vec<&Actions> = (0..3).map(|player| course.actions(player)).collect();
-    let game = Game::new(
-        sets.iter().map(|own| own.set().clone()).collect(),
-        N_INITIAL,
-    )
-    .unwrap();
+    let game = Game::new(sets.iter().map(|own| own.set().clone()).collect(), N_INITIAL).unwrap();
     let rounds = course.rounds().iter().map(|round| Round {
         actions: sets
             .iter()
@@ -302,15 +283,10 @@ fn a_definition_survives_its_record() {
     assert_eq!(parts.definition(), &file.definition);
     let whole = played(&std::fs::read_to_string(&path).unwrap());
     let course = |rounds: Vec<RoundRecord>| -> Vec<_> {
-        let told = rounds
-            .into_iter()
-            .map(|round| (round.actions, round.payoffs));
+        let told = rounds.into_iter().map(|round| (round.actions, round.payoffs));
         told.collect()
     };
-    assert_eq!(
-        course(parts.rounds().unwrap()),
-        course(whole.course().rounds().to_vec())
-    );
+    assert_eq!(course(parts.rounds().unwrap()), course(whole.course().rounds().to_vec()));
 }
 
 /// Values between grid points do not exist, and a stored action is read as the one that was played.
@@ -319,16 +295,11 @@ fn actions_of_a_record_are_those_that_were_played() {
     let referee = played(&file(4, "\"lite\"", ""));
     let (game, rounds) = as_seen(&referee);
     for round in &rounds {
-        let indices = round
-            .actions
-            .iter()
-            .map(|action| matches!(action, Action::Index(_)));
+        let indices = round.actions.iter().map(|action| matches!(action, Action::Index(_)));
         assert!(indices.into_iter().all(|is_one| is_one));
         assert!(game.joint(&round.actions).is_some());
     }
-    let n_actions: Vec<_> = (0..3)
-        .map(|player| game.action_set(player).n_actions())
-        .collect();
+    let n_actions: Vec<_> = (0..3).map(|player| game.action_set(player).n_actions()).collect();
     assert_eq!(n_actions, [Some(16), Some(5), Some(3)]);
 }
 
@@ -343,23 +314,14 @@ fn exact_expectations_are_taken_as_far_as_a_file_may_ask() {
         };
         let head = "[game]\nname = \"many\"\nrounds = 2\ninitial = 1\n[payoffs]\ncommand = [\"echo\", \"1\", \"2\", \"3\"]\n";
         head.to_owned()
-            + &player(
-                "few",
-                "level = 1\nexpectation = \"exact\"\nsurrogate.lengthscale = 0.5",
-                2,
-            )
+            + &player("few", "level = 1\nexpectation = \"exact\"\nsurrogate.lengthscale = 0.5", 2)
             + &player("many", "level = 0", 512)
             + &player("more", "level = 0", largest)
     };
     assert_eq!(played(&text(512)).course().rounds().len(), 2);
     let (_folder, path) = written(&text(513));
     let message = GameFile::load(&path).unwrap_err().to_string();
-    for part in [
-        "line 9",
-        "players.few.expectation = \"exact\"",
-        "262144",
-        "262656",
-    ] {
+    for part in ["line 9", "players.few.expectation = \"exact\"", "262144", "262656"] {
         assert!(message.contains(part), "{message}");
     }
 }

@@ -32,11 +32,7 @@ impl DecayAverage {
         }
         let (mut scored, mut failed) = (Vec::new(), GpError::NotFinite { index: 0 });
         for level_variance in Self::LEVEL_VARIANCES {
-            let candidates = Candidates {
-                errors,
-                level_variance,
-                noise,
-            };
+            let candidates = Candidates { errors, level_variance, noise };
             for shape in Candidates::shapes() {
                 match candidates.row(shape) {
                     Ok(row) => {
@@ -52,28 +48,17 @@ impl DecayAverage {
         let Some((largest, _, _)) = scored.first().copied() else {
             return Err(failed);
         };
-        let total: f64 = scored
-            .iter()
-            .map(|(score, ..)| (score - largest).exp())
-            .sum();
+        let total: f64 = scored.iter().map(|(score, ..)| (score - largest).exp()).sum();
         let parts = scored.iter().map(|(score, at, level_variance)| {
-            let candidates = Candidates {
-                errors,
-                level_variance: *level_variance,
-                noise,
-            };
+            let candidates = Candidates { errors, level_variance: *level_variance, noise };
             Ok(((score - largest).exp() / total, candidates.process(at)?))
         });
-        Ok(Self {
-            parts: parts.collect::<Result<_, GpError>>()?,
-        })
+        Ok(Self { parts: parts.collect::<Result<_, GpError>>()? })
     }
 
     /// One process for certain.
     pub fn certain(process: DecayProcess) -> Self {
-        Self {
-            parts: vec![(1.0, process)],
-        }
+        Self { parts: vec![(1.0, process)] }
     }
 
     /// The processes with their weights, which sum to 1, from large to small.
@@ -142,9 +127,7 @@ mod tests {
                 .map(|(weight, law)| weight * normal_cdf((last - law.mean()[41]) / law.std()[41]))
                 .sum();
             by_average += u32::from((0.05..=0.95).contains(&below));
-            let fit = super::super::DecayFit::Evidence {
-                noise: DecayNoise::Fitted,
-            };
+            let fit = super::super::DecayFit::Evidence { noise: DecayNoise::Fitted };
             let one = DecayProcess::fit(&errors, 0.0, fit).unwrap();
             let law = one.continuation(&errors, 50).unwrap();
             let below = normal_cdf((last - law.mean()[41]) / law.std()[41]);

@@ -96,11 +96,7 @@ pub(super) fn most_evident(
     level_variance: f64,
     noise: DecayNoise,
 ) -> Result<DecayProcess, GpError> {
-    let candidates = Candidates {
-        errors,
-        level_variance,
-        noise,
-    };
+    let candidates = Candidates { errors, level_variance, noise };
     // The evidence has a ridge along α/β with several tops, so the search starts from the best point of each range of α, and also
     // steps along the ridge.
     const SHAPES_A_START: u32 = 3;
@@ -133,12 +129,8 @@ fn better(a: (f64, Place), b: (f64, Place)) -> (f64, Place) {
 /// Pattern search from a point: a step each way along each axis and along the diagonal of the first two, half as long once none
 /// helps.
 fn climb((mut value, mut at): (f64, Place), candidates: &Candidates<'_>) -> (f64, Place) {
-    const DIRECTIONS: [[f64; 3]; 4] = [
-        [1.0, 1.0, 0.0],
-        [1.0, 0.0, 0.0],
-        [0.0, 1.0, 0.0],
-        [0.0, 0.0, 1.0],
-    ];
+    const DIRECTIONS: [[f64; 3]; 4] =
+        [[1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
     let bounds = bounds();
     let mut share = 1.0 / 24.0;
     while share > 1e-5 {

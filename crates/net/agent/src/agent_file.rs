@@ -82,13 +82,7 @@ impl AgentFile {
             let expected = "1, the only version of this file's layout so far";
             return Err(file.value_error(&["version"], expected));
         }
-        let AgentTable {
-            home,
-            study,
-            seed,
-            ca,
-            failures_max,
-        } = read.agent;
+        let AgentTable { home, study, seed, ca, failures_max } = read.agent;
         let privacy = read.privacy.as_ref();
         let cap = privacy.map(|table| table.cap(&file)).transpose()?;
         Ok(Self {
@@ -185,25 +179,17 @@ allow_unprotected = [\"beer\"]
             let file = AgentFile::checked(TomlFile::from_text(Path::new("/tmp/agent.toml"), &text));
             let spec = ParameterSpec::categorical(choices);
             let space = Space::from_specs([("kernel", &spec)]).unwrap();
-            file.unwrap()
-                .command(&space)
-                .map_err(|error| error.to_string())
+            file.unwrap().command(&space).map_err(|error| error.to_string())
         };
         assert!(command("", ["rbf", "matern"]).is_ok());
         for hostile in ["x; touch pwned", "--config=other.conf"] {
             let message = command("", ["rbf", hostile]).unwrap_err();
-            assert!(
-                message.contains(hostile) && message.contains("[choices]"),
-                "{message}"
-            );
+            assert!(message.contains(hostile) && message.contains("[choices]"), "{message}");
         }
         let listed = "[choices]\nkernel = [\"rbf\", \"my odd choice\"]\n";
         assert!(command(listed, ["rbf", "my odd choice"]).is_ok());
         let message = command(listed, ["rbf", "another; one"]).unwrap_err();
-        assert!(
-            message.contains("line 4") && message.contains("is no choice"),
-            "{message}"
-        );
+        assert!(message.contains("line 4") && message.contains("is no choice"), "{message}");
     }
 
     #[test]
@@ -221,37 +207,17 @@ allow_unprotected = [\"beer\"]
         let cases: [(&str, &str, &[&str]); 9] = [
             ("study =", "stduy =", &["line 3", "did you mean study?"]),
             ("seed = 7", "seed = -7", &["agent.seed"]),
-            (
-                "failures_max = 3",
-                "failures_max = -3",
-                &["line 6", "agent.failures_max"],
-            ),
+            ("failures_max = 3", "failures_max = -3", &["line 6", "agent.failures_max"]),
             (
                 "epsilon_max = 4.0",
                 "epsilon_max = 0",
                 &["line 13", "privacy.epsilon_max = 0", "above 0"],
             ),
-            (
-                "epsilon_max = 4.0\n",
-                "",
-                &["privacy.epsilon_max is missing"],
-            ),
-            (
-                "delta = 1e-6",
-                "delta = 1",
-                &["privacy.delta = 1", "below 1"],
-            ),
+            ("epsilon_max = 4.0\n", "", &["privacy.epsilon_max is missing"]),
+            ("delta = 1e-6", "delta = 1", &["privacy.delta = 1", "below 1"]),
             ("{C}", "{B}", &["line 9", "{B} is no parameter"]),
-            (
-                "timeout_s = 600",
-                "timeout_s = 0",
-                &["objective.timeout_s = 0"],
-            ),
-            (
-                "command = [\"true\", \"{C}\"]\n",
-                "",
-                &["objective.command is missing"],
-            ),
+            ("timeout_s = 600", "timeout_s = 0", &["objective.timeout_s = 0"]),
+            ("command = [\"true\", \"{C}\"]\n", "", &["objective.command is missing"]),
         ];
         for (from, to, words) in cases {
             assert!(WHOLE.contains(from), "{from}");

@@ -90,13 +90,7 @@ impl PrivacyBudget {
         accountant.epsilon(cap.delta())?;
         let event_bytes =
             event_to_bytes(&event).map_err(|error| Unpriced::Unwritable(error.to_string()))?;
-        Ok(Self {
-            cap,
-            event,
-            event_bytes,
-            mode,
-            within: RefCell::default(),
-        })
+        Ok(Self { cap, event, event_bytes, mode, within: RefCell::default() })
     }
 
     /// Charges an upload and keeps it, in one transaction; or keeps it as withheld.
@@ -152,11 +146,7 @@ impl PrivacyBudget {
         after
             .entry(self.event_bytes.clone())
             .and_modify(|charge| charge.count += 1)
-            .or_insert(Charges {
-                event: self.event,
-                count: 1,
-                mode: self.mode,
-            });
+            .or_insert(Charges { event: self.event, count: 1, mode: self.mode });
         let would_be = match claim(&after, self.cap) {
             Ok(claim) => claim.epsilon,
             Err(unpriced) => return Ok(Err(unpriced)),
@@ -166,11 +156,7 @@ impl PrivacyBudget {
             return Ok(Ok(Charged::Made));
         }
         Ok(claim(&before, self.cap).map(|claim| {
-            Charged::Withheld(BudgetReached {
-                cap: self.cap,
-                spent: claim.epsilon,
-                would_be,
-            })
+            Charged::Withheld(BudgetReached { cap: self.cap, spent: claim.epsilon, would_be })
         }))
     }
 }
@@ -237,9 +223,7 @@ pub(crate) fn keep_cap(database: &Database, cap: Budget) -> Result<(), HomeError
 /// The cap that was given last; none before the first.
 pub(crate) fn cap(tx: &Transaction<'_>) -> Result<Option<Budget>, Failure> {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, f64>(0)?, row.get::<_, f64>(1)?));
-    let cap = tx
-        .query_row("SELECT epsilon, delta FROM cap", [], read)
-        .optional()?;
+    let cap = tx.query_row("SELECT epsilon, delta FROM cap", [], read).optional()?;
     let budget = |(epsilon, delta)| {
         Delta::new(delta)
             .and_then(|delta| Budget::new(epsilon, delta))

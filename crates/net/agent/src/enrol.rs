@@ -41,12 +41,7 @@ pub fn enrol(
 ) -> Result<Membership, EnrolError> {
     let url = url_of(options)?;
     let never = Arc::new(AtomicBool::new(false));
-    let link = HttpLink::new(
-        &url,
-        options.ca.as_deref(),
-        options.token.coordinator,
-        never,
-    );
+    let link = HttpLink::new(&url, options.ca.as_deref(), options.token.coordinator, never);
     let link = link.map_err(|source| EnrolError::Link { url, source })?;
     enrol_showing(options, &link, show)
 }
@@ -69,19 +64,12 @@ pub fn enrol_showing(
     show: &mut dyn FnMut(&Federation),
 ) -> Result<Membership, EnrolError> {
     let url = url_of(options)?;
-    let authority = options
-        .ca
-        .as_deref()
-        .map(|path| absolute(path, &url))
-        .transpose()?;
+    let authority = options.ca.as_deref().map(|path| absolute(path, &url)).transpose()?;
     let home = Home::open_or_make(&options.home)?;
     let _held = home.hold_key()?;
     let key = Identity::load_or_make(home.folder())?.key;
     pass("agent: its key is written");
-    let asked = |source: LinkError| EnrolError::Link {
-        url: url.clone(),
-        source,
-    };
+    let asked = |source: LinkError| EnrolError::Link { url: url.clone(), source };
     // Nothing is signed, and nothing of the token sent, before it is known who answers.
     meet(&options.token, &url, link)?;
     pass("agent: the coordinator has shown its key");
@@ -89,16 +77,11 @@ pub fn enrol_showing(
     let enrolled = link.enrol(&key, &request).map_err(asked)?;
     pass("agent: the coordinator knows it");
     let config = link.config(&key, &enrolled.study).map_err(asked)?;
-    let text =
-        verified(&options.token, &enrolled, &config).map_err(|message| EnrolError::Impostor {
-            url: url.clone(),
-            message,
-        })?;
+    let text = verified(&options.token, &enrolled, &config)
+        .map_err(|message| EnrolError::Impostor { url: url.clone(), message })?;
     let federation = Federation::received(&text)?; // INV-24
-    fits(&federation, &enrolled).map_err(|message| EnrolError::Impostor {
-        url: url.clone(),
-        message,
-    })?;
+    fits(&federation, &enrolled)
+        .map_err(|message| EnrolError::Impostor { url: url.clone(), message })?;
     show(&federation);
     let fresh = Membership {
         id: 0,
@@ -126,14 +109,10 @@ fn meet(token: &EnrolmentToken, url: &str, link: &dyn Link) -> Result<(), EnrolE
     let mut challenge = Digest([0; 32]);
     getrandom::fill(&mut challenge.0)
         .map_err(|error| HomeError::from(KeyError::NoRandomness(error)))?;
-    let proof = link.prove(&challenge).map_err(|source| EnrolError::Link {
-        url: url.to_owned(),
-        source,
-    })?;
-    let impostor = |message: String| EnrolError::Impostor {
-        url: url.to_owned(),
-        message,
-    };
+    let proof = link
+        .prove(&challenge)
+        .map_err(|source| EnrolError::Link { url: url.to_owned(), source })?;
+    let impostor = |message: String| EnrolError::Impostor { url: url.to_owned(), message };
     if proof.coordinator != token.coordinator {
         return Err(impostor(format!(
             "the coordinator there has the key {}, the token names {}",
@@ -147,10 +126,8 @@ fn meet(token: &EnrolmentToken, url: &str, link: &dyn Link) -> Result<(), EnrolE
 
 fn url_of(options: &EnrolOptions) -> Result<String, EnrolError> {
     let given = &options.coordinator_url;
-    checked_url(given, options.allow_plain_http).map_err(|message| EnrolError::Url {
-        url: given.clone(),
-        message: message.to_owned(),
-    })
+    checked_url(given, options.allow_plain_http)
+        .map_err(|message| EnrolError::Url { url: given.clone(), message: message.to_owned() })
 }
 
 /// Stores a membership; of one that is stored already, where its coordinator is found now.
@@ -161,16 +138,10 @@ fn store(home: &Home, fresh: Membership) -> Result<Membership, EnrolError> {
             return Ok(None);
         };
         if known.coordinator != fresh.coordinator {
-            return Ok(Some(format!(
-                "with another coordinator ({})",
-                known.coordinator
-            )));
+            return Ok(Some(format!("with another coordinator ({})", known.coordinator)));
         }
         if known.digest != fresh.digest {
-            return Ok(Some(format!(
-                "with another configuration ({})",
-                known.digest
-            )));
+            return Ok(Some(format!("with another configuration ({})", known.digest)));
         }
         if known.slot != fresh.slot {
             return Ok(Some(format!("in slot {}", known.slot)));
@@ -202,7 +173,7 @@ fn verified(
     }
     if verify_config(&token.coordinator, &config.text, &config.signature).is_err() {
         return Err(
-            "the configuration is not signed by the coordinator that the token names".to_owned(),
+            "the configuration is not signed by the coordinator that the token names".to_owned()
         );
     }
     // The token says to what the party agreed (INV-11).
@@ -219,36 +190,24 @@ fn verified(
 
 /// Checks that the slot is one of the configuration's.
 fn fits(federation: &Federation, enrolled: &Enrolled) -> Result<(), String> {
-    let Enrolled {
-        study,
-        slot,
-        agent,
-        coordinator,
-        ..
-    } = enrolled;
+    let Enrolled { study, slot, agent, coordinator, .. } = enrolled;
     let named = federation.file().network.coordinator.as_deref();
     if named != Some(coordinator.to_string().as_str()) {
         return Err("the configuration was frozen for another coordinator".to_owned());
     }
     if federation.name != *study {
         let name = &federation.name;
-        return Err(format!(
-            "the configuration is of a study {name:?}, not of {study:?}"
-        ));
+        return Err(format!("the configuration is of a study {name:?}, not of {study:?}"));
     }
     match federation.agents.get(*slot as usize) {
         Some(found) if found.name == *agent => Ok(()),
         Some(found) => {
             let name = &found.name;
-            Err(format!(
-                "slot {slot} is that of {name:?} in the configuration, not of {agent:?}"
-            ))
+            Err(format!("slot {slot} is that of {name:?} in the configuration, not of {agent:?}"))
         }
         None => {
             let n_agents = federation.agents.len();
-            Err(format!(
-                "slot {slot} is none of the configuration's {n_agents}"
-            ))
+            Err(format!("slot {slot} is none of the configuration's {n_agents}"))
         }
     }
 }
@@ -261,9 +220,6 @@ fn absolute(path: &Path, url: &str) -> Result<PathBuf, EnrolError> {
     let path = std::path::absolute(path).map_err(|error| refused(error.to_string()))?;
     match path.to_str() {
         Some(_) => Ok(path),
-        None => Err(refused(format!(
-            "{}: its name is no text in UTF-8",
-            path.display()
-        ))),
+        None => Err(refused(format!("{}: its name is no text in UTF-8", path.display()))),
     }
 }

@@ -33,9 +33,8 @@ pub(crate) fn keep(folder: &Path, bytes: &[u8], now_ms: u64) -> Result<(), HomeE
         .map_err(|cause| refused(&path, cause))?;
     let entries = std::fs::read_dir(folder).map_err(|cause| refused(folder, cause))?;
     let paths = entries.flatten().map(|entry| entry.path());
-    let mut all: Vec<(u64, PathBuf)> = paths
-        .filter_map(|path| Some((time_of(&path)?, path)))
-        .collect();
+    let mut all: Vec<(u64, PathBuf)> =
+        paths.filter_map(|path| Some((time_of(&path)?, path))).collect();
     all.sort();
     let n_old = all.len().saturating_sub(NEWEST);
     for (_, old) in all.iter().take(n_old).skip(1) {
@@ -101,9 +100,8 @@ mod tests {
         keep(folder.path(), &[8], old_ms + 1_000).unwrap();
         let entries = std::fs::read_dir(folder.path()).unwrap();
         let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name();
-        let mut names: Vec<String> = entries
-            .map(|entry| name(entry).into_string().unwrap())
-            .collect();
+        let mut names: Vec<String> =
+            entries.map(|entry| name(entry).into_string().unwrap()).collect();
         names.sort();
         assert_eq!(
             names,

@@ -91,16 +91,14 @@ impl Session<'_> {
         match sent {
             Sent::Acknowledged => {
                 pass("agent: an upload is answered");
-                self.log()
-                    .end(round, UploadState::Acknowledged, self.clock.now_ms())?;
+                self.log().end(round, UploadState::Acknowledged, self.clock.now_ms())?;
                 pass("agent: an upload is noted as answered");
                 self.delivered = Some(round);
                 self.observer.upload_sent(round);
                 Ok(Step::Went)
             }
             Sent::Missed(why) => {
-                self.log()
-                    .end(round, UploadState::Missed, self.clock.now_ms())?;
+                self.log().end(round, UploadState::Missed, self.clock.now_ms())?;
                 self.observer.upload_missed(round, &why);
                 Ok(Step::Went)
             }
@@ -219,12 +217,7 @@ impl Session<'_> {
             self.log().make(round, bytes, state, now_ms)?;
             return Ok(state);
         };
-        let charge = Charge {
-            membership: &self.membership,
-            round,
-            bytes,
-            now_ms,
-        };
+        let charge = Charge { membership: &self.membership, round, bytes, now_ms };
         pass("agent: an upload is about to be charged");
         match budget.charge(&self.home.database, &charge)?? {
             Charged::Made => {
@@ -242,11 +235,7 @@ impl Session<'_> {
     }
 
     fn send(&mut self, round: u64, bytes: &[u8]) -> Result<Sent, RunError> {
-        let to = Place {
-            study: &self.membership.study,
-            round,
-            slot: self.membership.slot,
-        };
+        let to = Place { study: &self.membership.study, round, slot: self.membership.slot };
         match self.link.upload(&self.keys[0], to, bytes) {
             Ok(()) => {
                 self.answered()?;
@@ -291,9 +280,7 @@ impl Session<'_> {
                 match progress.state {
                     StudyState::Running => {
                         let took = self.clock.now_ms().saturating_sub(asked_ms);
-                        Ok(Step::Waits(
-                            POLL_PAUSE.saturating_sub(Duration::from_millis(took)),
-                        ))
+                        Ok(Step::Waits(POLL_PAUSE.saturating_sub(Duration::from_millis(took))))
                     }
                     _ => self.wait(progress, asked_ms),
                 }
@@ -353,9 +340,7 @@ impl Session<'_> {
             bytes_max: self.follower.bytes_max(),
         };
         let asked_ms = self.clock.now_ms();
-        let polled = self
-            .link
-            .handouts(&self.keys[0], &self.membership.study, poll);
+        let polled = self.link.handouts(&self.keys[0], &self.membership.study, poll);
         match polled {
             Ok(Polled::Handout { bytes, elapsed_ms }) => {
                 self.answered()?;
@@ -371,10 +356,7 @@ impl Session<'_> {
 
     fn begin_again(&mut self, taken: &TakenHandout) -> Result<Step, RunError> {
         if taken.n_told != self.n_told {
-            return Err(RunError::LogOrder {
-                logged: taken.n_told,
-                found: self.n_told,
-            });
+            return Err(RunError::LogOrder { logged: taken.n_told, found: self.n_told });
         }
         let round = self.follower.round().unwrap_or(0);
         let verified = self.follower.read(&taken.bytes);
@@ -390,14 +372,10 @@ impl Session<'_> {
                 return Err(self.accuse(misconduct));
             }
         };
-        let taken = TakenHandout {
-            n_told: self.n_told,
-            bytes,
-        };
+        let taken = TakenHandout { n_told: self.n_told, bytes };
         let (round, collects) = (verified.round, verified.collects);
         pass("agent: a handout has come");
-        self.log()
-            .take(round, &taken, &verified.head, self.clock.now_ms())?;
+        self.log().take(round, &taken, &verified.head, self.clock.now_ms())?;
         pass("agent: a handout is stored");
         let now_ms = self.clock.elapsed_ms();
         self.pace.began(round, elapsed_ms.unwrap_or(0), now_ms);
@@ -449,9 +427,7 @@ impl Session<'_> {
         let now_ms = self.clock.now_ms();
         if now_ms.abs_diff(self.membership.contact_at_ms) > CONTACT_MS {
             self.membership.contact_at_ms = now_ms;
-            self.home
-                .database
-                .write(|tx| self.membership.touch(tx, now_ms))?;
+            self.home.database.write(|tx| self.membership.touch(tx, now_ms))?;
         }
         let took = Duration::from_millis(now_ms.saturating_sub(asked_ms));
         Ok(Step::Waits(POLL_PAUSE.saturating_sub(took)))
@@ -480,9 +456,7 @@ impl Session<'_> {
         let key = self.keys[0].public();
         if key != self.membership.key {
             let now_ms = self.clock.now_ms();
-            self.home
-                .database
-                .write(|tx| self.membership.known_by(tx, key, now_ms))?;
+            self.home.database.write(|tx| self.membership.known_by(tx, key, now_ms))?;
             self.membership.key = key;
         }
         Ok(())
@@ -493,9 +467,7 @@ impl Session<'_> {
     fn next_attempt(&mut self) -> Option<Duration> {
         let round = self.attempting.take()?;
         let now_ms = self.clock.elapsed_ms();
-        let (n, instant) = self
-            .pace
-            .due(round, self.n_attempts.saturating_add(1), now_ms);
+        let (n, instant) = self.pace.due(round, self.n_attempts.saturating_add(1), now_ms);
         match instant {
             Instant::At(at) => {
                 self.n_attempts = n;
@@ -534,11 +506,9 @@ impl Session<'_> {
             return Ok(Step::Waits(next));
         }
         Err(match error {
-            LinkError::Refused { problem, .. } => RunError::Refused {
-                what,
-                code: problem.code,
-                message: problem.message,
-            },
+            LinkError::Refused { problem, .. } => {
+                RunError::Refused { what, code: problem.code, message: problem.message }
+            }
             error => RunError::Link(error),
         })
     }
@@ -546,10 +516,7 @@ impl Session<'_> {
 
 /// Returns true if a refusal means that the upload is of no use any more, and nobody did anything wrong.
 fn is_missed(code: ProblemCode) -> bool {
-    matches!(
-        code,
-        ProblemCode::Late | ProblemCode::NotCollected | ProblemCode::Finished
-    )
+    matches!(code, ProblemCode::Late | ProblemCode::NotCollected | ProblemCode::Finished)
 }
 
 /// The state of a study that does not play rounds now.
@@ -563,10 +530,7 @@ fn standstill(code: ProblemCode) -> Option<StudyState> {
 
 /// Returns true if a refusal means that the coordinator answers, and the round is not open just now.
 fn is_of_the_moment(code: ProblemCode) -> bool {
-    matches!(
-        code,
-        ProblemCode::Early | ProblemCode::Paused | ProblemCode::NotStarted
-    )
+    matches!(code, ProblemCode::Early | ProblemCode::Paused | ProblemCode::NotStarted)
 }
 
 /// Returns true if another key of the same agent may get another answer.

@@ -45,10 +45,7 @@ pub(crate) struct VerifiedHandout {
 
 #[derive(Clone, Debug)]
 pub(crate) enum VerifiedContent {
-    Messages {
-        messages: Vec<RelayedMessage>,
-        stragglers: Vec<u32>,
-    },
+    Messages { messages: Vec<RelayedMessage>, stragglers: Vec<u32> },
     Releases(Vec<Arc<Release>>),
 }
 
@@ -82,13 +79,7 @@ impl Follower {
         federation: &Federation,
     ) -> Result<Self, NotFollowed> {
         let (ledger, head) = match &federation.collaboration {
-            Collaboration::Relayed(_) => (
-                None,
-                Head {
-                    seq: 0,
-                    hash: [0; 32],
-                },
-            ),
+            Collaboration::Relayed(_) => (None, Head { seq: 0, hash: [0; 32] }),
             Collaboration::Released(releases) => {
                 let (event, head) = match &releases.releases.protection {
                     Protection::Charged(plan) => {
@@ -136,10 +127,7 @@ impl Follower {
 
     /// Bytes of a handout at most.
     pub(crate) fn bytes_max(&self) -> u64 {
-        let n_releases = self
-            .ledger
-            .as_ref()
-            .map_or(0, |plan| plan.schedule.n_releases());
+        let n_releases = self.ledger.as_ref().map_or(0, |plan| plan.schedule.n_releases());
         self.limits.handout_bytes_max(n_releases)
     }
 
@@ -147,42 +135,24 @@ impl Follower {
     pub(crate) fn read(&self, bytes: &[u8]) -> Result<VerifiedHandout, Misconduct> {
         let handout = Handout::from_bytes(bytes, &self.coordinator, self.limits)?;
         if handout.config != self.config {
-            return Err(Misconduct::OtherConfig {
-                expected: self.config,
-                found: handout.config,
-            });
+            return Err(Misconduct::OtherConfig { expected: self.config, found: handout.config });
         }
         if let Some(last) = self.round
             && handout.round <= last
         {
-            return Err(Misconduct::RoundBack {
-                last,
-                found: handout.round,
-            });
+            return Err(Misconduct::RoundBack { last, found: handout.round });
         }
         let other_content = |expected, found| Misconduct::OtherContent { expected, found };
         match (handout.content, &self.ledger) {
-            (
-                Content::Messages {
-                    messages,
-                    stragglers,
-                },
-                None,
-            ) => Ok(VerifiedHandout {
+            (Content::Messages { messages, stragglers }, None) => Ok(VerifiedHandout {
                 round: handout.round,
                 collects: handout.collects,
-                content: VerifiedContent::Messages {
-                    messages,
-                    stragglers,
-                },
+                content: VerifiedContent::Messages { messages, stragglers },
                 head: self.head,
                 known: Vec::new(),
             }),
             (Content::Releases(entries), Some(plan)) => {
-                let signed = Head {
-                    seq: handout.head.seq,
-                    hash: handout.head.hash,
-                };
+                let signed = Head { seq: handout.head.seq, hash: handout.head.hash };
                 let (releases, known) = self.follow(plan, &entries, signed, handout.round)?;
                 plan.check_round(handout.round, handout.collects, signed.seq)?;
                 Ok(VerifiedHandout {
@@ -206,10 +176,7 @@ impl Follower {
     }
 
     /// The releases that are new when a round begins, after the whole chain from the own head to the signed one was followed.
-    #[expect(
-        clippy::type_complexity,
-        reason = "releases, and what is known of them from now on"
-    )]
+    #[expect(clippy::type_complexity, reason = "releases, and what is known of them from now on")]
     fn follow(
         &self,
         plan: &LedgerPlan,
@@ -222,12 +189,7 @@ impl Follower {
         let mut releases = Vec::new();
         let mut known = Vec::new();
         for entry in entries {
-            let LedgerEntry {
-                seq,
-                round,
-                event,
-                release,
-            } = entry;
+            let LedgerEntry { seq, round, event, release } = entry;
             let digest = fedbo_wire::digest("release of a round", &[event, release]);
             if let Some(before) = self.known.get(round) {
                 // Shown again: the same in every bit, or it is released twice.
@@ -238,54 +200,32 @@ impl Follower {
             }
             let planned = plan.schedule.n_releases();
             if *seq > planned {
-                return Err(Misconduct::TooManyReleases {
-                    planned,
-                    found: *seq,
-                });
+                return Err(Misconduct::TooManyReleases { planned, found: *seq });
             }
             let due = head.seq + 1;
             if *seq != due {
-                return Err(Misconduct::EntryMissing {
-                    expected: due,
-                    found: *seq,
-                });
+                return Err(Misconduct::EntryMissing { expected: due, found: *seq });
             }
             let expected = (due - 1) * plan.schedule.every(); // at most the last round of the schedule
             if *round != expected {
-                return Err(Misconduct::OtherRound {
-                    seq: *seq,
-                    expected,
-                    found: *round,
-                });
+                return Err(Misconduct::OtherRound { seq: *seq, expected, found: *round });
             }
             if *round > begins {
-                return Err(Misconduct::ReleaseEarly {
-                    round: begins,
-                    found: *round,
-                });
+                return Err(Misconduct::ReleaseEarly { round: begins, found: *round });
             }
             if *event != plan.event {
                 return Err(Misconduct::OtherEvent { round: *round });
             }
             head = head.follow(*round, event, release);
             let read = plan.reader.read(*round, release);
-            releases.push(read.map_err(|source| Misconduct::Release {
-                round: *round,
-                source,
-            })?);
+            releases.push(read.map_err(|source| Misconduct::Release { round: *round, source })?);
             known.push((*round, digest));
         }
         if signed.seq < own.seq {
-            return Err(Misconduct::LedgerBack {
-                known: own.seq,
-                found: signed.seq,
-            });
+            return Err(Misconduct::LedgerBack { known: own.seq, found: signed.seq });
         }
         if signed != head {
-            return Err(Misconduct::OtherHistory {
-                expected: head,
-                found: signed,
-            });
+            return Err(Misconduct::OtherHistory { expected: head, found: signed });
         }
         Ok((releases, known))
     }
@@ -296,20 +236,11 @@ impl LedgerPlan {
     /// itself may have been released: by a coordinator that stopped between that and the next handout, and was started again.
     fn check_round(&self, round: u64, collects: bool, n_released: u64) -> Result<(), Misconduct> {
         if collects != self.schedule.releases(round) {
-            return Err(Misconduct::OtherCollection {
-                round,
-                found: collects,
-            });
+            return Err(Misconduct::OtherCollection { round, found: collects });
         }
-        let expected = round
-            .div_ceil(self.schedule.every())
-            .min(self.schedule.n_releases());
+        let expected = round.div_ceil(self.schedule.every()).min(self.schedule.n_releases());
         if n_released < expected {
-            return Err(Misconduct::ReleaseMissing {
-                round,
-                expected,
-                found: n_released,
-            });
+            return Err(Misconduct::ReleaseMissing { round, expected, found: n_released });
         }
         Ok(())
     }

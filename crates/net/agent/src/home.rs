@@ -56,10 +56,7 @@ impl Home {
         let database = Database::open(&folder.join(DATABASE_FILE), mode, &FORMAT)?;
         // Also of studies that are not run any more (INV-26).
         forget_used(&database)?;
-        Ok(Self {
-            database,
-            folder: folder.to_owned(),
-        })
+        Ok(Self { database, folder: folder.to_owned() })
     }
 
     /// The folder.
@@ -111,10 +108,7 @@ impl Home {
                 known()
             ),
         };
-        Err(HomeError::WhichStudy {
-            path: self.folder.clone(),
-            which,
-        })
+        Err(HomeError::WhichStudy { path: self.folder.clone(), which })
     }
 
     /// Makes sure that nobody else runs this study.

@@ -36,10 +36,7 @@ impl HttpLink {
         coordinator: PublicKey,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, LinkError> {
-        Ok(Self {
-            client: HttpClient::new(url, authority, stop, "the coordinator")?,
-            coordinator,
-        })
+        Ok(Self { client: HttpClient::new(url, authority, stop, "the coordinator")?, coordinator })
     }
 
     fn by<'a>(&self, key: &'a SigningKey) -> Signer<'a> {
@@ -51,9 +48,7 @@ impl HttpLink {
 impl Link for HttpLink {
     fn prove(&self, challenge: &Digest) -> Result<CoordinatorProof, LinkError> {
         let target = format!("/v1/coordinator?challenge={challenge}");
-        self.client
-            .get(None, &target, Duration::ZERO, JSON_BYTES_MAX)?
-            .json()
+        self.client.get(None, &target, Duration::ZERO, JSON_BYTES_MAX)?.json()
     }
 
     fn enrol(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Enrolled, LinkError> {
@@ -62,12 +57,8 @@ impl Link for HttpLink {
 
     fn config(&self, key: &SigningKey, study: &str) -> Result<SignedConfig, LinkError> {
         let target = format!("{}/config", study_target(study));
-        let answer = self.client.get(
-            Some(self.by(key)),
-            &target,
-            Duration::ZERO,
-            CONFIG_BYTES_MAX,
-        )?;
+        let answer =
+            self.client.get(Some(self.by(key)), &target, Duration::ZERO, CONFIG_BYTES_MAX)?;
         answer.has_status(200)?;
         Ok(SignedConfig {
             digest: answer.header(HEADER_CONFIG)?,
@@ -79,10 +70,7 @@ impl Link for HttpLink {
     fn upload(&self, key: &SigningKey, to: Place<'_>, body: &[u8]) -> Result<(), LinkError> {
         let study = study_target(to.study);
         let target = format!("{study}/rounds/{}/slots/{}", to.round, to.slot);
-        self.client
-            .put(self.by(key), &target, body)?
-            .json::<Accepted>()
-            .map(|_| ())
+        self.client.put(self.by(key), &target, body)?.json::<Accepted>().map(|_| ())
     }
 
     fn handouts(&self, key: &SigningKey, study: &str, poll: Poll) -> Result<Polled, LinkError> {
@@ -102,9 +90,7 @@ impl Link for HttpLink {
             target += &format!("&state={state}");
         }
         let wait = Duration::from_secs(poll.wait_s);
-        let answer = self
-            .client
-            .get(Some(self.by(key)), &target, wait, poll.bytes_max)?;
+        let answer = self.client.get(Some(self.by(key)), &target, wait, poll.bytes_max)?;
         let elapsed_ms = answer.optional(HEADER_ELAPSED)?;
         if answer.status == 200 {
             let bytes = answer.body;
@@ -122,9 +108,7 @@ impl Link for HttpLink {
 
     fn status(&self, key: &SigningKey, study: &str) -> Result<StudyStatus, LinkError> {
         let target = study_target(study);
-        self.client
-            .get(Some(self.by(key)), &target, Duration::ZERO, JSON_BYTES_MAX)?
-            .json()
+        self.client.get(Some(self.by(key)), &target, Duration::ZERO, JSON_BYTES_MAX)?.json()
     }
 
     fn rotate(
@@ -134,10 +118,7 @@ impl Link for HttpLink {
         request: &RotateRequest,
     ) -> Result<(), LinkError> {
         let target = format!("{}/key", study_target(study));
-        self.client
-            .post(self.by(key), &target, request)?
-            .json::<Accepted>()
-            .map(|_| ())
+        self.client.post(self.by(key), &target, request)?.json::<Accepted>().map(|_| ())
     }
 }
 
@@ -161,9 +142,6 @@ mod tests {
     #[test]
     fn names_are_parts_of_paths() {
         assert_eq!(study_target("wine-2.0_a~"), "/v1/studies/wine-2.0_a~");
-        assert_eq!(
-            study_target("a b/ä?#%"),
-            "/v1/studies/a%20b%2F%C3%A4%3F%23%25"
-        );
+        assert_eq!(study_target("a b/ä?#%"), "/v1/studies/a%20b%2F%C3%A4%3F%23%25");
     }
 }

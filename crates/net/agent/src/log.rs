@@ -56,12 +56,7 @@ pub(crate) enum UploadState {
 }
 
 impl UploadState {
-    const ALL: [Self; 4] = [
-        Self::Pending,
-        Self::Acknowledged,
-        Self::Missed,
-        Self::Withheld,
-    ];
+    const ALL: [Self; 4] = [Self::Pending, Self::Acknowledged, Self::Missed, Self::Withheld];
 
     /// Its name in the file; never changes.
     fn name(self) -> &'static str {
@@ -108,10 +103,7 @@ impl Log<'_> {
         let sql = "SELECT n_told, bytes FROM handouts WHERE membership = ? AND round > ? ORDER BY round LIMIT 1";
         self.database.read(|tx| {
             let read = |row: &rusqlite::Row<'_>| {
-                Ok(TakenHandout {
-                    n_told: row.get(0)?,
-                    bytes: row.get(1)?,
-                })
+                Ok(TakenHandout { n_told: row.get(0)?, bytes: row.get(1)? })
             };
             let found = tx.query_row(sql, params![self.membership.id, after], read);
             Ok(found.optional()?)
@@ -130,10 +122,7 @@ impl Log<'_> {
         self.database.write(|tx| {
             let id = self.membership.id;
             let head = head.to_string();
-            tx.execute(
-                sql,
-                params![id, round, taken.n_told, taken.bytes, head, now_ms],
-            )?;
+            tx.execute(sql, params![id, round, taken.n_told, taken.bytes, head, now_ms])?;
             forget(tx, USED)?;
             self.membership.touch(tx, now_ms)
         })?;
@@ -149,8 +138,7 @@ impl Log<'_> {
 
     /// Returns the upload that was made for a round, if there is one.
     pub(crate) fn upload(&self, round: u64) -> Result<Option<MadeUpload>, HomeError> {
-        self.database
-            .read(|tx| upload(tx, self.membership.id, round))
+        self.database.read(|tx| upload(tx, self.membership.id, round))
     }
 
     /// Keeps what was made for a round.
@@ -161,8 +149,7 @@ impl Log<'_> {
         state: UploadState,
         now_ms: u64,
     ) -> Result<(), HomeError> {
-        self.database
-            .write(|tx| insert_upload(tx, self.membership.id, round, bytes, state, now_ms))
+        self.database.write(|tx| insert_upload(tx, self.membership.id, round, bytes, state, now_ms))
     }
 
     /// Keeps what became of an upload.
@@ -177,8 +164,7 @@ impl Log<'_> {
     /// The last round whose upload the coordinator has.
     pub(crate) fn last_delivered(&self) -> Result<Option<u64>, HomeError> {
         let sql = "SELECT max(round) FROM uploads WHERE membership = ? AND state = 'acknowledged'";
-        self.database
-            .read(|tx| Ok(tx.query_row(sql, [self.membership.id], |row| row.get(0))?))
+        self.database.read(|tx| Ok(tx.query_row(sql, [self.membership.id], |row| row.get(0))?))
     }
 
     /// Returns the end of the ledger in the newest handout that was taken.
@@ -225,14 +211,8 @@ fn upload(tx: &Transaction<'_>, id: i64, round: u64) -> Result<Option<MadeUpload
     let found = tx.query_row(sql, params![id, round], read).optional()?;
     found
         .map(|(bytes, hash, state)| {
-            let hash = hash
-                .map(|hash| fixed(&hash, "an upload's hash"))
-                .transpose()?;
-            Ok(MadeUpload {
-                bytes,
-                hash: hash.map(Digest),
-                state: UploadState::by_name(&state)?,
-            })
+            let hash = hash.map(|hash| fixed(&hash, "an upload's hash")).transpose()?;
+            Ok(MadeUpload { bytes, hash: hash.map(Digest), state: UploadState::by_name(&state)? })
         })
         .transpose()
 }
@@ -260,11 +240,7 @@ fn forget(tx: &Transaction<'_>, which: &str) -> Result<(), Failure> {
     let mut statement = tx.prepare(&sql)?;
     let read = |row: &rusqlite::Row<'_>| {
         let bytes: Vec<u8> = row.get(2)?;
-        Ok((
-            row.get::<_, i64>(0)?,
-            row.get::<_, i64>(1)?,
-            hash_of(&bytes),
-        ))
+        Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, hash_of(&bytes)))
     };
     let found: Vec<_> = statement.query_map([], read)?.collect::<Result<_, _>>()?;
     let sql = "UPDATE uploads SET hash = ?, bytes = x'' WHERE membership = ? AND round = ?";

@@ -57,11 +57,7 @@ fn playing<S: UsesHandouts + 'static>(
     let map = strategy.map().hash();
     let plan = own.agent_plan(slot).ok_or(RunError::NoStart)?;
     let agent = Agent::new(strategy, plan, Seed::new(own.seed))?;
-    Ok(Box::new(Playing {
-        agent,
-        map,
-        convert,
-    }))
+    Ok(Box::new(Playing { agent, map, convert }))
 }
 
 struct Playing<S: UsesHandouts> {
@@ -92,10 +88,7 @@ impl<S: UsesHandouts> Machine for Playing<S> {
 /// Messages as a relay hands them out; that of others' features is refused by the coordinator.
 fn broadcast(handout: VerifiedHandout, map: MapHash) -> Broadcast {
     let (messages, stragglers) = match handout.content {
-        VerifiedContent::Messages {
-            messages,
-            stragglers,
-        } => (messages, stragglers),
+        VerifiedContent::Messages { messages, stragglers } => (messages, stragglers),
         VerifiedContent::Releases(_) => {
             unreachable!("the follower of a relayed study believes messages alone")
         }
@@ -120,9 +113,5 @@ fn aggregate(handout: VerifiedHandout, _map: MapHash) -> AggregateHandout {
             unreachable!("the follower of a study with releases believes them alone")
         }
     };
-    AggregateHandout {
-        round: handout.round,
-        releases,
-        collects: handout.collects,
-    }
+    AggregateHandout { round: handout.round, releases, collects: handout.collects }
 }

@@ -71,11 +71,7 @@ impl Pace {
             slot,
             network,
             n_rounds,
-            known: Known {
-                round: 0,
-                began_ms: 0,
-                state: StudyState::Waiting,
-            },
+            known: Known { round: 0, began_ms: 0, state: StudyState::Waiting },
         }
     }
 
@@ -232,10 +228,7 @@ fn plays(state: StudyState) -> bool {
 /// trials take.
 #[must_use]
 pub fn short_rounds(federation: &Federation) -> Option<String> {
-    let Network {
-        round_ms,
-        collect_ms,
-    } = federation.network;
+    let Network { round_ms, collect_ms } = federation.network;
     (collect_ms.is_some() && round_ms < SHORT_MS).then(|| {
         let seconds = Duration::from_millis(round_ms).as_secs_f64();
         format!(
@@ -251,10 +244,7 @@ mod tests {
     use super::*;
 
     fn pace(collect_ms: Option<u64>) -> Pace {
-        let network = Network {
-            round_ms: 60_000,
-            collect_ms,
-        };
+        let network = Network { round_ms: 60_000, collect_ms };
         Pace::new(Digest([3; 32]), 2, network, 40)
     }
 
@@ -297,10 +287,7 @@ mod tests {
         let attempts: Vec<u64> = (0..12).map(|n| at(pace.attempt_at(3, n))).collect();
         assert!(attempts.is_sorted_by(|a, b| a < b));
         assert!(attempts[11] - attempts[10] <= 60_000 && attempts[11] - attempts[10] >= 30_000);
-        assert!(
-            attempts[3] < 54_000,
-            "several attempts before the round is over"
-        );
+        assert!(attempts[3] < 54_000, "several attempts before the round is over");
         assert_eq!(pace.due(3, 0, 0), (0, Instant::At(attempts[0])));
         assert_eq!(pace.due(3, 0, attempts[0]), (0, Instant::At(attempts[0])));
         let away = attempts[4] + 1;

@@ -107,10 +107,7 @@ pub(crate) fn check(
 ) -> Result<(), RunError> {
     match Unprotected::of(federation) {
         Some(what) if has_budget && !allowed.iter().any(|name| name == study) => {
-            Err(RunError::Unprotected {
-                study: study.to_owned(),
-                what,
-            })
+            Err(RunError::Unprotected { study: study.to_owned(), what })
         }
         _ => Ok(()),
     }

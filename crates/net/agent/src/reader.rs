@@ -135,10 +135,7 @@ impl Reader {
     pub(crate) fn read(&self, round: u64, bytes: &[u8]) -> Result<Arc<Release>, ReleaseDefect> {
         let aggregate = (self.restore)(round, bytes)?;
         self.check_release(&aggregate)?;
-        Ok(Arc::new(Release {
-            aggregate,
-            bytes: bytes.into(),
-        }))
+        Ok(Arc::new(Release { aggregate, bytes: bytes.into() }))
     }
 
     /// Checks what a release shows by itself: its shape, that its numbers are finite, and that its witnesses, if it has
@@ -179,11 +176,8 @@ fn check_noise(witnesses: &[f64], noise_std: f64) -> Result<(), ReleaseDefect> {
         return Ok(());
     }
     let degrees = n as f64;
-    let mean_square = witnesses
-        .iter()
-        .map(|each| (each / noise_std).powi(2))
-        .sum::<f64>()
-        / degrees;
+    let mean_square =
+        witnesses.iter().map(|each| (each / noise_std).powi(2)).sum::<f64>() / degrees;
     // Chi-square over its degrees of freedom, by Wilson and Hilferty (1931).
     let spread = 2.0 / (9.0 * degrees);
     let least = (1.0 - spread + QUANTILE * spread.sqrt()).max(0.0).powi(3);
@@ -212,10 +206,7 @@ mod tests {
         assert_eq!(with(1.0), Ok(()));
         assert_eq!(with((17.4_f64 / 64.0).sqrt()), Ok(()));
         for quiet in [0.0, 0.25, 0.5, (16.7_f64 / 64.0).sqrt()] {
-            assert!(
-                matches!(with(quiet), Err(ReleaseDefect::Quiet { n: 64, .. })),
-                "{quiet}"
-            );
+            assert!(matches!(with(quiet), Err(ReleaseDefect::Quiet { n: 64, .. })), "{quiet}");
         }
         assert_eq!(check_noise(&[], 1.0), Ok(()));
     }
@@ -230,22 +221,14 @@ mod tests {
     }
 
     fn aggregate(content: AggregateContent) -> Aggregate {
-        Aggregate {
-            round: 0,
-            content,
-            noise_std: 1.0,
-            witnesses: Vec::new(),
-        }
+        Aggregate { round: 0, content, noise_std: 1.0, witnesses: Vec::new() }
     }
 
     #[test]
     fn releases_of_another_shape_or_without_numbers_are_refused() {
         let check = |content| reader().check_release(&aggregate(content));
         let row = vec![0.0, -0.5, 1e300];
-        assert_eq!(
-            check(AggregateContent::RegionSums(vec![row.clone(), row.clone()])),
-            Ok(())
-        );
+        assert_eq!(check(AggregateContent::RegionSums(vec![row.clone(), row.clone()])), Ok(()));
         assert_eq!(check(AggregateContent::Total(row.clone())), Ok(()));
         for content in [
             AggregateContent::RegionSums(vec![row.clone()]),

@@ -53,14 +53,10 @@ pub fn rotate_with(home: &Path, link_to: &LinkTo<'_>) -> Result<PublicKey, Rotat
         }
         let told = link_to(membership)
             .and_then(|link| tell(link.as_ref(), membership, &key, &next))
-            .map_err(|source| RotateError::Link {
-                study: membership.study.clone(),
-                source,
-            });
+            .map_err(|source| RotateError::Link { study: membership.study.clone(), source });
         told?;
         let now_ms = SystemClock.now_ms();
-        home.database
-            .write(|tx| membership.known_by(tx, next.public(), now_ms))?;
+        home.database.write(|tx| membership.known_by(tx, next.public(), now_ms))?;
     }
     Identity::adopt_next(home.folder())?;
     Ok(next.public())

@@ -27,11 +27,7 @@ pub struct RunOptions<'a> {
 /// If the file, the folder or the command cannot be used, the coordinator refuses for good, or it did what none may do
 /// ([`RunError::Misconduct`]).
 pub fn run(options: &RunOptions<'_>) -> Result<Ended, RunError> {
-    let RunOptions {
-        file,
-        stop,
-        observer,
-    } = options;
+    let RunOptions { file, stop, observer } = options;
     let home = Home::open(&file.home)?;
     let membership = home.membership(file.study.as_deref())?;
     let federation = membership.federation()?;
@@ -44,16 +40,8 @@ pub fn run(options: &RunOptions<'_>) -> Result<Ended, RunError> {
         }
         .to_string(),
     })?;
-    let authority = file
-        .authority
-        .as_deref()
-        .or(membership.authority.as_deref());
-    let link = HttpLink::new(
-        &membership.url,
-        authority,
-        membership.coordinator,
-        Arc::clone(stop),
-    );
+    let authority = file.authority.as_deref().or(membership.authority.as_deref());
+    let link = HttpLink::new(&membership.url, authority, membership.coordinator, Arc::clone(stop));
     let link = link.map_err(RunError::Link)?;
     let parts = Parts {
         home,

@@ -133,10 +133,7 @@ mod tests {
             ("DELETE FROM memberships", "stays"),
             ("UPDATE memberships SET slot = 3", "does not change"),
             ("UPDATE memberships SET config = 'd'", "does not change"),
-            (
-                "UPDATE memberships SET seed = x'0000000000000001'",
-                "drawn once",
-            ),
+            ("UPDATE memberships SET seed = x'0000000000000001'", "drawn once"),
             ("UPDATE charges SET event = x'02'", "stays as it is"),
             ("DELETE FROM charges", "stays as it is"),
             (
@@ -145,21 +142,12 @@ mod tests {
             ),
             ("UPDATE handouts SET bytes = x'02'", "only appended"),
             ("DELETE FROM handouts", "only appended"),
-            (
-                "INSERT OR REPLACE INTO handouts VALUES (1, 2, 0, x'02', '0:00', 0)",
-                "only appended",
-            ),
-            (
-                "INSERT INTO handouts VALUES (1, 1, 0, x'02', '0:00', 0)",
-                "only appended",
-            ),
+            ("INSERT OR REPLACE INTO handouts VALUES (1, 2, 0, x'02', '0:00', 0)", "only appended"),
+            ("INSERT INTO handouts VALUES (1, 1, 0, x'02', '0:00', 0)", "only appended"),
             ("UPDATE uploads SET bytes = x'02'", "does not change"),
             ("UPDATE uploads SET bytes = x''", "does not change"),
             ("UPDATE uploads SET hash = zeroblob(32)", "does not change"),
-            (
-                "UPDATE uploads SET state = 'pending' WHERE round = 0",
-                "ended",
-            ),
+            ("UPDATE uploads SET state = 'pending' WHERE round = 0", "ended"),
             ("DELETE FROM uploads", "stays"),
             (
                 "INSERT OR REPLACE INTO uploads VALUES (1, 1, x'02', 'pending', 0, NULL)",

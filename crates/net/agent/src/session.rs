@@ -147,12 +147,7 @@ impl<'a> Session<'a> {
     /// no budget, or the agent has one, given now or in an earlier run, and the study does not charge it
     /// ([`RunError::Unprotected`]).
     pub fn open(parts: Parts<'a>) -> Result<Self, RunError> {
-        let Parts {
-            home,
-            membership,
-            federation,
-            ..
-        } = parts;
+        let Parts { home, membership, federation, .. } = parts;
         let lock = home.hold(&membership)?;
         check_config(&home, &membership)?;
         let n_agents = federation.agents.len();
@@ -176,10 +171,7 @@ impl<'a> Session<'a> {
         let trials = Trials::open(home.folder(), &federation)?;
         let (mut machine, map) = machine(&federation, membership.slot, root)?;
         let follower = Follower::new(&membership, &federation)?;
-        let log = Log {
-            database: &home.database,
-            membership: &membership,
-        };
+        let log = Log { database: &home.database, membership: &membership };
         let delivered = log.last_delivered()?;
         let queue = machine.start()?.into();
         Ok(Self {
@@ -273,10 +265,7 @@ impl<'a> Session<'a> {
 
     /// The log of this study.
     pub(crate) fn log(&self) -> Log<'_> {
-        Log {
-            database: &self.home.database,
-            membership: &self.membership,
-        }
+        Log { database: &self.home.database, membership: &self.membership }
     }
 
     /// Ends for good.
@@ -300,14 +289,8 @@ impl<'a> Session<'a> {
         let (objective, slot) = (self.objective.as_ref(), self.membership.slot);
         let started = || self.observer.trial_started(&trial, &point);
         let asked = (&trial, &point);
-        let evaluated = evaluate_trial(
-            &self.trials,
-            objective,
-            slot,
-            asked,
-            self.ask_seconds,
-            started,
-        );
+        let evaluated =
+            evaluate_trial(&self.trials, objective, slot, asked, self.ask_seconds, started);
         let told = match evaluated? {
             Evaluated::Before(told) => told,
             Evaluated::Now(told) => {
@@ -338,10 +321,9 @@ impl<'a> Session<'a> {
         self.queue.extend(effects);
         self.ask_seconds = 0.0;
         match told {
-            Told::Failed { message, .. } if self.brake.holds() => Err(RunError::Failing {
-                n_in_a_row: self.brake.n_in_a_row(),
-                last: message,
-            }),
+            Told::Failed { message, .. } if self.brake.holds() => {
+                Err(RunError::Failing { n_in_a_row: self.brake.n_in_a_row(), last: message })
+            }
             _ => Ok(Step::Went),
         }
     }
@@ -393,29 +375,22 @@ fn budget(
             delta: budget.delta().get(),
         });
     };
-    Ok(Some(PrivacyBudget::open(
-        cap,
-        plan.event,
-        plan.charter.mode,
-    )?))
+    Ok(Some(PrivacyBudget::open(cap, plan.event, plan.charter.mode)?))
 }
 
 /// The root of the agent's draws: given once, or drawn once, and kept.
 fn root(home: &Home, membership: &Membership, given: Option<u64>) -> Result<u64, RunError> {
     let fresh = match (given, membership.seed) {
         (Some(seed), _) | (None, Some(seed)) => seed,
-        (None, None) => getrandom::u64().map_err(|error| RunError::NoRandomness {
-            cause: error.to_string(),
-        })?,
+        (None, None) => {
+            getrandom::u64().map_err(|error| RunError::NoRandomness { cause: error.to_string() })?
+        }
     };
-    let kept = home
-        .database
-        .write(|tx| membership.settle_seed(tx, fresh))?;
+    let kept = home.database.write(|tx| membership.settle_seed(tx, fresh))?;
     match given {
-        Some(given) if given != kept => Err(RunError::OtherSeed {
-            study: membership.study.clone(),
-            given,
-        }),
+        Some(given) if given != kept => {
+            Err(RunError::OtherSeed { study: membership.study.clone(), given })
+        }
         _ => Ok(kept),
     }
 }

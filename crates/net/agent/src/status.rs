@@ -66,10 +66,7 @@ pub fn status(home: &Path) -> Result<HomeStatus, RunError> {
     let mut memberships = Vec::new();
     for membership in home.memberships()? {
         let federation = membership.federation()?;
-        let log = Log {
-            database: &home.database,
-            membership: &membership,
-        };
+        let log = Log { database: &home.database, membership: &membership };
         let (round, uploads) = log.progress()?;
         let direction = federation.direction;
         let (n_trials, best) = look(home.folder(), &membership.study, direction)?;
@@ -89,8 +86,5 @@ pub fn status(home: &Path) -> Result<HomeStatus, RunError> {
             url: membership.url,
         });
     }
-    Ok(HomeStatus {
-        memberships,
-        privacy: budget::spent(&home.database)?,
-    })
+    Ok(HomeStatus { memberships, privacy: budget::spent(&home.database)? })
 }

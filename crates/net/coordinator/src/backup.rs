@@ -110,10 +110,7 @@ pub fn verify(folder: &Path) -> Result<Vec<FolderProblem>, BackupError> {
     }
     let problem = |file: &Path| {
         let file = file.to_owned();
-        move |message: String| FolderProblem {
-            file: file.clone(),
-            message,
-        }
+        move |message: String| FolderProblem { file: file.clone(), message }
     };
     let found = SqliteStore::verify(&path)?;
     if !found.is_empty() {

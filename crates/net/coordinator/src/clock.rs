@@ -16,11 +16,7 @@ pub(crate) struct Clock {
 impl Clock {
     pub(crate) fn read(store: &dyn Store) -> Result<Self, StoreError> {
         let read_ms = store.now_ms()?;
-        Ok(Self {
-            read_ms,
-            read_at: Instant::now(),
-            latest_ms: read_ms,
-        })
+        Ok(Self { read_ms, read_at: Instant::now(), latest_ms: read_ms })
     }
 
     /// Reads the store's clock again.

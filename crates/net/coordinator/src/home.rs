@@ -103,18 +103,13 @@ impl Home {
     pub fn open(path: &Path, mode: Mode) -> Result<Self, HomeError> {
         let (store_path, key_path) = (path.join(STORE), path.join(KEY));
         if mode == Mode::Create {
-            private_folder(path).map_err(|cause| HomeError::Refused {
-                path: path.to_owned(),
-                cause,
-            })?;
+            private_folder(path)
+                .map_err(|cause| HomeError::Refused { path: path.to_owned(), cause })?;
         }
         let is_new = !store_path.exists();
         // Whatever was interrupted while it was begun has no ledger.
         if let Some(ledger) = a_ledger(path).filter(|_| is_new) {
-            return Err(HomeError::StoreMissing {
-                path: store_path,
-                ledger,
-            });
+            return Err(HomeError::StoreMissing { path: store_path, ledger });
         }
         if is_new && mode == Mode::Existing {
             let path = path.to_owned();
@@ -142,10 +137,8 @@ impl Home {
         key_path: &Path,
         mode: Mode,
     ) -> Result<Self, HomeError> {
-        let key_path = &std::path::absolute(key_path).map_err(|cause| HomeError::Refused {
-            path: key_path.to_owned(),
-            cause,
-        })?;
+        let key_path = &std::path::absolute(key_path)
+            .map_err(|cause| HomeError::Refused { path: key_path.to_owned(), cause })?;
         check_folder(key_path.parent().unwrap_or(Path::new("/")))?;
         let store = PostgresStore::open(address, mode)?;
         let is_new = store.identity()?.is_none();
@@ -216,9 +209,7 @@ impl Home {
     /// If another service holds it, or the system refuses.
     pub fn lock(&self) -> Result<Lock, HomeError> {
         Lock::take(&self.path.join(LOCK)).map_err(|error| match error {
-            NotLocked::Held(_) => HomeError::Held {
-                path: self.path.clone(),
-            },
+            NotLocked::Held(_) => HomeError::Held { path: self.path.clone() },
             NotLocked::Refused(path, cause) => HomeError::Refused { path, cause },
         })
     }
@@ -278,8 +269,6 @@ fn a_ledger(folder: &Path) -> Option<PathBuf> {
 fn key(path: &Path, is_new: bool) -> Result<SigningKey, HomeError> {
     match is_new {
         true => Ok(read_or_make_key(path)?),
-        false => read_key(path)?.ok_or_else(|| HomeError::KeyMissing {
-            path: path.to_owned(),
-        }),
+        false => read_key(path)?.ok_or_else(|| HomeError::KeyMissing { path: path.to_owned() }),
     }
 }

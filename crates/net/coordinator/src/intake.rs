@@ -85,11 +85,7 @@ impl Intake {
             Posted::Taken => return Ok(Ok(())),
             Posted::BeforeTheFirst => return Ok(Err(NotTaken::BeforeTheFirst)),
             Posted::Conflict => UpdateRejected::Conflict { sender, round },
-            Posted::Early { current } => UpdateRejected::Early {
-                sender,
-                round,
-                current,
-            },
+            Posted::Early { current } => UpdateRejected::Early { sender, round, current },
             Posted::Late if !self.study.collects(round) => {
                 UpdateRejected::NotCollected { sender, round }
             }
@@ -112,11 +108,7 @@ impl Intake {
     }
 
     fn place(&self, round: u64, slot: u32) -> Place {
-        Place {
-            config: self.study.digest,
-            round,
-            slot,
-        }
+        Place { config: self.study.digest, round, slot }
     }
 
     /// Returns true if a vector that an agent delivered is not here, as after a crash of the database.

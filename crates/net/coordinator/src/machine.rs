@@ -21,11 +21,7 @@ pub(crate) enum Step {
     /// Look for a stored release.
     Recall { round: u64 },
     /// Make a release durable.
-    Commit {
-        round: u64,
-        bytes: Arc<[u8]>,
-        event: Option<PrivacyEvent>,
-    },
+    Commit { round: u64, bytes: Arc<[u8]>, event: Option<PrivacyEvent> },
     /// Stop: nothing may leave.
     Fail(RoundError),
 }
@@ -40,22 +36,14 @@ pub(crate) struct Beginning {
 
 impl From<Broadcast> for Beginning {
     fn from(broadcast: Broadcast) -> Self {
-        Self {
-            round: broadcast.round,
-            collects: true,
-            broadcast: Some(broadcast),
-        }
+        Self { round: broadcast.round, collects: true, broadcast: Some(broadcast) }
     }
 }
 
 impl From<AggregateHandout> for Beginning {
     /// The releases are in the ledger.
     fn from(handout: AggregateHandout) -> Self {
-        Self {
-            round: handout.round,
-            collects: handout.collects,
-            broadcast: None,
-        }
+        Self { round: handout.round, collects: handout.collects, broadcast: None }
     }
 }
 
@@ -66,15 +54,7 @@ impl<H: Into<Beginning>> From<Effect<H>> for Step {
             Effect::Refuse(rejected) => Self::Refuse(rejected),
             Effect::Recall { round } => Self::Recall { round },
             Effect::Fail(error) => Self::Fail(error),
-            Effect::Commit {
-                round,
-                bytes,
-                event,
-            } => Self::Commit {
-                round,
-                bytes,
-                event,
-            },
+            Effect::Commit { round, bytes, event } => Self::Commit { round, bytes, event },
         }
     }
 }
@@ -168,14 +148,7 @@ pub(crate) fn machine(
             let participants = (0..study.n_slots).collect();
             let timeout = Some(study.federation.network.round_ms);
             let n_features = study.n_features as usize;
-            let relay = Relay::new(
-                participants,
-                Vec::new(),
-                n_features,
-                study.map,
-                timeout,
-                now,
-            );
+            let relay = Relay::new(participants, Vec::new(), n_features, study.map, timeout, now);
             Ok(Box::new(relay.from_round(round, newest)))
         }
         Collaboration::Released(releases) => match releases.releases.protection {
@@ -215,10 +188,7 @@ where
     PaperRounds<S, Weights>: fedbo_protocol::RoundMechanism<Round: Send>,
 {
     let network = study.federation.network;
-    let instants = Instants::new(
-        network.collect_ms.unwrap_or(network.round_ms),
-        network.round_ms,
-    )?;
+    let instants = Instants::new(network.collect_ms.unwrap_or(network.round_ms), network.round_ms)?;
     let schedule = releases.schedule();
     let arm: Arm = study.federation.own_arm();
     Ok(match releases.mechanism(arm) {

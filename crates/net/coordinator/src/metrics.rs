@@ -69,15 +69,7 @@ impl Metrics {
             "Connections closed because too many were open",
             connections.refused.clone(),
         );
-        Self {
-            registry,
-            requests,
-            seconds,
-            rounds,
-            commits,
-            still,
-            connections,
-        }
+        Self { registry, requests, seconds, rounds, commits, still, connections }
     }
 
     /// Counts a request; `took` is none for a long poll.
@@ -86,9 +78,7 @@ impl Metrics {
         self.requests.get_or_create(&labels).inc();
         if let Some(took) = took {
             let labels = vec![("route", route.to_owned())];
-            self.seconds
-                .get_or_create(&labels)
-                .observe(took.as_secs_f64());
+            self.seconds.get_or_create(&labels).observe(took.as_secs_f64());
         }
     }
 
@@ -103,10 +93,7 @@ impl Metrics {
 
 impl StudyMetrics {
     pub(crate) fn new(metrics: Arc<Metrics>, study: &str) -> Self {
-        Self {
-            metrics,
-            labels: vec![("study", study.to_owned())],
-        }
+        Self { metrics, labels: vec![("study", study.to_owned())] }
     }
 
     pub(crate) fn round(&self, round: u64) {

@@ -138,18 +138,9 @@ impl Published {
     fn handout(&self, study: &Study, content: Content) -> Handout {
         let head = match content {
             Content::Messages { .. } => LedgerHead::NONE,
-            Content::Releases(_) => LedgerHead {
-                seq: self.head.seq,
-                hash: self.head.hash,
-            },
+            Content::Releases(_) => LedgerHead { seq: self.head.seq, hash: self.head.hash },
         };
-        Handout {
-            config: study.digest,
-            round: self.round,
-            collects: self.collects,
-            head,
-            content,
-        }
+        Handout { config: study.digest, round: self.round, collects: self.collects, head, content }
     }
 }
 
@@ -165,8 +156,5 @@ pub(crate) fn content(broadcast: Broadcast) -> Content {
         })
         .collect();
     messages.sort_by_key(|message| message.sender);
-    Content::Messages {
-        messages,
-        stragglers: broadcast.stragglers,
-    }
+    Content::Messages { messages, stragglers: broadcast.stragglers }
 }

@@ -119,12 +119,7 @@ impl ChargedReleases {
             }
         }
         store.note_head(&lead, &ledger.head().to_string())?;
-        Ok(Self {
-            ledger,
-            event,
-            store,
-            lead,
-        })
+        Ok(Self { ledger, event, store, lead })
     }
 }
 
@@ -208,12 +203,7 @@ impl FreeReleases {
         store: Arc<dyn Store>,
         lead: Lead,
     ) -> Result<Self, ReleasesError> {
-        let mut releases = Self {
-            entries: Vec::new(),
-            head: study.genesis(),
-            lead,
-            store,
-        };
+        let mut releases = Self { entries: Vec::new(), head: study.genesis(), lead, store };
         for release in releases.store.free_releases(study.key)? {
             releases.append(release);
         }
@@ -250,10 +240,7 @@ impl Releases for FreeReleases {
         if event.is_some() {
             return Err(ReleasesError::Price { round });
         }
-        let release = FreeRelease {
-            round,
-            bytes: release.to_vec(),
-        };
+        let release = FreeRelease { round, bytes: release.to_vec() };
         self.store.add_release(&self.lead, &release)?;
         self.append(release);
         Ok(self.head)

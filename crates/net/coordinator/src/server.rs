@@ -88,10 +88,7 @@ impl Service {
                 address,
                 tls: None,
                 plain_http: true,
-                limits: ConnectionLimits {
-                    n_connections: OPERATORS,
-                    ..settings.limits
-                },
+                limits: ConnectionLimits { n_connections: OPERATORS, ..settings.limits },
             })
         });
         let operator = operator.transpose()?;
@@ -116,13 +113,7 @@ impl Service {
             let counts = ConnectionCounts::default(); // the figures are of agents' connections
             tasks.push(tokio::spawn(listening.serve(router, counts, ending)));
         }
-        Ok(Self {
-            address,
-            metrics,
-            shared,
-            closes,
-            tasks,
-        })
+        Ok(Self { address, metrics, shared, closes, tasks })
     }
 
     /// The address on which it listens.

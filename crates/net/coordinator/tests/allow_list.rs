@@ -29,10 +29,7 @@ fn table(heading: &str) -> Vec<Vec<String>> {
     };
     let rows: Vec<Vec<String>> = rows.map(cells).collect();
     for row in &rows {
-        assert!(
-            row.last().unwrap().len() > 5,
-            "a row without a reason: {row:?}"
-        );
+        assert!(row.last().unwrap().len() > 5, "a row without a reason: {row:?}");
     }
     rows
 }
@@ -116,10 +113,7 @@ fn line(call: &str) -> Option<(String, String, BTreeSet<String>)> {
     let (level, rest) = call.split_once("!(")?;
     let level = level.to_owned();
     let is_level = level.chars().all(|c| c.is_ascii_lowercase());
-    assert!(
-        is_level,
-        "tracing is used in a way that is not known here: {level}"
-    );
+    assert!(is_level, "tracing is used in a way that is not known here: {level}");
     let (fields, rest) = rest.split_once('"').unwrap();
     let (text, _) = rest.split_once('"').unwrap();
     let fields = fields.split(',').map(str::trim).filter(|f| !f.is_empty());

@@ -10,9 +10,7 @@ use fedbo_transport::KeyError;
 
 fn folder(parent: &Path, mode: u32) -> std::path::PathBuf {
     let path = parent.join(format!("{mode:o}"));
-    DirBuilder::new()
-        .create(&path)
-        .expect("a folder can be made");
+    DirBuilder::new().create(&path).expect("a folder can be made");
     set_permissions(&path, Permissions::from_mode(mode)).expect("the folder is ours");
     path
 }
@@ -42,10 +40,7 @@ fn a_folder_in_which_others_may_write_holds_no_key() {
         let Err(error) = Home::open(&path, Mode::Create) else {
             panic!("{mode:o} is open to others");
         };
-        assert!(
-            matches!(&error, HomeError::Key(KeyError::OpenFolder { .. })),
-            "{error}"
-        );
+        assert!(matches!(&error, HomeError::Key(KeyError::OpenFolder { .. })), "{error}");
         assert!(error.to_string().contains("`chmod go-w "), "{error}");
         assert_eq!(read_dir(&path).unwrap().count(), 0);
     }
@@ -55,8 +50,5 @@ fn a_folder_in_which_others_may_write_holds_no_key() {
     drop(Home::open(&path, Mode::Create).unwrap());
     set_permissions(&path, Permissions::from_mode(0o770)).unwrap();
     let opened = Home::open(&path, Mode::Existing);
-    assert!(matches!(
-        opened,
-        Err(HomeError::Key(KeyError::OpenFolder { .. }))
-    ));
+    assert!(matches!(opened, Err(HomeError::Key(KeyError::OpenFolder { .. }))));
 }

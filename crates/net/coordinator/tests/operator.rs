@@ -38,10 +38,7 @@ fn settings(home: &Home, tls: Option<TlsFiles>, metrics: Option<SocketAddr>) -> 
 /// A certificate in the folder, and who trusts it.
 fn certificate(folder: &Path) -> (TlsFiles, Arc<ClientConfig>) {
     let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let files = TlsFiles {
-        certificate: folder.join("cert.pem"),
-        key: folder.join("key.pem"),
-    };
+    let files = TlsFiles { certificate: folder.join("cert.pem"), key: folder.join("key.pem") };
     std::fs::write(&files.certificate, pair.cert.pem()).unwrap();
     std::fs::write(&files.key, pair.signing_key.serialize_pem()).unwrap();
     let mut roots = RootCertStore::empty();
@@ -67,17 +64,13 @@ fn ask(mut stream: impl Read + Write, path: &str) -> u16 {
 
 fn plain(address: SocketAddr, path: &str) -> u16 {
     let stream = TcpStream::connect(address).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     ask(stream, path)
 }
 
 fn encrypted(address: SocketAddr, trust: &Arc<ClientConfig>, path: &str) -> u16 {
     let stream = TcpStream::connect(address).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let name = ServerName::try_from("localhost").unwrap();
     let connection = ClientConnection::new(Arc::clone(trust), name).unwrap();
     ask(StreamOwned::new(connection, stream), path)

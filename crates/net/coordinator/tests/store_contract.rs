@@ -78,9 +78,7 @@ fn roster(n: usize) -> Vec<String> {
 }
 
 fn create(store: &dyn Store) -> StudyRecord {
-    store
-        .create_study("labs", "config = 1\n", &roster(3))
-        .unwrap()
+    store.create_study("labs", "config = 1\n", &roster(3)).unwrap()
 }
 
 fn secret(n: u8) -> PublicKey {
@@ -105,13 +103,7 @@ fn lead(store: &dyn Store, study: &StudyRecord, holder: &str) -> Lead {
 }
 
 fn next(round: u64) -> NextRound<'static> {
-    NextRound {
-        round,
-        began_ms: 1_000 + round,
-        collects: true,
-        broadcast: None,
-        finishes: false,
-    }
+    NextRound { round, began_ms: 1_000 + round, collects: true, broadcast: None, finishes: false }
 }
 
 fn studies_are_found_by_name(store: &dyn Store) {
@@ -163,21 +155,10 @@ fn states_change(store: &dyn Store) {
     }
     let lead = lead(store, &store.study("labs").unwrap(), "a");
     let finishes = true;
-    store
-        .begin_round(
-            &lead,
-            NextRound {
-                finishes,
-                ..next(1)
-            },
-        )
-        .unwrap();
+    store.begin_round(&lead, NextRound { finishes, ..next(1) }).unwrap();
     assert_eq!(state(), Finished);
     let over = store.set_state(study, Running);
-    assert!(matches!(
-        over,
-        Err(StoreError::State { from: Finished, .. })
-    ));
+    assert!(matches!(over, Err(StoreError::State { from: Finished, .. })));
 }
 
 fn tokens_are_used_once(store: &dyn Store) {
@@ -186,11 +167,8 @@ fn tokens_are_used_once(store: &dyn Store) {
     let add = |slot, n| store.add_token(study, slot, &secret(n), hour);
     add(0, 1).unwrap();
     assert_eq!(add(9, 2), Err(StoreError::NoSlot { slot: 9 }));
-    let enrol = |n, agent| {
-        store
-            .enrol(&secret(n), &agreed(), &key(agent))
-            .map(|enrolment| enrolment.slot)
-    };
+    let enrol =
+        |n, agent| store.enrol(&secret(n), &agreed(), &key(agent)).map(|enrolment| enrolment.slot);
     assert_eq!(enrol(7, 1), Err(StoreError::TokenUnknown));
     add(0, 3).unwrap(); // the first is void
     assert_eq!(enrol(1, 1), Err(StoreError::TokenUnknown));
@@ -219,9 +197,7 @@ fn a_study_begins(store: &dyn Store) {
     for slot in 0..3_u8 {
         assert_eq!(store.study("labs").unwrap().state, StudyState::Waiting);
         let hour = hour(store);
-        store
-            .add_token(study, slot.into(), &secret(slot), hour)
-            .unwrap();
+        store.add_token(study, slot.into(), &secret(slot), hour).unwrap();
         let before = store.generation().unwrap();
         let enrolment = store.enrol(&secret(slot), &agreed(), &key(slot)).unwrap();
         assert!(store.generation().unwrap() > before);
@@ -235,9 +211,7 @@ fn one_agent_has_one_slot(store: &dyn Store) {
     let study = create(store).key;
     let hour = hour(store);
     for slot in 0..2_u8 {
-        store
-            .add_token(study, slot.into(), &secret(slot), hour)
-            .unwrap();
+        store.add_token(study, slot.into(), &secret(slot), hour).unwrap();
     }
     store.enrol(&secret(0), &agreed(), &key(7)).unwrap();
     let taken = store.enrol(&secret(1), &agreed(), &key(7)).unwrap_err();
@@ -248,9 +222,7 @@ fn one_agent_has_one_slot(store: &dyn Store) {
     // Of another study it may have a slot.
     let other = store.create_study("other", "", &roster(1)).unwrap().key;
     store.add_token(other, 0, &secret(9), hour).unwrap();
-    store
-        .enrol(&secret(9), &config_digest(b""), &key(7))
-        .unwrap();
+    store.enrol(&secret(9), &config_digest(b""), &key(7)).unwrap();
 }
 
 fn keys_are_replaced(store: &dyn Store) {
@@ -306,15 +278,9 @@ fn fencing(store: &dyn Store) {
     let bytes = vec![1];
     let release = FreeRelease { round: 3, bytes };
     let before = store.study("labs").unwrap();
-    assert_eq!(
-        store.begin_round(&old, next(4)),
-        Err(StoreError::Superseded)
-    );
+    assert_eq!(store.begin_round(&old, next(4)), Err(StoreError::Superseded));
     assert_eq!(store.note_head(&old, "1:aa"), Err(StoreError::Superseded));
-    assert_eq!(
-        store.add_release(&old, &release),
-        Err(StoreError::Superseded)
-    );
+    assert_eq!(store.add_release(&old, &release), Err(StoreError::Superseded));
     if let Some(inbox) = store.inbox() {
         assert_eq!(inbox.shut(&old), Err(StoreError::Superseded));
         assert_eq!(inbox.forget(&old, 3), Err(StoreError::Superseded));
@@ -334,59 +300,26 @@ fn rounds(store: &dyn Store) {
     for round in 0..4 {
         let bytes = vec![u8::try_from(round).unwrap(); 100_000];
         let broadcast = (round > 1).then_some(&bytes[..]);
-        store
-            .begin_round(
-                &lead,
-                NextRound {
-                    broadcast,
-                    ..next(round)
-                },
-            )
-            .unwrap();
+        store.begin_round(&lead, NextRound { broadcast, ..next(round) }).unwrap();
         let record = store.study("labs").unwrap();
-        assert_eq!(
-            (record.round, record.began_ms),
-            (round, Some(1_000 + round))
-        );
+        assert_eq!((record.round, record.began_ms), (round, Some(1_000 + round)));
         let stored = store.broadcast(study.key, round).unwrap();
         assert_eq!(stored.as_deref(), broadcast);
     }
     // What was handed out never changes.
     let broadcast = Some(&b"other"[..]);
-    store
-        .begin_round(
-            &lead,
-            NextRound {
-                broadcast,
-                ..next(3)
-            },
-        )
-        .unwrap_err();
-    assert_eq!(
-        store.broadcast(study.key, 3).unwrap().unwrap().len(),
-        100_000
-    );
+    store.begin_round(&lead, NextRound { broadcast, ..next(3) }).unwrap_err();
+    assert_eq!(store.broadcast(study.key, 3).unwrap().unwrap().len(), 100_000);
     // A round that is played again after a crash begins anew.
     let began_ms = 7_777;
-    store
-        .begin_round(
-            &lead,
-            NextRound {
-                began_ms,
-                ..next(3)
-            },
-        )
-        .unwrap();
+    store.begin_round(&lead, NextRound { began_ms, ..next(3) }).unwrap();
     assert_eq!(store.study("labs").unwrap().began_ms, Some(7_777));
 }
 
 fn a_release_is_made_once(store: &dyn Store) {
     let study = create(store);
     let lead = lead(store, &study, "a");
-    let release = |round: u64| FreeRelease {
-        round,
-        bytes: round.to_le_bytes().to_vec(),
-    };
+    let release = |round: u64| FreeRelease { round, bytes: round.to_le_bytes().to_vec() };
     for round in [0, 1, 5] {
         store.add_release(&lead, &release(round)).unwrap();
     }
@@ -394,10 +327,7 @@ fn a_release_is_made_once(store: &dyn Store) {
         let again = store.add_release(&lead, &FreeRelease { round: 1, bytes });
         assert_eq!(again, Err(StoreError::Released { round: 1 }));
     }
-    assert_eq!(
-        store.free_releases(study.key).unwrap(),
-        [release(0), release(1), release(5)]
-    );
+    assert_eq!(store.free_releases(study.key).unwrap(), [release(0), release(1), release(5)]);
 }
 
 /// Many at once: one study of a name, one agent of a token, one leader of each token.
@@ -409,10 +339,7 @@ fn races(store: &dyn Store) {
             won.filter(|won| *won).count()
         })
     };
-    assert_eq!(
-        won(&|_| store.create_study("race", "", &roster(2)).is_ok()),
-        1
-    );
+    assert_eq!(won(&|_| store.create_study("race", "", &roster(2)).is_ok()), 1);
     let study = store.study("race").unwrap();
     let hour = hour(store);
     store.add_token(study.key, 0, &secret(101), hour).unwrap();
@@ -421,12 +348,7 @@ fn races(store: &dyn Store) {
         store.enrol(&secret(101), &config, &key(100 + n)).is_ok()
     };
     assert_eq!(won(&enrol), 1);
-    let take = |n: u8| {
-        store
-            .lead(study.key, &n.to_string(), 60_000)
-            .unwrap()
-            .is_some()
-    };
+    let take = |n: u8| store.lead(study.key, &n.to_string(), 60_000).unwrap().is_some();
     assert_eq!(won(&take), 1);
     let before = store.generation().unwrap();
     let revoke = |_| store.revoke(study.key, 1).is_ok();
@@ -436,13 +358,7 @@ fn races(store: &dyn Store) {
 
 fn post(inbox: &dyn Inbox, study: &StudyRecord, slot: u32, round: u64, vector: &[u8]) -> Posted {
     inbox
-        .post(&Posting {
-            study: study.key,
-            round,
-            slot,
-            mark: Some(&vector[..1]),
-            sealed: vector,
-        })
+        .post(&Posting { study: study.key, round, slot, mark: Some(&vector[..1]), sealed: vector })
         .unwrap()
 }
 
@@ -454,11 +370,7 @@ fn inbox_contract() {
     let store = postgres(&server().new_database());
     let inbox = store.inbox().unwrap();
     let study = create(&store);
-    assert_eq!(
-        post(inbox, &study, 0, 0, b"a"),
-        Posted::BeforeTheFirst,
-        "nobody plays rounds yet"
-    );
+    assert_eq!(post(inbox, &study, 0, 0, b"a"), Posted::BeforeTheFirst, "nobody plays rounds yet");
     let lead = lead(&store, &study, "a");
     store.begin_round(&lead, next(4)).unwrap();
     let arrived = |round, known: &[u32]| inbox.arrived(study.key, round, known).unwrap();
@@ -471,19 +383,10 @@ fn inbox_contract() {
     assert_eq!(post(inbox, &study, 0, 4, b"abc"), Posted::Taken, "a repeat");
     assert_eq!(post(inbox, &study, 0, 4, b"xyz"), Posted::Conflict);
     assert_eq!(post(inbox, &study, 1, 3, b"abc"), Posted::Late);
-    assert_eq!(
-        post(inbox, &study, 1, 5, b"abc"),
-        Posted::Early { current: 4 }
-    );
+    assert_eq!(post(inbox, &study, 1, 5, b"abc"), Posted::Early { current: 4 });
     assert_eq!(slots(&[]), [0, 2]);
     assert_eq!(slots(&[0]), [2]);
-    assert_eq!(
-        arrived(4, &[0])[0],
-        Arrived {
-            slot: 2,
-            sealed: b"abc".to_vec()
-        }
-    );
+    assert_eq!(arrived(4, &[0])[0], Arrived { slot: 2, sealed: b"abc".to_vec() });
     assert_eq!(arrived(3, &[]), []);
     // Shut: repeats are answered as before, others are late.
     inbox.shut(&lead).unwrap();
@@ -494,37 +397,19 @@ fn inbox_contract() {
     inbox.forget(&lead, 4).unwrap();
     assert_eq!(slots(&[]), [0; 0]);
     store.begin_round(&lead, next(5)).unwrap();
-    assert_eq!(
-        post(inbox, &study, 2, 4, b"abc"),
-        Posted::Taken,
-        "a repeat of what counted"
-    );
+    assert_eq!(post(inbox, &study, 2, 4, b"abc"), Posted::Taken, "a repeat of what counted");
     assert_eq!(post(inbox, &study, 2, 4, b"xyz"), Posted::Conflict);
     assert_eq!(arrived(4, &[]), []);
     assert_eq!(post(inbox, &study, 2, 5, b"new"), Posted::Taken);
     assert_eq!(post(inbox, &study, 2, 4, b"abc"), Posted::Taken);
-    assert_eq!(
-        arrived(5, &[]),
-        [Arrived {
-            slot: 2,
-            sealed: b"new".to_vec()
-        }]
-    );
+    assert_eq!(arrived(5, &[]), [Arrived { slot: 2, sealed: b"new".to_vec() }]);
     // Forgotten without being shut before: no vector comes after its round's release.
     inbox.forget(&lead, 5).unwrap();
     assert_eq!(post(inbox, &study, 0, 5, b"abc"), Posted::Late);
     assert!(!inbox.awaits(study.key, 0, 5).unwrap());
     // A round that takes none.
     let collects = false;
-    store
-        .begin_round(
-            &lead,
-            NextRound {
-                collects,
-                ..next(6)
-            },
-        )
-        .unwrap();
+    store.begin_round(&lead, NextRound { collects, ..next(6) }).unwrap();
     assert_eq!(post(inbox, &study, 1, 6, b"abc"), Posted::Late);
     assert_eq!(arrived(5, &[]), [], "INV-16: a round's vectors go with it");
 }
@@ -555,9 +440,7 @@ fn what_was_taken_can_be_read_once_the_inbox_is_shut() {
             sleep(Duration::from_millis(12));
             inbox.shut(&lead).unwrap();
             let read = inbox.arrived(study.key, round, &[]).unwrap();
-            let taken = threads
-                .into_iter()
-                .flat_map(|thread| thread.join().unwrap());
+            let taken = threads.into_iter().flat_map(|thread| thread.join().unwrap());
             (taken.collect::<Vec<_>>(), read)
         });
         taken.sort_unstable();
@@ -591,20 +474,10 @@ fn an_answer_that_is_lost_changes_nothing() {
         let lead = lead(&store, &study, "a");
         due();
         let broadcast = Some(&b"messages"[..]);
-        store
-            .begin_round(
-                &lead,
-                NextRound {
-                    broadcast,
-                    ..next(1)
-                },
-            )
-            .unwrap();
+        store.begin_round(&lead, NextRound { broadcast, ..next(1) }).unwrap();
         due();
         let bytes = vec![7];
-        store
-            .add_release(&lead, &FreeRelease { round: 1, bytes })
-            .unwrap();
+        store.add_release(&lead, &FreeRelease { round: 1, bytes }).unwrap();
         due();
         store.note_head(&lead, "1:aa").unwrap();
         due();
@@ -635,21 +508,13 @@ fn database_killed() {
     assert_eq!(post(inbox, &study, 0, 2, b"abc"), Posted::Taken);
     let before = store.study("labs").unwrap();
     server.kill_all();
-    let gone = inbox.post(&Posting {
-        study: study.key,
-        round: 2,
-        slot: 1,
-        mark: None,
-        sealed: b"abc",
-    });
+    let gone =
+        inbox.post(&Posting { study: study.key, round: 2, slot: 1, mark: None, sealed: b"abc" });
     assert!(matches!(gone, Err(StoreError::Refused { .. })), "{gone:?}");
     server.restart();
     assert_eq!(store.study("labs").unwrap(), before);
     assert_ne!(inbox.epoch().unwrap(), epoch);
-    assert!(
-        inbox.awaits(study.key, 0, 2).unwrap(),
-        "it is asked for again"
-    );
+    assert!(inbox.awaits(study.key, 0, 2).unwrap(), "it is asked for again");
     assert_eq!(post(inbox, &study, 0, 2, b"abc"), Posted::Taken);
     store.begin_round(&lead, next(3)).unwrap();
 }

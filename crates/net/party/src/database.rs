@@ -41,11 +41,7 @@ impl Database {
         let overwrites = connection.pragma_update(None, "secure_delete", true);
         overwrites.map_err(|error| refused(error.into()))?;
         verify(&connection, format).map_err(refused)?;
-        Ok(Self {
-            file,
-            connection,
-            format,
-        })
+        Ok(Self { file, connection, format })
     }
 
     /// Opens the file for reading.
@@ -58,11 +54,7 @@ impl Database {
         let connection = file
             .open_for_reading()
             .map_err(|failure| in_words(path, failure.into_fault(format)))?;
-        Ok(Self {
-            file,
-            connection,
-            format,
-        })
+        Ok(Self { file, connection, format })
     }
 
     /// Reads in one transaction.

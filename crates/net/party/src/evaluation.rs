@@ -51,10 +51,7 @@ pub fn evaluate_trial(
     }
     started();
     pass("agent: a trial is begun");
-    let id = TrialId {
-        agent: u64::from(agent),
-        trial: trial.index,
-    };
+    let id = TrialId { agent: u64::from(agent), trial: trial.index };
     let outcome = evaluate_guarded(objective, point, id);
     let Some(told) = told(&outcome) else {
         trials.release_trial(trial.index)?;

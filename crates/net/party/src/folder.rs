@@ -9,10 +9,7 @@ use crate::HomeError;
 
 fn refused(path: &Path) -> impl Fn(std::io::Error) -> HomeError {
     let path = path.to_owned();
-    move |cause| HomeError::Folder {
-        path: path.clone(),
-        cause: cause.to_string(),
-    }
+    move |cause| HomeError::Folder { path: path.clone(), cause: cause.to_string() }
 }
 
 /// Makes a folder for its owner alone, unless it is there.
@@ -29,11 +26,7 @@ pub fn make_folder(folder: &Path) -> Result<(), HomeError> {
 /// If another process holds it, or the file cannot be written.
 pub fn hold(path: &Path, what: &str) -> Result<Lock, HomeError> {
     Lock::take(path).map_err(|error| match error {
-        NotLocked::Held(by) => HomeError::Held {
-            path: path.to_owned(),
-            by,
-            what: what.to_owned(),
-        },
+        NotLocked::Held(by) => HomeError::Held { path: path.to_owned(), by, what: what.to_owned() },
         NotLocked::Refused(path, cause) => refused(&path)(cause),
     })
 }

@@ -118,17 +118,10 @@ impl Trials {
         if let TrialState::Told(told) = &stored.state {
             return Ok(TrialStatus::Told(told.clone()));
         }
-        if self
-            .storage
-            .claim(self.study, &self.worker, None)?
-            .is_none()
-        {
+        if self.storage.claim(self.study, &self.worker, None)?.is_none() {
             // One that took its process down too often was told as failed instead.
             let mut now = self.storage.trials(self.study)?.into_iter();
-            match now
-                .find(|trial| trial.number == number)
-                .map(|trial| trial.state)
-            {
+            match now.find(|trial| trial.number == number).map(|trial| trial.state) {
                 Some(TrialState::Told(told)) => return Ok(TrialStatus::Told(told)),
                 // Its holder seems to live; but who runs this study holds its lock, and so does this process now.
                 Some(TrialState::Running(holding)) => {
@@ -143,10 +136,7 @@ impl Trials {
     }
 
     fn contradiction(&self, number: u64) -> TrialsError {
-        TrialsError::Strange {
-            path: self.path.clone(),
-            number,
-        }
+        TrialsError::Strange { path: self.path.clone(), number }
     }
 
     /// Ends a trial; durable when this returns.
@@ -168,10 +158,9 @@ impl Trials {
 pub(crate) fn told(outcome: &Outcome) -> Option<Told> {
     match outcome {
         Outcome::Value(value) => Some(Told::Value(*value)),
-        Outcome::Failed(failure) => Some(Told::Failed {
-            kind: failure.kind().to_owned(),
-            message: failure.to_string(),
-        }),
+        Outcome::Failed(failure) => {
+            Some(Told::Failed { kind: failure.kind().to_owned(), message: failure.to_string() })
+        }
         Outcome::Interrupted => None,
     }
 }
@@ -208,15 +197,12 @@ pub fn look(
 /// algorithm, of which Thompson sampling is the nearest that a study of one party knows; its seed is not told.
 fn definition(federation: &Federation) -> Definition {
     let parameters = federation.space.parameters().iter();
-    let mut definition = parameters.fold(
-        Definition::new(&federation.name),
-        |definition, parameter| definition.parameter(parameter.name(), parameter.to_spec()),
-    );
+    let mut definition = parameters
+        .fold(Definition::new(&federation.name), |definition, parameter| {
+            definition.parameter(parameter.name(), parameter.to_spec())
+        });
     if federation.direction == Direction::Minimize {
         definition = definition.minimize();
     }
-    definition
-        .strategy(StrategySpec::ts())
-        .initial(federation.n_initial)
-        .noisy() // equal points may come up: they are evaluated as they come
+    definition.strategy(StrategySpec::ts()).initial(federation.n_initial).noisy() // equal points may come up: they are evaluated as they come
 }

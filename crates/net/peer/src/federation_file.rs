@@ -60,9 +60,7 @@ impl SharedFile {
         let machine = federation.peer(neighbours, federation.own_arm(), slot);
         let machine = machine.map_err(|error| unfit(error.to_string()))?;
         let Some(machine) = machine else {
-            return Err(unfit(
-                "no point to begin with was found in its space".to_owned(),
-            ));
+            return Err(unfit("no point to begin with was found in its space".to_owned()));
         };
         let member = Member {
             federation: federation.name.clone(),
@@ -75,12 +73,7 @@ impl SharedFile {
             direction: federation.direction,
             names,
         };
-        Ok(Self {
-            member,
-            machine,
-            path: path.display().to_string(),
-            federation,
-        })
+        Ok(Self { member, machine, path: path.display().to_string(), federation })
     }
 }
 
@@ -105,8 +98,5 @@ fn hash(federation: &Federation, file: &TomlFile) -> Result<Digest, FileError> {
             }
         }
     }
-    Ok(digest(
-        "fedbo federation of peers, version 1",
-        &[text.as_bytes(), &edges],
-    ))
+    Ok(digest("fedbo federation of peers, version 1", &[text.as_bytes(), &edges]))
 }

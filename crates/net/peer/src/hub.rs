@@ -91,12 +91,7 @@ impl Hub {
             is_over: false,
             failure: None,
         };
-        Self {
-            state: Mutex::new(state),
-            changed: Condvar::new(),
-            stop,
-            over: Arc::default(),
-        }
+        Self { state: Mutex::new(state), changed: Condvar::new(), stop, over: Arc::default() }
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -192,9 +187,8 @@ impl Hub {
     pub(crate) fn may_say_impostor(&self, slot: u32) -> bool {
         self.change(slot, |link| {
             let now = Instant::now();
-            let is_due = link
-                .said_impostor
-                .is_none_or(|last| now.duration_since(last) >= IMPOSTORS);
+            let is_due =
+                link.said_impostor.is_none_or(|last| now.duration_since(last) >= IMPOSTORS);
             if is_due {
                 link.said_impostor = Some(now);
             }
@@ -264,11 +258,7 @@ mod tests {
     use super::*;
 
     fn hub() -> Hub {
-        let link = LinkState {
-            is_introduced: true,
-            confirmed: 1,
-            ..LinkState::default()
-        };
+        let link = LinkState { is_introduced: true, confirmed: 1, ..LinkState::default() };
         let links = BTreeMap::from([(1, link.clone()), (2, link)]);
         Hub::new(links, 2, Arc::new(AtomicBool::new(false)))
     }
@@ -328,10 +318,7 @@ mod tests {
         hub.fail(PeerError::ReportDiffers { round: 1 });
         hub.fail(PeerError::ReportDiffers { round: 2 });
         let failure = hub.take_failure();
-        assert!(matches!(
-            failure,
-            Some(PeerError::ReportDiffers { round: 1 })
-        ));
+        assert!(matches!(failure, Some(PeerError::ReportDiffers { round: 1 })));
         assert!(hub.take_failure().is_none());
     }
 }

@@ -97,9 +97,7 @@ impl Link {
             .map_err(|error| PeerError::NoRandomness(error.to_string()))?;
         let target = format!("/v1/peer?challenge={challenge}");
         // Signed by nobody: for whom it would be is what is asked.
-        let answer = self
-            .client
-            .get(None, &target, Duration::ZERO, IDENTITY_BYTES_MAX);
+        let answer = self.client.get(None, &target, Duration::ZERO, IDENTITY_BYTES_MAX);
         let identity: PeerIdentity = answer
             .and_then(|answer| answer.json())
             .map_err(|error| self.failed(error, "to say who it is"))?;
@@ -111,9 +109,7 @@ impl Link {
         self.is_first = false;
         // The neighbour's home may have been set back: then it gets again what it lacks.
         self.shared.confirm(slot, receipt.received_from)?;
-        self.shared
-            .hub
-            .change(slot, |link| link.is_introduced = true);
+        self.shared.hub.change(slot, |link| link.is_introduced = true);
         Ok(())
     }
 
@@ -144,10 +140,8 @@ impl Link {
             return Err(self.unexpected(message));
         }
         if self.slot.is_none() {
-            let was_claimed = self
-                .shared
-                .hub
-                .change(slot, |link| std::mem::replace(&mut link.is_claimed, true));
+            let was_claimed =
+                self.shared.hub.change(slot, |link| std::mem::replace(&mut link.is_claimed, true));
             if was_claimed {
                 let message = format!("{name:?} answers, which has another address already");
                 return Err(self.unexpected(message));
@@ -167,9 +161,7 @@ impl Link {
             }
             None => {
                 self.shared.memory.pin(slot, identity.key)?;
-                self.shared
-                    .hub
-                    .change(slot, |link| link.key = Some(identity.key));
+                self.shared.hub.change(slot, |link| link.key = Some(identity.key));
                 self.shared.observer.trusts(name, &identity.key);
             }
         }
@@ -181,22 +173,15 @@ impl Link {
         let shared = &self.shared;
         let slot = self.slot_or_stopped()?;
         let received = shared.memory.received_from(slot);
-        let mut target = format!(
-            "/v1/peers/{}/reports?received={received}",
-            shared.member.slot
-        );
+        let mut target = format!("/v1/peers/{}/reports?received={received}", shared.member.slot);
         if self.is_first {
             target += "&hello=true";
         }
         if farewell {
             target += "&farewell=true";
         }
-        let answer = self.client.get(
-            Some(self.signer(slot)?),
-            &target,
-            Duration::ZERO,
-            IDENTITY_BYTES_MAX,
-        );
+        let answer =
+            self.client.get(Some(self.signer(slot)?), &target, Duration::ZERO, IDENTITY_BYTES_MAX);
         let receipt = answer
             .and_then(|answer| answer.json())
             .map_err(|error| self.failed(error, "to say what it has"))?;
@@ -264,10 +249,8 @@ impl Link {
 
     fn reached(&self) {
         let Some(slot) = self.slot else { return };
-        let was_away = self
-            .shared
-            .hub
-            .change(slot, |link| std::mem::replace(&mut link.is_away, false));
+        let was_away =
+            self.shared.hub.change(slot, |link| std::mem::replace(&mut link.is_away, false));
         if was_away {
             let name = self.shared.member.name_of(slot);
             self.shared.observer.is_back(name);
@@ -299,10 +282,7 @@ impl Link {
     }
 
     fn unexpected(&self, message: String) -> StepError {
-        self.unless_it_worked(PeerError::Unexpected {
-            url: self.url.clone(),
-            message,
-        })
+        self.unless_it_worked(PeerError::Unexpected { url: self.url.clone(), message })
     }
 
     /// A mistake that is found when neighbours first meet is to be mended before anything is tried. Where reports have passed before,
@@ -332,10 +312,9 @@ impl Link {
                     None => self.url.as_str(),
                 };
                 let message = match problem.code {
-                    ProblemCode::NotFound | ProblemCode::Method => format!(
-                        "{}; whoever answers at {} is no peer",
-                        problem.message, self.url
-                    ),
+                    ProblemCode::NotFound | ProblemCode::Method => {
+                        format!("{}; whoever answers at {} is no peer", problem.message, self.url)
+                    }
                     _ => problem.message,
                 };
                 self.unless_it_worked(PeerError::Refused {
@@ -347,10 +326,9 @@ impl Link {
             LinkError::Unusable { reason } => self.unexpected(format!(
                 "{reason}; whoever answers is no peer of this version: mend the address"
             )),
-            error => StepError::Fatal(PeerError::Link {
-                neighbour: self.url.clone(),
-                source: error,
-            }),
+            error => {
+                StepError::Fatal(PeerError::Link { neighbour: self.url.clone(), source: error })
+            }
         }
     }
 }

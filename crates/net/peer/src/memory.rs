@@ -94,20 +94,11 @@ impl Memory {
             ("key", stored.key != key),
         ];
         if let Some((what, _)) = differs.iter().find(|(_, differs)| *differs) {
-            return Err(OtherHome::Differs {
-                path: home.to_owned(),
-                what,
-                name: stored.name,
-            });
+            return Err(OtherHome::Differs { path: home.to_owned(), what, name: stored.name });
         }
         let Log { senders, last } = database.read(read_log)?;
         Ok(Self {
-            inner: Mutex::new(Inner {
-                database,
-                senders,
-                last,
-                since: (last.1, Instant::now()),
-            }),
+            inner: Mutex::new(Inner { database, senders, last, since: (last.1, Instant::now()) }),
         })
     }
 
@@ -310,9 +301,8 @@ impl Inner {
             return Ok(Taken::Again);
         }
         let sql = "INSERT OR IGNORE INTO conflicts (sender, round, bytes) VALUES (?, ?, ?)";
-        let n_kept = self
-            .database
-            .write(|tx| Ok(tx.execute(sql, params![sender, round, bytes])?))?;
+        let n_kept =
+            self.database.write(|tx| Ok(tx.execute(sql, params![sender, round, bytes])?))?;
         Ok(Taken::Conflict { is_new: n_kept > 0 })
     }
 }

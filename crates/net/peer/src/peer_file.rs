@@ -103,15 +103,7 @@ impl PeerFile {
             let expected = "1, the only version of this file's layout so far";
             return Err(file.value_error(&["version"], expected).into());
         }
-        let PeerTable {
-            federation,
-            name,
-            home,
-            listen,
-            tls_cert,
-            tls_key,
-            ca,
-        } = read.peer;
+        let PeerTable { federation, name, home, listen, tls_cert, tls_key, ca } = read.peer;
         let folder = file.folder().to_owned();
         let at_home = |path: PathBuf| folder.join(path);
         let Some(name) = overrides.name.clone().or(name) else {
@@ -119,17 +111,12 @@ impl PeerFile {
             return Err(file.missing_error(&["peer", "name"], remedy).into());
         };
         let tls = match (tls_cert, tls_key) {
-            (Some(certificate), Some(key)) => Some(TlsFiles {
-                certificate: at_home(certificate),
-                key: at_home(key),
-            }),
+            (Some(certificate), Some(key)) => {
+                Some(TlsFiles { certificate: at_home(certificate), key: at_home(key) })
+            }
             (None, None) => None,
             (given, _) => {
-                let missing = if given.is_some() {
-                    "tls_key"
-                } else {
-                    "tls_cert"
-                };
+                let missing = if given.is_some() { "tls_key" } else { "tls_cert" };
                 let remedy = "name a certificate and its key, both as PEM files, or neither";
                 return Err(file.missing_error(&["peer", missing], remedy).into());
             }
@@ -166,12 +153,7 @@ impl PeerFile {
         let shared = SharedFile::load(&self.federation, &self.name, has_objective, problems)?;
         let neighbours = self.addresses(&shared.member)?;
         let objective = self.objective(&shared, &stop)?;
-        let SharedFile {
-            federation,
-            member,
-            machine,
-            path,
-        } = shared;
+        let SharedFile { federation, member, machine, path } = shared;
         Ok(Parts {
             home: self.home.clone(),
             listen: ListenSettings {
@@ -218,9 +200,7 @@ impl PeerFile {
             let objective =
                 CommandObjective::new(&command, &shared.federation.space, Arc::clone(stop));
             let program = command.argv.first().cloned().unwrap_or_default();
-            return Ok(Arc::new(
-                objective.map_err(|error| unusable(program, error))?,
-            ));
+            return Ok(Arc::new(objective.map_err(|error| unusable(program, error))?));
         }
         let own = shared.federation.agents.get(shared.member.slot as usize);
         let objective = own.map(|agent| shared.federation.objective(agent, stop));
@@ -242,9 +222,7 @@ impl PeerFile {
             let is_url = given.starts_with("http://") || given.starts_with("https://");
             match given.split_once('=') {
                 Some((name, url)) if !is_url => {
-                    let known = tables
-                        .iter_mut()
-                        .find(|table| table.name.as_deref() == Some(name));
+                    let known = tables.iter_mut().find(|table| table.name.as_deref() == Some(name));
                     match known {
                         Some(table) => table.url = Some(url.to_owned()),
                         None => tables.push(NeighbourTable {
@@ -254,18 +232,10 @@ impl PeerFile {
                         }),
                     }
                 }
-                _ => unnamed.push(Address {
-                    slot: None,
-                    url: self.url(given, given)?,
-                    key: None,
-                }),
+                _ => unnamed.push(Address { slot: None, url: self.url(given, given)?, key: None }),
             }
         }
-        let known: Vec<&str> = member
-            .neighbours
-            .iter()
-            .map(|slot| member.name_of(*slot))
-            .collect();
+        let known: Vec<&str> = member.neighbours.iter().map(|slot| member.name_of(*slot)).collect();
         let known = known.join(", ");
         for (index, table) in tables.iter().enumerate() {
             let index = index.to_string();
@@ -274,19 +244,14 @@ impl PeerFile {
                 let remedy = format!("add name = \"...\", one of {known}");
                 return Err(self.file.missing_error(&at("name"), &remedy).into());
             };
-            let slot = member
-                .slot_of(name)
-                .filter(|slot| member.neighbours.contains(slot));
+            let slot = member.slot_of(name).filter(|slot| member.neighbours.contains(slot));
             let Some(slot) = slot else {
                 return Err(PeerError::Addresses(format!(
                     "{name:?} is no neighbour of {:?} in the federation's graph; its neighbours are {known}",
                     member.name()
                 )));
             };
-            if addresses
-                .iter()
-                .any(|known: &Address| known.slot == Some(slot))
-            {
+            if addresses.iter().any(|known: &Address| known.slot == Some(slot)) {
                 return Err(PeerError::Addresses(format!(
                     "neighbour {name:?} has two addresses; remove one"
                 )));
@@ -299,8 +264,7 @@ impl PeerFile {
             let key = table.key.as_ref().map(|key| {
                 let expected =
                     "64 hexadecimal digits, as its owner sees them in `fedbo peer status`";
-                key.parse::<PublicKey>()
-                    .map_err(|_| self.file.value_error(&at("key"), expected))
+                key.parse::<PublicKey>().map_err(|_| self.file.value_error(&at("key"), expected))
             });
             addresses.push(Address {
                 slot: Some(slot),
@@ -309,12 +273,8 @@ impl PeerFile {
             });
         }
         let is_missing = |slot: &&u32| !addresses.iter().any(|known| known.slot == Some(**slot));
-        let missing: Vec<&str> = member
-            .neighbours
-            .iter()
-            .filter(is_missing)
-            .map(|slot| member.name_of(*slot))
-            .collect();
+        let missing: Vec<&str> =
+            member.neighbours.iter().filter(is_missing).map(|slot| member.name_of(*slot)).collect();
         if missing.len() != unnamed.len() {
             let missing = match missing.as_slice() {
                 [] => "every neighbour has an address by its name already".to_owned(),

@@ -82,10 +82,7 @@ pub(crate) fn look(home: &Path) -> Result<Option<Look>, HomeError> {
             owner,
             n_outgoing: n_outgoing(tx)?,
             neighbours: read_neighbours(tx)?,
-            received: senders
-                .into_iter()
-                .map(|(slot, known)| (slot, known.next))
-                .collect(),
+            received: senders.into_iter().map(|(slot, known)| (slot, known.next)).collect(),
             n_conflicts: tx.query_row("SELECT count(*) FROM conflicts", [], |row| row.get(0))?,
         }))
     })
@@ -178,20 +175,13 @@ pub(crate) fn read_event(row: &Row<'_>) -> Result<Logged, Failure> {
         "evaluated" => {
             let value: Option<Vec<u8>> = row.get("value")?;
             let value = value.map(|bytes| fixed(&bytes, "a value")).transpose()?;
-            Event::Evaluated {
-                trial: row.get("trial")?,
-                value: value.map(f64::from_le_bytes),
-            }
+            Event::Evaluated { trial: row.get("trial")?, value: value.map(f64::from_le_bytes) }
         }
         "report" => Event::Report(row.get("bytes")?),
         "tick" => Event::Tick,
         other => return Err(Failure::Contradiction(format!("an event is {other:?}"))),
     };
-    Ok(Logged {
-        seq: row.get("seq")?,
-        at: row.get("at_ms")?,
-        event,
-    })
+    Ok(Logged { seq: row.get("seq")?, at: row.get("at_ms")?, event })
 }
 
 pub(crate) fn read_neighbours(tx: &Transaction<'_>) -> Result<Vec<NeighbourMemory>, Failure> {

@@ -107,13 +107,7 @@ impl Session {
 
     /// Keeps a report; links send what is kept.
     fn share(&self, report: &Report) -> Result<(), PeerError> {
-        let Shared {
-            member,
-            key,
-            memory,
-            hub,
-            ..
-        } = &*self.shared;
+        let Shared { member, key, memory, hub, .. } = &*self.shared;
         let round = report.round;
         let sent = PeerReport {
             federation: member.digest,
@@ -134,22 +128,11 @@ impl Session {
     fn evaluate(&mut self, trial: &Trial) -> Result<bool, PeerError> {
         self.waits = None;
         let point = self.federation.space.decode(&trial.unit);
-        let Shared {
-            member,
-            memory,
-            observer,
-            ..
-        } = &*self.shared;
+        let Shared { member, memory, observer, .. } = &*self.shared;
         let started = || observer.trial_started(trial, &point);
         let (asked, objective) = ((trial, &point), self.objective.as_ref());
-        let evaluated = evaluate_trial(
-            &self.trials,
-            objective,
-            member.slot,
-            asked,
-            self.ask_seconds,
-            started,
-        );
+        let evaluated =
+            evaluate_trial(&self.trials, objective, member.slot, asked, self.ask_seconds, started);
         let told = match evaluated? {
             Evaluated::Before(told) => told,
             Evaluated::Now(told) => {
@@ -218,9 +201,7 @@ impl Session {
         for (slot, link) in self.shared.hub.links() {
             let is_complete = link.confirmed >= n_outgoing && self.has_all(slot);
             if is_complete != link.is_complete {
-                self.shared
-                    .hub
-                    .change(slot, |link| link.is_complete = is_complete);
+                self.shared.hub.change(slot, |link| link.is_complete = is_complete);
             }
             if !(is_complete && link.is_done) {
                 missing.push(slot);
@@ -251,17 +232,12 @@ impl Session {
 }
 
 fn sent(shared: &SharedPoint) -> SharedObservation {
-    SharedObservation {
-        unit: shared.unit.clone(),
-        value: shared.value,
-    }
+    SharedObservation { unit: shared.unit.clone(), value: shared.value }
 }
 
 fn received(report: PeerReport) -> Report {
-    let observation = |shared: SharedObservation| SharedPoint {
-        unit: shared.unit,
-        value: shared.value,
-    };
+    let observation =
+        |shared: SharedObservation| SharedPoint { unit: shared.unit, value: shared.value };
     Report {
         sender: report.sender,
         round: report.round,

@@ -136,9 +136,7 @@ async fn report(
     }
     let length = Length::AtMost(shared.member.report_bytes_max(round));
     let signature = (signature, shared.key.public());
-    let body = read_authorized(request, signature, length, BODY_PATIENCE)
-        .await?
-        .body;
+    let body = read_authorized(request, signature, length, BODY_PATIENCE).await?.body;
     check(&shared, &body, (sender, round), &key)?;
     blocking(move || {
         let answer = match shared.memory.take(sender, round, &body) {

@@ -184,11 +184,7 @@ impl Session {
         let serving = {
             let _inside = runtime.enter();
             let listening = Listening::start(&self.listen)?;
-            let scheme = if self.listen.tls.is_some() {
-                "https"
-            } else {
-                "http"
-            };
+            let scheme = if self.listen.tls.is_some() { "https" } else { "http" };
             let url = format!("{scheme}://{}", listening.address());
             self.shared.observer.listens(&url);
             let router = router(Arc::clone(&self.shared));
@@ -220,10 +216,7 @@ impl Session {
         let link = |address: &Address| {
             let (url, authority) = (address.url.as_str(), self.authority.as_deref());
             let client = HttpClient::new(url, authority, self.shared.hub.over(), "the neighbour")
-                .map_err(|source| PeerError::Link {
-                neighbour: url.to_owned(),
-                source,
-            })?;
+                .map_err(|source| PeerError::Link { neighbour: url.to_owned(), source })?;
             Ok(Link {
                 shared: Arc::clone(&self.shared),
                 url: url.to_owned(),
@@ -253,10 +246,7 @@ fn meet(
         .iter()
         .map(|slot| {
             let is_claimed = addresses.iter().any(|address| address.slot == Some(*slot));
-            let link = LinkState {
-                is_claimed,
-                ..LinkState::default()
-            };
+            let link = LinkState { is_claimed, ..LinkState::default() };
             (*slot, link)
         })
         .collect();

@@ -32,10 +32,7 @@ fn open(home: &Path) -> Memory {
 }
 
 fn report(sender: u32, round: u64, value: f64) -> Vec<u8> {
-    let observation = SharedObservation {
-        unit: vec![0.5],
-        value: Some(value),
-    };
+    let observation = SharedObservation { unit: vec![0.5], value: Some(value) };
     let report = PeerReport {
         federation: member().digest,
         sender,
@@ -49,9 +46,7 @@ fn report(sender: u32, round: u64, value: f64) -> Vec<u8> {
 fn events(memory: &Memory) -> Vec<Logged> {
     let mut all: Vec<Logged> = Vec::new();
     loop {
-        let next = memory
-            .events_after(all.last().map_or(0, |last| last.seq))
-            .unwrap();
+        let next = memory.events_after(all.last().map_or(0, |last| last.seq)).unwrap();
         if next.is_empty() {
             return all;
         }
@@ -64,20 +59,12 @@ fn events(memory: &Memory) -> Vec<Logged> {
 #[test]
 fn events_are_read_back_as_they_happened() {
     let home = tempfile::tempdir().unwrap();
-    let values = [
-        Some(0.1 + 0.2),
-        None,
-        Some(-0.0),
-        Some(f64::MIN_POSITIVE / 2.0),
-    ];
+    let values = [Some(0.1 + 0.2), None, Some(-0.0), Some(f64::MIN_POSITIVE / 2.0)];
     let mut expected = Vec::new();
     for (trial, value) in (0_u32..).zip(&values) {
         let memory = open(home.path());
         memory.note_evaluated(trial.into(), *value).unwrap();
-        expected.push(Event::Evaluated {
-            trial: trial.into(),
-            value: *value,
-        });
+        expected.push(Event::Evaluated { trial: trial.into(), value: *value });
         let bytes = report(1 + trial % 2, u64::from(trial / 2), 1.0);
         let taken = memory.take(1 + trial % 2, u64::from(trial / 2), &bytes);
         assert_eq!(taken.unwrap(), Taken::New);
@@ -97,12 +84,7 @@ fn events_are_read_back_as_they_happened() {
         bits.collect()
     };
     assert_eq!(bits(&found), bits(&expected));
-    assert!(
-        logged
-            .iter()
-            .zip(1..)
-            .all(|(logged, seq)| logged.seq == seq)
-    );
+    assert!(logged.iter().zip(1..).all(|(logged, seq)| logged.seq == seq));
     assert!(logged.is_sorted_by_key(|logged| logged.at));
     assert!(memory.now() >= logged.last().unwrap().at);
 }
@@ -174,10 +156,7 @@ fn what_is_known_of_neighbours_stays() {
     memory.meet(1, "b", "http://two", None).unwrap();
     let known = &open(home.path()).neighbours().unwrap()[0];
     assert_eq!((known.key, known.confirmed), (Some(first), 4));
-    assert_eq!(
-        (known.url.as_str(), known.contact_at_ms),
-        ("http://two", Some(99))
-    );
+    assert_eq!((known.url.as_str(), known.contact_at_ms), ("http://two", Some(99)));
     memory.meet(1, "b", "http://two", Some(second)).unwrap();
     assert_eq!(memory.neighbours().unwrap()[0].key, Some(second));
 }
@@ -209,10 +188,7 @@ fn the_log_is_only_appended_to() {
     let memory = open(home.path());
     memory.note_evaluated(0, Some(1.0)).unwrap();
     memory.keep(0, b"report").unwrap();
-    assert!(
-        memory.note_evaluated(0, Some(2.0)).is_err(),
-        "a trial ends once"
-    );
+    assert!(memory.note_evaluated(0, Some(2.0)).is_err(), "a trial ends once");
     drop(memory);
     let file = rusqlite::Connection::open(home.path().join("peer.db")).unwrap();
     for sql in [

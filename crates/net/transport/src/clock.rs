@@ -45,9 +45,7 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     fn now_ms(&self) -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        since.map_or(0, |since| {
-            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-        })
+        since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 
     fn elapsed_ms(&self) -> u64 {
@@ -88,24 +86,17 @@ impl Backoff {
     /// Waits up to `first` after the first failure, never longer than `longest`.
     #[must_use]
     pub fn between(first: Duration, longest: Duration) -> Self {
-        Self {
-            n_failed: 0,
-            first,
-            longest,
-        }
+        Self { n_failed: 0, first, longest }
     }
 
     /// One more attempt has failed: uniform between nothing and what doubles with every failure in a row, by default from 2 seconds
     /// to a minute.
     pub fn next(&mut self, clock: &dyn Clock) -> Duration {
-        let doubled = self
-            .first
-            .saturating_mul(1_u32.checked_shl(self.n_failed).unwrap_or(u32::MAX));
+        let doubled =
+            self.first.saturating_mul(1_u32.checked_shl(self.n_failed).unwrap_or(u32::MAX));
         self.n_failed = self.n_failed.saturating_add(1).min(31);
         let longest = doubled.min(self.longest);
-        longest
-            .mul_f64(clock.chance().clamp(0.0, 1.0))
-            .max(Self::SHORTEST)
+        longest.mul_f64(clock.chance().clamp(0.0, 1.0)).max(Self::SHORTEST)
     }
 
     /// An attempt has succeeded.
@@ -136,13 +127,8 @@ mod tests {
     #[test]
     fn waits_double_up_to_a_minute_and_begin_anew_after_a_success() {
         let mut backoff = Backoff::default();
-        let waits: Vec<u128> = (0..40)
-            .map(|_| backoff.next(&Fixed(1.0)).as_millis())
-            .collect();
-        assert_eq!(
-            waits[..8],
-            [2000, 4000, 8000, 16000, 32000, 60000, 60000, 60000]
-        );
+        let waits: Vec<u128> = (0..40).map(|_| backoff.next(&Fixed(1.0)).as_millis()).collect();
+        assert_eq!(waits[..8], [2000, 4000, 8000, 16000, 32000, 60000, 60000, 60000]);
         assert!(waits[8..].iter().all(|wait| *wait == 60000));
         backoff.reset();
         assert_eq!(backoff.next(&Fixed(0.5)), Duration::from_secs(1));
@@ -160,10 +146,6 @@ mod tests {
     fn chance_is_a_fraction_and_differs() {
         let draws: Vec<f64> = (0..64).map(|_| SystemClock.chance()).collect();
         assert!(draws.iter().all(|draw| (0.0..1.0).contains(draw)));
-        assert!(
-            draws
-                .iter()
-                .any(|draw| draw.to_bits() != draws[0].to_bits())
-        );
+        assert!(draws.iter().any(|draw| draw.to_bits() != draws[0].to_bits()));
     }
 }

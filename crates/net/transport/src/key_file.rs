@@ -71,10 +71,7 @@ pub enum KeyError {
 
 fn refused(path: &Path) -> impl Fn(std::io::Error) -> KeyError {
     let path = path.to_owned();
-    move |cause| KeyError::Refused {
-        path: path.clone(),
-        cause,
-    }
+    move |cause| KeyError::Refused { path: path.clone(), cause }
 }
 
 /// Checks that a folder belongs to the user who runs this, or to the system's administrator, and that nobody else can put files
@@ -113,15 +110,10 @@ pub fn read_key(path: &Path) -> Result<Option<SigningKey>, KeyError> {
         return Err(KeyError::Exposed { path, mode });
     }
     let mut text = Zeroizing::new(String::new());
-    file.take(KEY_BYTES_MAX)
-        .read_to_string(&mut text)
-        .map_err(refused(path))?;
+    file.take(KEY_BYTES_MAX).read_to_string(&mut text).map_err(refused(path))?;
     match SigningKey::from_file_text(&text) {
         Ok(key) => Ok(Some(key)),
-        Err(source) => Err(KeyError::Unreadable {
-            path: path.to_owned(),
-            source,
-        }),
+        Err(source) => Err(KeyError::Unreadable { path: path.to_owned(), source }),
     }
 }
 
@@ -199,9 +191,6 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         std::fs::write(&path, "fedbo-secret-key-1 0123").unwrap();
         let error = read_key(&path).unwrap_err().to_string();
-        assert!(
-            error.contains("damaged") && !error.contains("0123"),
-            "{error}"
-        );
+        assert!(error.contains("damaged") && !error.contains("0123"), "{error}");
     }
 }

@@ -24,10 +24,7 @@ const COORDINATOR: &str = "fedbo coordinator, version 1";
 impl CoordinatorProof {
     /// The owner of `key`, to somebody who sent this challenge.
     pub fn new(key: &SigningKey, challenge: &Digest) -> Self {
-        Self {
-            coordinator: key.public(),
-            proof: key.sign(COORDINATOR, &[&challenge.0]),
-        }
+        Self { coordinator: key.public(), proof: key.sign(COORDINATOR, &[&challenge.0]) }
     }
 
     /// Checks that the coordinator that answered the challenge holds the key that it names.
@@ -35,8 +32,7 @@ impl CoordinatorProof {
     /// # Errors
     /// If it does not.
     pub fn verify(&self, challenge: &Digest) -> Result<(), BadSignature> {
-        self.coordinator
-            .verify(COORDINATOR, &[&challenge.0], &self.proof)
+        self.coordinator.verify(COORDINATOR, &[&challenge.0], &self.proof)
     }
 }
 

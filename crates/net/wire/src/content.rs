@@ -55,10 +55,7 @@ pub(crate) const ENTRY_HEADER_SIZE: u64 = 8 + 8 + 8 + 8;
 impl Content {
     pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
         match self {
-            Self::Messages {
-                messages,
-                stragglers,
-            } => {
+            Self::Messages { messages, stragglers } => {
                 bytes.extend(length(messages));
                 for message in messages {
                     bytes.extend(message.sender.to_le_bytes());
@@ -175,12 +172,7 @@ fn read_entries(
         let max = limits.release_bytes_max;
         at_most("number of bytes of a release", n_release, max)?;
         let release = fields.bytes(n_release).ok_or_else(cut_off(FIELD))?;
-        entries.push(LedgerEntry {
-            seq,
-            round,
-            event: event.to_vec(),
-            release: release.to_vec(),
-        });
+        entries.push(LedgerEntry { seq, round, event: event.to_vec(), release: release.to_vec() });
     }
     Ok(entries)
 }
@@ -195,11 +187,7 @@ fn check_slot(
         Some(previous) if slot <= previous => {
             Err(disorder(field, previous.into(), slot.into(), ""))
         }
-        _ => at_most(
-            field,
-            slot.into(),
-            u64::from(limits.n_slots).saturating_sub(1),
-        ),
+        _ => at_most(field, slot.into(), u64::from(limits.n_slots).saturating_sub(1)),
     }
 }
 
@@ -216,12 +204,7 @@ fn disorder(
     found: u64,
     gaps: &'static str,
 ) -> HandoutUnreadable {
-    HandoutUnreadable::Order {
-        field,
-        previous,
-        found,
-        gaps,
-    }
+    HandoutUnreadable::Order { field, previous, found, gaps }
 }
 
 /// The number of items, as eight bytes.
@@ -232,11 +215,7 @@ fn length<T>(items: &[T]) -> [u8; 8] {
 impl fmt::Debug for RelayedMessage {
     /// Prints lengths only.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            sender,
-            round,
-            weights,
-        } = self;
+        let Self { sender, round, weights } = self;
         write!(
             f,
             "RelayedMessage {{ sender: {sender}, round: {round}, {} weights }}",

@@ -137,9 +137,7 @@ impl Limits {
     pub fn handout_bytes_max(&self, n_releases: u64) -> u64 {
         let message = MESSAGE_HEADER_SIZE + 8 * u64::from(self.n_features);
         let messages = u64::from(self.n_slots).saturating_mul(message + 4);
-        let release = self
-            .release_bytes_max
-            .saturating_add(EVENT_BYTES_MAX + ENTRY_HEADER_SIZE);
+        let release = self.release_bytes_max.saturating_add(EVENT_BYTES_MAX + ENTRY_HEADER_SIZE);
         messages
             .max(n_releases.saturating_mul(release))
             .saturating_add(HEADER_SIZE + 16 + SIGNATURE_SIZE as u64)
@@ -175,9 +173,8 @@ impl Handout {
         if version != LAYOUT_VERSION {
             return Err(HandoutUnreadable::Version { found: version });
         }
-        let (signed, signature) = bytes
-            .split_last_chunk::<SIGNATURE_SIZE>()
-            .ok_or_else(cut_off("signature"))?;
+        let (signed, signature) =
+            bytes.split_last_chunk::<SIGNATURE_SIZE>().ok_or_else(cut_off("signature"))?;
         signer.verify(PURPOSE, &[signed], &Signature(*signature))?;
         Self::from_unsigned_bytes(signed, limits)
     }
@@ -210,11 +207,8 @@ impl Handout {
             seq: fields.u64().ok_or_else(cut_off("head"))?,
             hash: fields.take().ok_or_else(cut_off("head"))?,
         };
-        let unexpected = |field, found, expected| HandoutUnreadable::Field {
-            field,
-            found,
-            expected,
-        };
+        let unexpected =
+            |field, found, expected| HandoutUnreadable::Field { field, found, expected };
         if collects > 1 {
             return Err(unexpected("collects", collects.into(), "0 or 1"));
         }
@@ -227,13 +221,7 @@ impl Handout {
             _ => return Err(unexpected("kind", kind.into(), "1 or 2")),
         };
         match fields.n_left() {
-            0 => Ok(Self {
-                config,
-                round,
-                collects: collects == 1,
-                head,
-                content,
-            }),
+            0 => Ok(Self { config, round, collects: collects == 1, head, content }),
             n => Err(HandoutUnreadable::Trailing { n }),
         }
     }

@@ -38,11 +38,7 @@ pub(crate) fn from_hex<const N: usize>(
         return Err(other(at));
     }
     if text.len() != 2 * N {
-        return Err(HexUnreadable::Length {
-            what,
-            expected: 2 * N,
-            found: text.len(),
-        });
+        return Err(HexUnreadable::Length { what, expected: 2 * N, found: text.len() });
     }
     let mut bytes = [0; N];
     HEXLOWER

@@ -66,11 +66,7 @@ impl SigningKey {
         public.0.copy_from_slice(pair.public_key().as_ref()); // 32 bytes, as in every Ed25519 key
         let kept = Zeroizing::new(seed);
         seed.zeroize();
-        Self {
-            seed: kept,
-            pair,
-            public,
-        }
+        Self { seed: kept, pair, public }
     }
 
     /// The half that others may know.
@@ -103,9 +99,7 @@ impl SigningKey {
     pub fn from_file_text(text: &str) -> Result<Self, KeyUnreadable> {
         let line = text.strip_suffix('\n').unwrap_or(text);
         let line = line.strip_suffix('\r').unwrap_or(line);
-        let digits = line
-            .strip_prefix(FILE_PREFIX)
-            .ok_or(KeyUnreadable::OtherKind)?;
+        let digits = line.strip_prefix(FILE_PREFIX).ok_or(KeyUnreadable::OtherKind)?;
         let seed = from_hex("secret key", digits).map_err(|_| KeyUnreadable::Damaged)?;
         Ok(Self::from_seed(*Zeroizing::new(seed)))
     }

@@ -48,10 +48,7 @@ pub struct ChainBroken {
 
 impl LedgerHead {
     /// The head of a handout that has no ledger.
-    pub const NONE: Self = Self {
-        seq: 0,
-        hash: [0; 32],
-    };
+    pub const NONE: Self = Self { seq: 0, hash: [0; 32] };
 
     /// The head of a ledger without entries.
     pub fn of_charter(charter: &CharterParts<'_>) -> Self {
@@ -66,10 +63,7 @@ impl LedgerHead {
                 charter.accountant.as_bytes(),
             ],
         );
-        Self {
-            seq: 0,
-            hash: hash.0,
-        }
+        Self { seq: 0, hash: hash.0 }
     }
 
     /// The head after more entries. An agent that starts from a head it has kept believes a handout only if this is the
@@ -82,10 +76,7 @@ impl LedgerHead {
         for entry in entries {
             let expected = head.seq.saturating_add(1);
             if entry.seq != expected || head.seq == u64::MAX {
-                return Err(ChainBroken {
-                    expected,
-                    found: entry.seq,
-                });
+                return Err(ChainBroken { expected, found: entry.seq });
             }
             head = Self {
                 seq: entry.seq,

@@ -154,19 +154,13 @@ impl PeerReport {
         let sender = fields.u32().ok_or_else(cut_off)?;
         let found = fields.u32().ok_or_else(cut_off)?;
         if found != dim {
-            return Err(ReportUnreadable::Dim {
-                found,
-                expected: dim,
-            });
+            return Err(ReportUnreadable::Dim { found, expected: dim });
         }
         let round = fields.u64().ok_or_else(cut_off)?;
         let federation = Digest(fields.take().ok_or_else(cut_off)?);
         let n = fields.u32().ok_or_else(cut_off)?;
         let expected = Self::n_bytes(dim as usize, n as usize);
-        let wrong_size = || ReportUnreadable::Size {
-            found: bytes.len(),
-            expected,
-        };
+        let wrong_size = || ReportUnreadable::Size { found: bytes.len(), expected };
         if bytes.len() != expected {
             return Err(wrong_size());
         }
@@ -183,13 +177,7 @@ impl PeerReport {
             let unit = fields.weights(dim.into()).ok_or_else(wrong_size)?;
             observations.push(SharedObservation { unit, value });
         }
-        Ok(Self {
-            federation,
-            sender,
-            round,
-            is_last,
-            observations,
-        })
+        Ok(Self { federation, sender, round, is_last, observations })
     }
 
     /// The signed part of a report's bytes: all but the signature. Reports of equal content have it equal, whatever
@@ -239,10 +227,7 @@ impl Receipt {
     /// A receipt of the owner of `key` for this sender.
     pub fn new(key: &SigningKey, federation: &Digest, sender: u32, received_from: u64) -> Self {
         let parts = receipt_parts(federation, sender, received_from);
-        Self {
-            received_from,
-            proof: key.sign(RECEIPT, &[&parts.0, &parts.1, &parts.2]),
-        }
+        Self { received_from, proof: key.sign(RECEIPT, &[&parts.0, &parts.1, &parts.2]) }
     }
 
     /// That the owner of this key gave it.
@@ -288,12 +273,7 @@ impl PeerIdentity {
         federation: Digest,
         challenge: &Digest,
     ) -> Self {
-        let parts: [&[u8]; 4] = [
-            &challenge.0,
-            name.as_bytes(),
-            &slot.to_le_bytes(),
-            &federation.0,
-        ];
+        let parts: [&[u8]; 4] = [&challenge.0, name.as_bytes(), &slot.to_le_bytes(), &federation.0];
         Self {
             name: name.to_owned(),
             slot,
@@ -308,12 +288,8 @@ impl PeerIdentity {
     /// # Errors
     /// If it does not.
     pub fn verify(&self, challenge: &Digest) -> Result<(), BadSignature> {
-        let parts: [&[u8]; 4] = [
-            &challenge.0,
-            self.name.as_bytes(),
-            &self.slot.to_le_bytes(),
-            &self.federation.0,
-        ];
+        let parts: [&[u8]; 4] =
+            [&challenge.0, self.name.as_bytes(), &self.slot.to_le_bytes(), &self.federation.0];
         self.key.verify(IDENTITY, &parts, &self.proof)
     }
 }

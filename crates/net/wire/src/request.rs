@@ -135,10 +135,7 @@ impl RequestSignature {
     /// If they differ by more than [`CLOCK_TOLERANCE_MS`].
     pub fn check_time(&self, now_ms: u64) -> Result<(), ClockDiffers> {
         if self.time_ms.abs_diff(now_ms) > CLOCK_TOLERANCE_MS {
-            return Err(ClockDiffers {
-                agent_ms: self.time_ms,
-                coordinator_ms: now_ms,
-            });
+            return Err(ClockDiffers { agent_ms: self.time_ms, coordinator_ms: now_ms });
         }
         Ok(())
     }
@@ -147,11 +144,7 @@ impl RequestSignature {
 impl fmt::Display for ClockDiffers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let difference_ms = self.agent_ms.abs_diff(self.coordinator_ms);
-        let direction = if self.agent_ms < self.coordinator_ms {
-            "behind"
-        } else {
-            "ahead"
-        };
+        let direction = if self.agent_ms < self.coordinator_ms { "behind" } else { "ahead" };
         write!(
             f,
             "the agent's clock says {}, the coordinator's {}: the agent is {}.{:03} s {direction}, and at most {} s are \
@@ -174,20 +167,12 @@ fn parts<'a>(
     time: &'a str,
     hash: &'a [u8],
 ) -> [&'a [u8]; 5] {
-    [
-        &to.0,
-        method.as_bytes(),
-        target.as_bytes(),
-        time.as_bytes(),
-        hash,
-    ]
+    [&to.0, method.as_bytes(), target.as_bytes(), time.as_bytes(), hash]
 }
 
 /// A number in its shortest decimal form.
 fn decimal(text: &str) -> Option<u64> {
-    text.parse()
-        .ok()
-        .filter(|number: &u64| number.to_string() == text)
+    text.parse().ok().filter(|number: &u64| number.to_string() == text)
 }
 
 /// Date and time of milliseconds since 1970, in the Gregorian calendar (H. Hinnant, "chrono-compatible low-level date

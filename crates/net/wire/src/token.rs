@@ -128,11 +128,8 @@ impl FromStr for EnrolmentToken {
         if sha256(content)[..CHECK_SIZE] != *check {
             return Err(TokenUnreadable::Mistyped);
         }
-        let mut token = Self {
-            secret: [0; 20],
-            coordinator: PublicKey([0; 32]),
-            config: Digest([0; 32]),
-        };
+        let mut token =
+            Self { secret: [0; 20], coordinator: PublicKey([0; 32]), config: Digest([0; 32]) };
         token.secret.copy_from_slice(&content[..20]);
         token.coordinator.0.copy_from_slice(&content[20..52]);
         token.config.0.copy_from_slice(&content[52..]);
@@ -149,10 +146,6 @@ impl Drop for EnrolmentToken {
 impl fmt::Debug for EnrolmentToken {
     /// Prints nothing of the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "EnrolmentToken {{ coordinator: {}, config: {} }}",
-            self.coordinator, self.config
-        )
+        write!(f, "EnrolmentToken {{ coordinator: {}, config: {} }}", self.coordinator, self.config)
     }
 }

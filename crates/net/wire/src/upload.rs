@@ -111,10 +111,7 @@ impl Upload {
     /// If the bytes are not exactly such a message.
     pub fn from_bytes(bytes: &[u8], n_features: u32) -> Result<Self, UploadUnreadable> {
         let expected = Self::n_bytes(n_features as usize);
-        let wrong_size = || UploadUnreadable::Size {
-            found: bytes.len(),
-            expected,
-        };
+        let wrong_size = || UploadUnreadable::Size { found: bytes.len(), expected };
         let mut fields = Fields(bytes);
         if !bytes.starts_with(&MAGIC) {
             return Err(UploadUnreadable::OtherKind);
@@ -131,10 +128,7 @@ impl Upload {
         let slot = fields.u32().ok_or_else(wrong_size)?;
         let found = fields.u32().ok_or_else(wrong_size)?;
         if found != n_features {
-            return Err(UploadUnreadable::Features {
-                found,
-                expected: n_features,
-            });
+            return Err(UploadUnreadable::Features { found, expected: n_features });
         }
         if bytes.len() != expected {
             return Err(wrong_size());

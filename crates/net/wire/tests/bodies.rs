@@ -20,10 +20,7 @@ fn requests_have_exactly_their_keys() {
     let (key, threes) = (token.key().public(), "03".repeat(32));
     assert_eq!(
         text,
-        format!(
-            "{{\"token\":\"{key}\",\"config\":\"{threes}\",\"proof\":\"{}\"}}",
-            request.proof
-        )
+        format!("{{\"token\":\"{key}\",\"config\":\"{threes}\",\"proof\":\"{}\"}}", request.proof)
     );
     assert!(text.len() <= JSON_REQUEST_BYTES_MAX);
     assert_eq!(from_str::<EnrolRequest>(&text).unwrap(), request);
@@ -41,13 +38,7 @@ fn requests_have_exactly_their_keys() {
     let new = SigningKey::from_seed([3; 32]);
     let request = RotateRequest::new(&new, "wine", 1, &PublicKey([2; 32]));
     let text = to_string(&request).unwrap();
-    assert_eq!(
-        text,
-        format!(
-            "{{\"key\":\"{}\",\"proof\":\"{}\"}}",
-            request.key, request.proof
-        )
-    );
+    assert_eq!(text, format!("{{\"key\":\"{}\",\"proof\":\"{}\"}}", request.key, request.proof));
     assert!(text.len() <= JSON_REQUEST_BYTES_MAX);
     assert_eq!(from_str::<RotateRequest>(&text).unwrap(), request);
     assert!(from_str::<RotateRequest>(&text.replace("{", "{\"slot\":1,")).is_err());
@@ -102,10 +93,7 @@ fn a_state_has_the_same_name_in_headers_and_bodies() {
         let state: StudyState = name.parse().unwrap();
         assert_eq!(state.to_string(), name);
         assert_eq!(to_string(&state).unwrap(), format!("\"{name}\""));
-        assert_eq!(
-            from_str::<StudyState>(&format!("\"{name}\"")).unwrap(),
-            state
-        );
+        assert_eq!(from_str::<StudyState>(&format!("\"{name}\"")).unwrap(), state);
     }
     assert!("Running".parse::<StudyState>().is_err());
 }
@@ -120,10 +108,7 @@ fn problems_are_those_of_the_protocol() {
         let again = if code.may_pass() { "yes" } else { "no" };
         let row = format!("| `{code}` | {} | {again} |", code.http_status());
         assert!(table.contains(&row), "docs/protocol.md has no row {row}");
-        let problem = Problem {
-            code,
-            message: "why".to_owned(),
-        };
+        let problem = Problem { code, message: "why".to_owned() };
         let text = to_string(&problem).unwrap();
         assert_eq!(text, format!("{{\"code\":\"{code}\",\"message\":\"why\"}}"));
         assert_eq!(from_str::<Problem>(&text).unwrap(), problem);
@@ -139,15 +124,9 @@ fn problems_are_those_of_the_protocol() {
 /// The message of a refusal by a hostile coordinator is one line wherever it is shown (INV-24).
 #[test]
 fn a_message_is_one_line_as_it_is_read() {
-    let hostile = format!(
-        "no\nerror: all is lost\u{1b}[2K\r\u{2028}{}",
-        "x".repeat(9_999)
-    );
+    let hostile = format!("no\nerror: all is lost\u{1b}[2K\r\u{2028}{}", "x".repeat(9_999));
     let code = ProblemCode::ALL[0];
-    let text = serde_json::to_string(&Problem {
-        code,
-        message: hostile,
-    });
+    let text = serde_json::to_string(&Problem { code, message: hostile });
     let read: Problem = from_str(&text.unwrap()).unwrap();
     let begin = "no error: all is lost [2K  xxx";
     assert!(read.message.starts_with(begin), "{}", read.message);

@@ -1,20 +1,13 @@
 //! Bytes from an enemy: refused, or exactly one message (INV-19).
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test fails where its data is not what it should be"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails where its data is not what it should be")]
 
 use fedbo_wire::{
     Content, Digest, EnrolmentToken, Handout, HandoutUnreadable, LedgerEntry, LedgerHead, Limits,
     PublicKey, RelayedMessage, SigningKey, Upload,
 };
 
-const LIMITS: Limits = Limits {
-    n_features: 3,
-    n_slots: 5,
-    release_bytes_max: 40,
-};
+const LIMITS: Limits = Limits { n_features: 3, n_slots: 5, release_bytes_max: 40 };
 
 fn key() -> SigningKey {
     SigningKey::from_seed([7; 32])
@@ -31,17 +24,10 @@ fn upload() -> Upload {
 }
 
 fn handouts() -> [Handout; 2] {
-    let message = |sender| RelayedMessage {
-        sender,
-        round: 5,
-        weights: vec![1.0, 2.0, f64::from(sender)],
-    };
-    let entry = |seq: u64| LedgerEntry {
-        seq,
-        round: 2 * seq,
-        event: vec![3; 5],
-        release: vec![4; 11],
-    };
+    let message =
+        |sender| RelayedMessage { sender, round: 5, weights: vec![1.0, 2.0, f64::from(sender)] };
+    let entry =
+        |seq: u64| LedgerEntry { seq, round: 2 * seq, event: vec![3; 5], release: vec![4; 11] };
     let with = |head, content| Handout {
         config: Digest([1; 32]),
         round: 6,
@@ -52,18 +38,9 @@ fn handouts() -> [Handout; 2] {
     [
         with(
             LedgerHead::NONE,
-            Content::Messages {
-                messages: vec![message(0), message(3)],
-                stragglers: vec![1, 2],
-            },
+            Content::Messages { messages: vec![message(0), message(3)], stragglers: vec![1, 2] },
         ),
-        with(
-            LedgerHead {
-                seq: 9,
-                hash: [8; 32],
-            },
-            Content::Releases(vec![entry(8), entry(9)]),
-        ),
+        with(LedgerHead { seq: 9, hash: [8; 32] }, Content::Releases(vec![entry(8), entry(9)])),
     ]
 }
 
@@ -117,9 +94,7 @@ fn no_part_of_an_upload_is_one_and_no_flipped_bit_is_lost() {
     }
     let longer = [&bytes[..], &[0]].concat();
     assert!(!check_upload(&longer, 3));
-    let n_accepted = flips(&bytes)
-        .filter(|flipped| check_upload(flipped, 3))
-        .count();
+    let n_accepted = flips(&bytes).filter(|flipped| check_upload(flipped, 3)).count();
     // Magic, version, zeros and number of weights have one value each; every other bit is content.
     assert_eq!(n_accepted, 8 * (bytes.len() - 4 - 2 - 2 - 4));
 }
@@ -154,9 +129,7 @@ fn what_a_coordinator_signs_has_one_form() {
             assert!(!check_signed(&unsigned[..n], LIMITS), "a part of {n} bytes");
         }
         assert!(!check_signed(&[unsigned, &[0]].concat(), LIMITS));
-        let n_accepted = flips(unsigned)
-            .filter(|flipped| check_signed(flipped, LIMITS))
-            .count();
+        let n_accepted = flips(unsigned).filter(|flipped| check_signed(flipped, LIMITS)).count();
         // Bits of round and config at least; not those of magic, version and lengths.
         assert!(n_accepted > 8 * 40 && n_accepted < 8 * (unsigned.len() - 6));
     }
@@ -215,11 +188,7 @@ fn fuzz_upload(n_cases: u64) {
     let mut n_accepted = 0;
     for _ in 0..n_cases {
         let n_features = u32::try_from(noise.below(6)).unwrap();
-        let mut bytes = Upload {
-            weights: vec![1.0; n_features as usize],
-            ..upload()
-        }
-        .to_bytes();
+        let mut bytes = Upload { weights: vec![1.0; n_features as usize], ..upload() }.to_bytes();
         if noise.below(2) == 0 {
             noise.distort(&mut bytes);
         } else {
@@ -228,11 +197,7 @@ fn fuzz_upload(n_cases: u64) {
             bytes.truncate(kept);
             bytes.extend(noise.bytes(n));
         }
-        let expected = if noise.below(20) == 0 {
-            u32::MAX
-        } else {
-            n_features
-        };
+        let expected = if noise.below(20) == 0 { u32::MAX } else { n_features };
         n_accepted += u64::from(check_upload(&bytes, expected));
     }
     assert!(n_accepted > n_cases / 100, "{n_accepted} of {n_cases}"); // so that sound ones are among them
@@ -252,11 +217,7 @@ fn fuzz_broadcast(n_cases: u64) {
             bytes.extend(noise.bytes(n));
         }
         let limits = match noise.below(4) {
-            0 => Limits {
-                n_features: u32::MAX,
-                n_slots: u32::MAX,
-                release_bytes_max: u64::MAX,
-            },
+            0 => Limits { n_features: u32::MAX, n_slots: u32::MAX, release_bytes_max: u64::MAX },
             _ => LIMITS,
         };
         n_accepted += u64::from(check_signed(&bytes, limits));

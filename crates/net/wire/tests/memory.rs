@@ -6,24 +6,14 @@ use std::time::{Duration, Instant};
 use fedbo_wire::{Handout, Limits, SigningKey, Upload};
 
 /// The largest study there can be: nothing but the bytes that are there bounds a message.
-const LIMITS: Limits = Limits {
-    n_features: u32::MAX,
-    n_slots: u32::MAX,
-    release_bytes_max: u64::MAX,
-};
+const LIMITS: Limits =
+    Limits { n_features: u32::MAX, n_slots: u32::MAX, release_bytes_max: u64::MAX };
 
 /// The bytes of address space that a decoder may take at most. A length that was believed takes 2 GiB or more.
 const BOUND: u64 = 256 << 20;
 
-const LENGTHS: [u64; 7] = [
-    u32::MAX as u64,
-    1 << 32,
-    u64::MAX,
-    u64::MAX / 8 + 1,
-    i64::MAX as u64,
-    1 << 30,
-    1 << 61,
-];
+const LENGTHS: [u64; 7] =
+    [u32::MAX as u64, 1 << 32, u64::MAX, u64::MAX / 8 + 1, i64::MAX as u64, 1 << 30, 1 << 61];
 
 fn header(kind: u8) -> Vec<u8> {
     let mut bytes = b"FBHO\x01\0".to_vec();
@@ -58,9 +48,7 @@ fn unsigned_handouts() -> Vec<Vec<u8>> {
 /// Largest size of this process's address space so far, in bytes. `None` where the system does not say.
 fn peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmPeak:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmPeak:"))?;
     let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kib << 10)
 }

@@ -12,10 +12,8 @@ fn key(seed: u8) -> SigningKey {
 }
 
 fn report(values: &[Option<f64>]) -> PeerReport {
-    let observation = |value: &Option<f64>| SharedObservation {
-        unit: vec![0.0, 0.25, 1.0],
-        value: *value,
-    };
+    let observation =
+        |value: &Option<f64>| SharedObservation { unit: vec![0.0, 0.25, 1.0], value: *value };
     PeerReport {
         federation: Digest([7; 32]),
         sender: 2,
@@ -67,17 +65,11 @@ fn every_truncation_and_every_bit_flip_is_refused() {
     }
     let mut longer = whole.clone();
     longer.push(0);
-    assert!(matches!(
-        PeerReport::from_bytes(&longer, DIM),
-        Err(ReportUnreadable::Size { .. })
-    ));
+    assert!(matches!(PeerReport::from_bytes(&longer, DIM), Err(ReportUnreadable::Size { .. })));
     for bit in 0..8 * whole.len() {
         let mut flipped = whole.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
-        assert!(
-            PeerReport::verify(&flipped, &key(1).public()).is_err(),
-            "bit {bit}"
-        );
+        assert!(PeerReport::verify(&flipped, &key(1).public()).is_err(), "bit {bit}");
     }
     assert!(PeerReport::verify(&whole, &key(2).public()).is_err());
 }
@@ -115,10 +107,7 @@ fn receipts_and_identities_are_their_givers_alone() {
     assert!(receipt.verify(&giver.public(), &federation, 2).is_err());
     let elsewhere = Digest([8; 32]);
     assert!(receipt.verify(&giver.public(), &elsewhere, 1).is_err());
-    let raised = Receipt {
-        received_from: 13,
-        ..receipt
-    };
+    let raised = Receipt { received_from: 13, ..receipt };
     assert!(raised.verify(&giver.public(), &federation, 1).is_err());
 
     let challenge = Digest([1; 32]);
@@ -126,22 +115,10 @@ fn receipts_and_identities_are_their_givers_alone() {
     assert_eq!(identity.verify(&challenge), Ok(()));
     assert!(identity.verify(&Digest([2; 32])).is_err());
     for changed in [
-        PeerIdentity {
-            name: "lab 2".to_owned(),
-            ..identity.clone()
-        },
-        PeerIdentity {
-            slot: 2,
-            ..identity.clone()
-        },
-        PeerIdentity {
-            key: other.public(),
-            ..identity.clone()
-        },
-        PeerIdentity {
-            federation: elsewhere,
-            ..identity
-        },
+        PeerIdentity { name: "lab 2".to_owned(), ..identity.clone() },
+        PeerIdentity { slot: 2, ..identity.clone() },
+        PeerIdentity { key: other.public(), ..identity.clone() },
+        PeerIdentity { federation: elsewhere, ..identity },
     ] {
         assert!(changed.verify(&challenge).is_err());
     }

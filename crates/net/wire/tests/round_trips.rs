@@ -1,9 +1,6 @@
 //! Round trips: what is written reads back, and what is read is written the same.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test fails where its data is not what it should be"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails where its data is not what it should be")]
 
 use fedbo_wire::{
     Content, Digest, EnrolmentToken, Handout, LedgerEntry, LedgerHead, Limits, PublicKey,
@@ -22,20 +19,15 @@ fn bits(weights: &[f64]) -> Vec<u64> {
 
 fn any_upload() -> impl Strategy<Value = Upload> {
     let weights = prop::collection::vec(any_weight(), 0..20);
-    (
-        any::<[u8; 32]>(),
-        any::<[u8; 32]>(),
-        any::<u32>(),
-        any::<u64>(),
-        weights,
-    )
-        .prop_map(|(config, map, slot, round, weights)| Upload {
+    (any::<[u8; 32]>(), any::<[u8; 32]>(), any::<u32>(), any::<u64>(), weights).prop_map(
+        |(config, map, slot, round, weights)| Upload {
             config: Digest(config),
             map: Digest(map),
             slot,
             round,
             weights,
-        })
+        },
+    )
 }
 
 fn any_messages() -> impl Strategy<Value = (Content, Limits)> {
@@ -45,20 +37,13 @@ fn any_messages() -> impl Strategy<Value = (Content, Limits)> {
         let messages =
             prop::collection::btree_map(0..n_slots, message(n_features), n_messages.clone());
         let stragglers = prop::collection::btree_set(0..n_slots, n_messages);
-        let limits = Limits {
-            n_features: n_features.try_into().unwrap(),
-            n_slots,
-            release_bytes_max: 0,
-        };
+        let limits =
+            Limits { n_features: n_features.try_into().unwrap(), n_slots, release_bytes_max: 0 };
         (messages, stragglers).prop_map(move |(messages, stragglers)| {
             let messages = messages.into_iter();
             let content = Content::Messages {
                 messages: messages
-                    .map(|(sender, (round, weights))| RelayedMessage {
-                        sender,
-                        round,
-                        weights,
-                    })
+                    .map(|(sender, (round, weights))| RelayedMessage { sender, round, weights })
                     .collect(),
                 stragglers: stragglers.into_iter().collect(),
             };
@@ -73,18 +58,9 @@ fn any_releases() -> impl Strategy<Value = (Content, Limits)> {
     (0..u64::MAX - 10, rounds).prop_map(|(first, rounds)| {
         let entries = rounds.into_iter().zip(first..);
         let entries = entries
-            .map(|((round, (event, release)), seq)| LedgerEntry {
-                seq,
-                round,
-                event,
-                release,
-            })
+            .map(|((round, (event, release)), seq)| LedgerEntry { seq, round, event, release })
             .collect();
-        let limits = Limits {
-            n_features: 1,
-            n_slots: 1,
-            release_bytes_max: 200,
-        };
+        let limits = Limits { n_features: 1, n_slots: 1, release_bytes_max: 200 };
         (Content::Releases(entries), limits)
     })
 }
@@ -92,49 +68,28 @@ fn any_releases() -> impl Strategy<Value = (Content, Limits)> {
 fn any_handout() -> impl Strategy<Value = (Handout, Limits)> {
     let content = prop_oneof![any_messages(), any_releases()];
     let head = (any::<u64>(), any::<[u8; 32]>());
-    (
-        any::<[u8; 32]>(),
-        any::<u64>(),
-        any::<bool>(),
-        head,
-        content,
+    (any::<[u8; 32]>(), any::<u64>(), any::<bool>(), head, content).prop_map(
+        |(config, round, collects, (seq, hash), (content, limits))| {
+            let head = match content {
+                Content::Messages { .. } => LedgerHead::NONE,
+                Content::Releases(_) => LedgerHead { seq, hash },
+            };
+            let handout = Handout { config: Digest(config), round, collects, head, content };
+            (handout, limits)
+        },
     )
-        .prop_map(
-            |(config, round, collects, (seq, hash), (content, limits))| {
-                let head = match content {
-                    Content::Messages { .. } => LedgerHead::NONE,
-                    Content::Releases(_) => LedgerHead { seq, hash },
-                };
-                let handout = Handout {
-                    config: Digest(config),
-                    round,
-                    collects,
-                    head,
-                    content,
-                };
-                (handout, limits)
-            },
-        )
 }
 
 /// Equal to the last bit.
 fn same(one: &Content, other: &Content) -> bool {
     match (one, other) {
         (
-            Content::Messages {
-                messages,
-                stragglers,
-            },
-            Content::Messages {
-                messages: others,
-                stragglers: other_stragglers,
-            },
+            Content::Messages { messages, stragglers },
+            Content::Messages { messages: others, stragglers: other_stragglers },
         ) => {
             let plain = |messages: &[RelayedMessage]| -> Vec<_> {
                 let messages = messages.iter();
-                messages
-                    .map(|m| (m.sender, m.round, bits(&m.weights)))
-                    .collect()
+                messages.map(|m| (m.sender, m.round, bits(&m.weights))).collect()
             };
             plain(messages) == plain(others) && stragglers == other_stragglers
         }
@@ -199,16 +154,8 @@ proptest! {
 fn sizes_saturate() {
     assert_eq!(Upload::n_bytes(3), 88 + 24);
     assert_eq!(Upload::n_bytes(usize::MAX), usize::MAX);
-    let all = Limits {
-        n_features: u32::MAX,
-        n_slots: u32::MAX,
-        release_bytes_max: u64::MAX,
-    };
+    let all = Limits { n_features: u32::MAX, n_slots: u32::MAX, release_bytes_max: u64::MAX };
     assert_eq!(all.handout_bytes_max(u64::MAX), u64::MAX);
-    let none = Limits {
-        n_features: 0,
-        n_slots: 0,
-        release_bytes_max: 0,
-    };
+    let none = Limits { n_features: 0, n_slots: 0, release_bytes_max: 0 };
     assert_eq!(none.handout_bytes_max(0), 88 + 16 + 64);
 }

@@ -55,16 +55,10 @@ fn a_request_is_signed_with_all_that_matters() {
     assert_eq!(moved, Err(BadSignature));
     let mut other = signed;
     other.time_ms += 1;
-    assert_eq!(
-        other.verify(&to, "PUT", "/v1/a?b=c", b"body"),
-        Err(BadSignature)
-    );
+    assert_eq!(other.verify(&to, "PUT", "/v1/a?b=c", b"body"), Err(BadSignature));
     let mut other = signed;
     other.key = SigningKey::from_seed([1; 32]).public();
-    assert_eq!(
-        other.verify(&to, "PUT", "/v1/a?b=c", b"body"),
-        Err(BadSignature)
-    );
+    assert_eq!(other.verify(&to, "PUT", "/v1/a?b=c", b"body"), Err(BadSignature));
 }
 
 #[test]
@@ -83,13 +77,7 @@ fn clocks_may_differ_by_five_minutes() {
     let ahead = signed(now + 3_600_000).check_time(now).unwrap_err();
     assert!(ahead.to_string().contains("3600.000 s ahead"));
     for (time, now) in [(0, u64::MAX), (u64::MAX, 0)] {
-        assert!(
-            !signed(time)
-                .check_time(now)
-                .unwrap_err()
-                .to_string()
-                .is_empty()
-        );
+        assert!(!signed(time).check_time(now).unwrap_err().to_string().is_empty());
     }
 }
 
@@ -101,10 +89,7 @@ fn a_new_key_proves_itself_for_one_slot_and_one_old_key() {
     assert_eq!(request.verify("wine", 4, &old), Err(BadSignature));
     assert_eq!(request.verify("win", 3, &old), Err(BadSignature));
     assert_eq!(request.verify("wine", 3, &new.public()), Err(BadSignature));
-    let stolen = RotateRequest {
-        key: old,
-        ..request
-    };
+    let stolen = RotateRequest { key: old, ..request };
     assert_eq!(stolen.verify("wine", 3, &old), Err(BadSignature));
 }
 
@@ -119,20 +104,11 @@ fn a_slot_is_asked_for_one_key_at_one_coordinator_under_one_configuration() {
     let request = EnrolRequest::new(&token, &agent);
     assert_eq!(request.verify(&agent, &token.coordinator), Ok(()));
     let other = SigningKey::from_seed([1; 32]).public();
-    assert_eq!(
-        request.verify(&other, &token.coordinator),
-        Err(BadSignature)
-    );
+    assert_eq!(request.verify(&other, &token.coordinator), Err(BadSignature));
     assert_eq!(request.verify(&agent, &other), Err(BadSignature));
     for changed in [
-        EnrolRequest {
-            config: Digest([4; 32]),
-            ..request.clone()
-        },
-        EnrolRequest {
-            token: agent,
-            ..request
-        },
+        EnrolRequest { config: Digest([4; 32]), ..request.clone() },
+        EnrolRequest { token: agent, ..request },
     ] {
         let verified = changed.verify(&agent, &token.coordinator);
         assert_eq!(verified, Err(BadSignature));
@@ -141,38 +117,18 @@ fn a_slot_is_asked_for_one_key_at_one_coordinator_under_one_configuration() {
 
 #[test]
 fn entries_follow_their_head_by_number() {
-    let entry = |seq| LedgerEntry {
-        seq,
-        round: seq,
-        event: vec![1],
-        release: vec![2],
-    };
-    let start = LedgerHead {
-        seq: 4,
-        hash: [9; 32],
-    };
+    let entry = |seq| LedgerEntry { seq, round: seq, event: vec![1], release: vec![2] };
+    let start = LedgerHead { seq: 4, hash: [9; 32] };
     let after = start.after(&[entry(5), entry(6)]).unwrap();
     assert_eq!(after.seq, 6);
-    assert_eq!(
-        start.after(&[entry(5)]).unwrap().after(&[entry(6)]),
-        Ok(after)
-    );
+    assert_eq!(start.after(&[entry(5)]).unwrap().after(&[entry(6)]), Ok(after));
     for entries in [vec![entry(4)], vec![entry(6)], vec![entry(5), entry(5)]] {
         assert!(start.after(&entries).is_err());
     }
-    let other = LedgerEntry {
-        release: vec![3],
-        ..entry(5)
-    };
+    let other = LedgerEntry { release: vec![3], ..entry(5) };
     assert_ne!(start.after(&[other, entry(6)]), Ok(after));
-    let last = LedgerHead {
-        seq: u64::MAX,
-        ..start
-    };
-    let broken = ChainBroken {
-        expected: u64::MAX,
-        found: u64::MAX,
-    };
+    let last = LedgerHead { seq: u64::MAX, ..start };
+    let broken = ChainBroken { expected: u64::MAX, found: u64::MAX };
     assert_eq!(last.after(&[entry(u64::MAX)]), Err(broken));
     assert_eq!(after.to_string().split_once(':').unwrap().0, "6");
 }
@@ -180,16 +136,8 @@ fn entries_follow_their_head_by_number() {
 /// The ledger's own known entry: the same hash from the same bytes.
 #[test]
 fn the_hash_of_a_known_entry_is_the_ledgers() {
-    let start = LedgerHead {
-        seq: 0,
-        hash: [7; 32],
-    };
-    let entry = LedgerEntry {
-        seq: 1,
-        round: 2,
-        event: b"ab".to_vec(),
-        release: b"cd".to_vec(),
-    };
+    let start = LedgerHead { seq: 0, hash: [7; 32] };
+    let entry = LedgerEntry { seq: 1, round: 2, event: b"ab".to_vec(), release: b"cd".to_vec() };
     assert_eq!(
         start.after(&[entry]).unwrap().to_string(),
         "1:b32ef2ffcf2cc10b3db44be7c85e3d13bd1f286431d634577d6f608033b937e1"
@@ -212,17 +160,8 @@ fn canary_grep() {
         round: 0,
         weights: weights.clone(),
     };
-    let message = RelayedMessage {
-        sender: 0,
-        round: 0,
-        weights,
-    };
-    let entry = LedgerEntry {
-        seq: 1,
-        round: 1,
-        event: vec![0xA5; 4],
-        release: vec![0xA5; 4],
-    };
+    let message = RelayedMessage { sender: 0, round: 0, weights };
+    let entry = LedgerEntry { seq: 1, round: 1, event: vec![0xA5; 4], release: vec![0xA5; 4] };
     let (secret_text, key_text) = (token.to_text(), key().to_file_text());
     let (damaged_token, damaged_key) =
         (secret_text.replace('p', "q"), key_text.replace("a5", "A5"));
@@ -233,25 +172,11 @@ fn canary_grep() {
         format!("{token:?} {request:?} {body} {:?}", token.key()),
         format!("{:?} {:?}", key(), key().public()),
         format!("{upload:?} {message:?} {entry:?}"),
-        format!(
-            "{0:?} {0}",
-            damaged_token.parse::<EnrolmentToken>().unwrap_err()
-        ),
-        format!(
-            "{0:?} {0}",
-            SigningKey::from_file_text(&damaged_key).unwrap_err()
-        ),
+        format!("{0:?} {0}", damaged_token.parse::<EnrolmentToken>().unwrap_err()),
+        format!("{0:?} {0}", SigningKey::from_file_text(&damaged_key).unwrap_err()),
         format!("{in_place_of_a_key:?} {in_place_of_a_key}"),
     ];
-    let secret_words = [
-        "a5a5",
-        "A5A5",
-        "165.165",
-        "paWl",
-        "qaWl",
-        "apWl",
-        &secret_text[5..12],
-    ];
+    let secret_words = ["a5a5", "A5A5", "165.165", "paWl", "qaWl", "apWl", &secret_text[5..12]];
     for output in &outputs {
         for word in secret_words {
             assert!(!output.contains(word), "{word} in {output}");
@@ -269,10 +194,7 @@ fn no_token_with_one_other_character_is_accepted() {
         config: Digest([0xC5; 32]),
     };
     let text = token.to_text();
-    let alphabet = ('A'..='Z')
-        .chain('a'..='z')
-        .chain('0'..='9')
-        .chain(['-', '_']);
+    let alphabet = ('A'..='Z').chain('a'..='z').chain('0'..='9').chain(['-', '_']);
     for other in alphabet.chain(['+', '/', '=', ' ', '\0']) {
         for at in "fbt2_".len()..text.len() {
             let mut changed = text.to_string();
@@ -287,15 +209,8 @@ fn hexadecimal_texts_have_one_form() {
     let text = key().public().to_string();
     let read = |text: &str| text.parse::<PublicKey>();
     assert_eq!(read(&text), Ok(key().public()));
-    let length = |found| HexUnreadable::Length {
-        what: "public key",
-        expected: 64,
-        found,
-    };
-    let digit = |at| HexUnreadable::Digit {
-        what: "public key",
-        at,
-    };
+    let length = |found| HexUnreadable::Length { what: "public key", expected: 64, found };
+    let digit = |at| HexUnreadable::Digit { what: "public key", at };
     assert_eq!(read(""), Err(length(0)));
     assert_eq!(read(&text[1..]), Err(length(63)));
     assert_eq!(read(&format!("{text}00")), Err(length(66)));

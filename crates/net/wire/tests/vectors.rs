@@ -1,9 +1,6 @@
 //! The examples of `docs/protocol-vectors.json`, which a program in another language made.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test fails where its data is not what it should be"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails where its data is not what it should be")]
 
 use fedbo_wire::{
     CharterParts, Content, CoordinatorProof, Digest, EnrolRequest, EnrolmentToken, Handout,
@@ -24,9 +21,7 @@ fn cases(group: &str, kind: &str) -> Vec<Value> {
 }
 
 fn text<'a>(case: &'a Value, key: &str) -> &'a str {
-    case[key]
-        .as_str()
-        .unwrap_or_else(|| panic!("{key} in {case}"))
+    case[key].as_str().unwrap_or_else(|| panic!("{key} in {case}"))
 }
 
 fn bytes(case: &Value, key: &str) -> Vec<u8> {
@@ -57,9 +52,7 @@ fn key(case: &Value, name: &str) -> SigningKey {
 fn weights(case: &Value) -> Vec<f64> {
     let bytes = bytes(case, "weights");
     let numbers = bytes.chunks_exact(8);
-    numbers
-        .map(|number| f64::from_le_bytes(number.try_into().unwrap()))
-        .collect()
+    numbers.map(|number| f64::from_le_bytes(number.try_into().unwrap())).collect()
 }
 
 fn limits(case: &Value) -> Limits {
@@ -72,10 +65,7 @@ fn limits(case: &Value) -> Limits {
 }
 
 fn head(case: &Value) -> LedgerHead {
-    LedgerHead {
-        seq: long(case, "seq"),
-        hash: array(case, "hash"),
-    }
+    LedgerHead { seq: long(case, "seq"), hash: array(case, "hash") }
 }
 
 fn entries(cases: &Value) -> Vec<LedgerEntry> {
@@ -141,12 +131,8 @@ fn requests() {
             Err(HeadersUnreadable::Time) => "time",
             Ok(read) => {
                 let body = bytes(&case, "body");
-                let verified = read.verify(
-                    &to(&case),
-                    text(&case, "method"),
-                    text(&case, "target"),
-                    &body,
-                );
+                let verified =
+                    read.verify(&to(&case), text(&case, "method"), text(&case, "target"), &body);
                 verified.map_or("signature", |()| "accepted")
             }
         };
@@ -316,10 +302,7 @@ fn receipts_and_identities() {
         let sender = short(&case, "sender");
         let receipt = Receipt::new(&signing, &federation, sender, long(&case, "received_from"));
         assert_eq!(receipt.proof.to_string(), text(&case, "proof"));
-        assert_eq!(
-            receipt.verify(&signing.public(), &federation, sender),
-            Ok(())
-        );
+        assert_eq!(receipt.verify(&signing.public(), &federation, sender), Ok(()));
     }
     for case in cases("good", "identities") {
         let (signing, federation) = (key(&case, "seed"), Digest(array(&case, "federation")));
@@ -361,12 +344,7 @@ fn handouts() {
             Some(_) => Content::Releases(entries(&case["releases"])),
             None => Content::Messages {
                 messages: messages(&case),
-                stragglers: case["stragglers"]
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .map(slot)
-                    .collect(),
+                stragglers: case["stragglers"].as_array().unwrap().iter().map(slot).collect(),
             },
         };
         let handout = Handout {

@@ -97,11 +97,7 @@ pub enum Unproved {
 impl Unproved {
     /// Checks an ε that a caller gave.
     pub(super) fn check(epsilon: f64) -> Result<(), Self> {
-        if epsilon.is_finite() && epsilon >= 0.0 {
-            Ok(())
-        } else {
-            Err(Self::Epsilon(epsilon))
-        }
+        if epsilon.is_finite() && epsilon >= 0.0 { Ok(()) } else { Err(Self::Epsilon(epsilon)) }
     }
 }
 
@@ -169,11 +165,7 @@ impl AccountantKind {
             Sampling::Poisson(_) => ("independent coins (Poisson sampling)", Self::Pld),
             Sampling::WithoutReplacement { .. } => ("samples of a fixed size", Self::FixedSize),
         };
-        UnsupportedEvent::Sampling {
-            accountant: self,
-            sampling,
-            instead,
-        }
+        UnsupportedEvent::Sampling { accountant: self, sampling, instead }
     }
 }
 

@@ -96,12 +96,7 @@ pub fn smallest_multiplier(
     // Mild is more noise: the search goes down from there.
     let found = search(&cost, most, least, 0.0, budget.epsilon)?;
     let Some((log, epsilon)) = found else {
-        return Err(impossible(
-            kind,
-            "noise multiplier",
-            "1e9".to_owned(),
-            budget,
-        ));
+        return Err(impossible(kind, "noise multiplier", "1e9".to_owned(), budget));
     };
     let value = multiplier(log).map_err(UnsupportedEvent::from)?;
     Ok(Calibrated { value, epsilon })
@@ -125,12 +120,7 @@ pub fn largest_rate(
     };
     let found = search(&cost, LEAST_RATE.ln(), 0.0, -1.0, budget.epsilon)?;
     let Some((log, epsilon)) = found else {
-        return Err(impossible(
-            kind,
-            "sampling rate",
-            format!("{LEAST_RATE:e}"),
-            budget,
-        ));
+        return Err(impossible(kind, "sampling rate", format!("{LEAST_RATE:e}"), budget));
     };
     let value = rate(log).map_err(UnsupportedEvent::from)?;
     Ok(Calibrated { value, epsilon })
@@ -152,10 +142,7 @@ pub fn largest_rounds(
     }
     let mut bad = loop {
         if good.0 == MAX_RELEASES {
-            return Ok(Calibrated {
-                value: good.0,
-                epsilon: good.1,
-            });
+            return Ok(Calibrated { value: good.0, epsilon: good.1 });
         }
         let next = (good.0 * 4).min(MAX_RELEASES);
         let epsilon = cost(next)?;
@@ -165,10 +152,7 @@ pub fn largest_rounds(
         good = (next, epsilon);
     };
     let mut halve = false;
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "between two counts of rounds"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "between two counts of rounds")]
     while bad.0 - good.0 > 1.max((good.0 as f64 * PRECISION) as u64) {
         let ends = [(good.0 as f64).ln(), (bad.0 as f64).ln()];
         let at = between(ends, [good.1, bad.1], budget.epsilon, halve).exp() as u64;
@@ -182,10 +166,7 @@ pub fn largest_rounds(
         }
         halve = bad.0 - good.0 > width / 2;
     }
-    Ok(Calibrated {
-        value: good.0,
-        epsilon: good.1,
-    })
+    Ok(Calibrated { value: good.0, epsilon: good.1 })
 }
 
 /// ε of `rounds` such releases; infinite where nothing finite is proved.

@@ -61,13 +61,7 @@ impl Claim {
 impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (epsilon, delta) = (rounded_up(self.epsilon), rounded_up(self.delta));
-        let Self {
-            n_releases,
-            accountant,
-            adjacency,
-            mode,
-            ..
-        } = self;
+        let Self { n_releases, accountant, adjacency, mode, .. } = self;
         let rounds = if *n_releases == 1 { "round" } else { "rounds" };
         write!(
             f,
@@ -86,15 +80,9 @@ fn rounded_up(value: f64) -> String {
     let mut near: f64 = text.parse().unwrap_or(value);
     if near < value {
         // One more in the last digit.
-        let exponent = text
-            .split_once('e')
-            .and_then(|(_, exponent)| exponent.parse::<i32>().ok());
+        let exponent = text.split_once('e').and_then(|(_, exponent)| exponent.parse::<i32>().ok());
         let unit = 10_f64.powi(exponent.unwrap_or(0) - 5);
         near = format!("{:.5e}", near + unit).parse().unwrap_or(value);
     }
-    if near == 0.0 || (1e-3..1e15).contains(&near) {
-        near.to_string()
-    } else {
-        format!("{near:e}")
-    }
+    if near == 0.0 || (1e-3..1e15).contains(&near) { near.to_string() } else { format!("{near:e}") }
 }

@@ -33,15 +33,8 @@ impl Reduced {
     /// The noise as a continuous Gaussian relative to C (`ACCOUNTING.md`, "The lattice").
     pub(super) fn of(noise: &Noise) -> Result<Self, InvalidParameter> {
         match *noise {
-            Noise::Gaussian(multiplier) => Ok(Self {
-                multiplier: multiplier.get(),
-                defect: 0.0,
-            }),
-            Noise::DiscreteGaussian {
-                variance,
-                bound,
-                n_coordinates,
-            } => {
+            Noise::Gaussian(multiplier) => Ok(Self { multiplier: multiplier.get(), defect: 0.0 }),
+            Noise::DiscreteGaussian { variance, bound, n_coordinates } => {
                 if variance < MIN_DISCRETE_VARIANCE {
                     let expected =
                         "at least 100 squared lattice units: take a finer lattice or more noise";
@@ -88,10 +81,7 @@ impl Composition {
         }
         let rate = rate.get().max(MIN_RATE);
         let multiplier = reduced.multiplier.min(MAX_MULTIPLIER);
-        *self
-            .counts
-            .entry((rate.to_bits(), multiplier.to_bits()))
-            .or_default() += count;
+        *self.counts.entry((rate.to_bits(), multiplier.to_bits())).or_default() += count;
         self.n_releases = n_releases;
         self.defect += reduced.defect * count as f64;
         Ok(())
@@ -122,14 +112,11 @@ impl Composition {
     /// # Errors
     /// If the noise is too little to be evaluated.
     pub(super) fn parts(&self) -> Result<Vec<Subsampled>, Unproved> {
-        let all = self
-            .counts
-            .iter()
-            .map(|(&(rate, multiplier), &count)| Subsampled {
-                rate: f64::from_bits(rate),
-                multiplier: f64::from_bits(multiplier),
-                count: count as f64,
-            });
+        let all = self.counts.iter().map(|(&(rate, multiplier), &count)| Subsampled {
+            rate: f64::from_bits(rate),
+            multiplier: f64::from_bits(multiplier),
+            count: count as f64,
+        });
         let (whole, mut sampled): (Vec<_>, Vec<_>) = all.partition(|part| part.rate >= 1.0);
         let too_low = sampled.iter().find(|part| part.multiplier < MIN_MULTIPLIER);
         if let Some(part) = too_low {
@@ -141,10 +128,8 @@ impl Composition {
         }
         if !whole.is_empty() {
             // Gaussians compose to the Gaussian with 1/z² = Σ count/z².
-            let precision: f64 = whole
-                .iter()
-                .map(|part| part.count / part.multiplier / part.multiplier)
-                .sum();
+            let precision: f64 =
+                whole.iter().map(|part| part.count / part.multiplier / part.multiplier).sum();
             sampled.push(Subsampled {
                 rate: 1.0,
                 multiplier: precision.sqrt().recip() * (1.0 - 1e-13),

@@ -19,11 +19,7 @@ pub(super) fn invalid(
     value: impl fmt::Display,
     expected: &'static str,
 ) -> InvalidParameter {
-    InvalidParameter {
-        name,
-        value: value.to_string(),
-        expected,
-    }
+    InvalidParameter { name, value: value.to_string(), expected }
 }
 
 /// q: the probability that an agent takes part in a round, in `(0, 1]`.
@@ -65,11 +61,7 @@ impl NoiseMultiplier {
         if multiplier.is_normal() && multiplier > 0.0 {
             Ok(Self(multiplier))
         } else {
-            Err(invalid(
-                "noise multiplier",
-                multiplier,
-                "a finite number above 0",
-            ))
+            Err(invalid("noise multiplier", multiplier, "a finite number above 0"))
         }
     }
 

@@ -89,17 +89,14 @@ fn log_moments(share: f64, multiplier: f64) -> Vec<f64> {
 
 /// (θ, K) for orders α = 1 + θ: integers, and tenths between the small ones.
 fn orders(log_moments: &[f64]) -> impl Iterator<Item = (f64, f64)> {
-    log_moments
-        .windows(2)
-        .enumerate()
-        .flat_map(|(index, ends)| {
-            let n_steps = if index < 12 { 10 } else { 1 };
-            (1..=n_steps).map(move |step| {
-                let share = f64::from(step) / f64::from(n_steps);
-                let moment = (1.0 - share) * ends[0] + share * ends[1];
-                (index as f64 + share, rounded_up(moment))
-            })
+    log_moments.windows(2).enumerate().flat_map(|(index, ends)| {
+        let n_steps = if index < 12 { 10 } else { 1 };
+        (1..=n_steps).map(move |step| {
+            let share = f64::from(step) / f64::from(n_steps);
+            let moment = (1.0 - share) * ends[0] + share * ends[1];
+            (index as f64 + share, rounded_up(moment))
         })
+    })
 }
 
 impl Accountant for FixedSizeAccountant {
@@ -108,11 +105,7 @@ impl Accountant for FixedSizeAccountant {
     }
 
     fn compose(&mut self, event: &PrivacyEvent, count: u64) -> Result<(), UnsupportedEvent> {
-        let Sampling::WithoutReplacement {
-            n_sampled,
-            n_agents,
-        } = event.sampling
-        else {
+        let Sampling::WithoutReplacement { n_sampled, n_agents } = event.sampling else {
             return Err(self.kind().refuses(&event.sampling));
         };
         if n_sampled == 0 || n_sampled > n_agents {
@@ -147,10 +140,7 @@ impl Accountant for FixedSizeAccountant {
         if epsilon.is_finite() {
             Ok(rounded_up(epsilon.max(0.0) + 2.0 * defect))
         } else {
-            Err(Unproved::NoFiniteEpsilon {
-                accountant: self.kind(),
-                delta: delta.get(),
-            })
+            Err(Unproved::NoFiniteEpsilon { accountant: self.kind(), delta: delta.get() })
         }
     }
 

@@ -41,10 +41,7 @@ pub(super) fn moment(part: &Subsampled, direction: Direction, theta: f64) -> Mom
     // ln of the moment that P would have with q = 1.
     let unsampled = 0.5 * theta * (theta + 1.0) * precision;
     if q >= 1.0 {
-        return Moment {
-            log: unsampled * (1.0 + 4.0 * f64::EPSILON),
-            variance: precision,
-        };
+        return Moment { log: unsampled * (1.0 + 4.0 * f64::EPSILON), variance: precision };
     }
     // A guess at the moment's excess over 1, to which the error is to be small.
     let mut digits = 44.0
@@ -83,10 +80,7 @@ fn by_convexity(q: f64, theta: f64, unsampled: f64, precision: f64) -> Moment {
     } else {
         unsampled + q.ln() + ((1.0 - q) / q * (-unsampled).exp()).ln_1p()
     };
-    Moment {
-        log: log + 8.0 * f64::EPSILON * (1.0 + unsampled.abs()),
-        variance: precision,
-    }
+    Moment { log: log + 8.0 * f64::EPSILON * (1.0 + unsampled.abs()), variance: precision }
 }
 
 /// The nodes: multiples of a step within intervals around 0, 1 and β, outside of which nothing matters.
@@ -110,10 +104,7 @@ impl Grid {
             // r stays near 1 − q below x = −s, s = z² ln(|β| q/(1 − q)), with the probability of that tail.
             let s = (z * (below_zero * q / (1.0 - q)).ln()).max(0.0);
             let near_least = 0.5 * s * s + 3.0 + s.ln_1p();
-            unsampled
-                .min(below_zero * -(-q).ln_1p())
-                .min(near_least)
-                .max(0.0)
+            unsampled.min(below_zero * -(-q).ln_1p()).min(near_least).max(0.0)
         };
         // Height of the strip, over z²: below π for a positive power, which is largest on the real line. A negative one grows by
         // cos(height/2)^β at most, or as if x moved by z² ln cos(height).
@@ -149,11 +140,7 @@ impl Grid {
                 _ => intervals.push((centre - reach, centre + reach)),
             }
         }
-        Self {
-            step,
-            intervals,
-            log_missed: 2.0 * LN_2 + size + turned - wanted,
-        }
+        Self { step, intervals, log_missed: 2.0 * LN_2 + size + turned - wanted }
     }
 
     fn n_nodes(&self) -> f64 {
@@ -164,10 +151,7 @@ impl Grid {
     fn nodes(&self) -> impl Iterator<Item = f64> {
         self.intervals.iter().flat_map(move |&(from, to)| {
             let (first, last) = ((from / self.step).ceil(), (to / self.step).floor());
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "a count of nodes, at least 0"
-            )]
+            #[expect(clippy::cast_possible_truncation, reason = "a count of nodes, at least 0")]
             let n = (last - first + 1.0).max(0.0) as u64;
             (0..n).map(move |k| (first + k as f64) * self.step)
         })
@@ -197,15 +181,8 @@ impl Grid {
         }
         let mean = first / sum;
         let log = (sum * self.step).ln() + largest;
-        let found = Moment {
-            log,
-            variance: (second / sum - mean * mean).max(0.0),
-        };
-        let excess = if moderate {
-            excess * self.step
-        } else {
-            f64::INFINITY
-        };
+        let found = Moment { log, variance: (second / sum - mean * mean).max(0.0) };
+        let excess = if moderate { excess * self.step } else { f64::INFINITY };
         (found, excess)
     }
 }

@@ -29,9 +29,7 @@ impl MomentsAccountant {
     fn log_moments(&self) -> Result<impl Iterator<Item = (f64, f64)>, Unproved> {
         let parts = self.events.parts()?;
         Ok((1..=MAX_LAMBDA).map(move |lambda| {
-            let sum = parts
-                .iter()
-                .map(|part| part.count * log_moment(part, lambda + 1));
+            let sum = parts.iter().map(|part| part.count * log_moment(part, lambda + 1));
             (f64::from(lambda), rounded_up(sum.sum()))
         }))
     }
@@ -63,10 +61,7 @@ impl Accountant for MomentsAccountant {
         if epsilon.is_finite() {
             Ok(rounded_up(epsilon + 2.0 * defect))
         } else {
-            Err(Unproved::NoFiniteEpsilon {
-                accountant: self.kind(),
-                delta: delta.get(),
-            })
+            Err(Unproved::NoFiniteEpsilon { accountant: self.kind(), delta: delta.get() })
         }
     }
 
@@ -103,9 +98,5 @@ fn log_moment(part: &Subsampled, order: u32) -> f64 {
     let excess: f64 = (2..=order as usize)
         .map(|k| (terms[k] - exponent(k as f64)).exp() * exponent(k as f64).exp_m1())
         .sum();
-    if excess < 1.0 {
-        excess.ln_1p()
-    } else {
-        log_sum_exp(&terms)
-    }
+    if excess < 1.0 { excess.ln_1p() } else { log_sum_exp(&terms) }
 }

@@ -63,10 +63,7 @@ impl Accountant for RenyiAccountant {
         if both.iter().all(|epsilon| epsilon.is_finite()) {
             Ok(rounded_up(both[0].max(both[1]).max(0.0) + 2.0 * defect))
         } else {
-            Err(Unproved::NoFiniteEpsilon {
-                accountant: self.kind(),
-                delta: delta.get(),
-            })
+            Err(Unproved::NoFiniteEpsilon { accountant: self.kind(), delta: delta.get() })
         }
     }
 
@@ -88,11 +85,7 @@ impl Accountant for RenyiAccountant {
 
 /// A number that is surely not below the exact result of the few operations that led to it.
 pub(super) fn rounded_up(value: f64) -> f64 {
-    if value > 0.0 {
-        value * (1.0 + 1e-12)
-    } else {
-        value
-    }
+    if value > 0.0 { value * (1.0 + 1e-12) } else { value }
 }
 
 /// The smallest ε over the order, one direction alone. It may be negative: then (0, δ) holds.

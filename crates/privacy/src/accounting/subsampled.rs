@@ -45,11 +45,7 @@ impl Subsampled {
             return u + q.ln() + ((1.0 - q) / q * (-u).exp()).ln_1p();
         }
         let rise = q * u.exp_m1();
-        if rise > -0.5 {
-            rise.ln_1p()
-        } else {
-            ((1.0 - q) + q * u.exp()).ln()
-        }
+        if rise > -0.5 { rise.ln_1p() } else { ((1.0 - q) + q * u.exp()).ln() }
     }
 
     /// The x with v(x) = `log_ratio`; −∞ where there is none so small.

@@ -30,11 +30,7 @@ impl Bits {
     pub(crate) fn new(key: &[u8; 32], purpose: Purpose) -> Self {
         let mut generator = ChaCha20Rng::from_seed(*key);
         generator.set_stream(purpose as u64);
-        Self {
-            generator,
-            pool: 0,
-            n_left: 0,
-        }
+        Self { generator, pool: 0, n_left: 0 }
     }
 
     /// An integer of `n` uniform bits, n ≤ 64.

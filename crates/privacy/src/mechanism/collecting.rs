@@ -94,26 +94,16 @@ impl Collecting {
     /// # Errors
     /// If the source has no randomness to give. Nothing has been read then, and the round has no release.
     pub fn close<S: NoiseSource>(self, source: &mut S) -> Result<Closed<S::Kind>, NoiseError> {
-        let Self {
-            mechanism,
-            round,
-            shape,
-            vectors,
-        } = self;
+        let Self { mechanism, round, shape, vectors } = self;
         let key = source.key(round)?;
         // Nothing fails from here on.
         let header = Header::of(&mechanism, round, shape);
         let mut noise = Bits::new(&key, Purpose::Noise);
         let mut tosses = Bits::new(&key, Purpose::Coins);
         let law = mechanism.noise();
-        let mut sums: Vec<i64> = (0..header.n_coordinates())
-            .map(|_| law.sample(&mut noise))
-            .collect();
-        let coins = Coins::toss(
-            mechanism.coin_rate(),
-            mechanism.settings().n_slots,
-            &mut tosses,
-        );
+        let mut sums: Vec<i64> =
+            (0..header.n_coordinates()).map(|_| law.sample(&mut noise)).collect();
+        let coins = Coins::toss(mechanism.coin_rate(), mechanism.settings().n_slots, &mut tosses);
         source.count(noise.n_words() + tosses.n_words());
         let n_features = mechanism.settings().n_features as usize;
         let mut scaled = Zeroizing::new(vec![0; n_features]);
@@ -124,14 +114,9 @@ impl Collecting {
             };
             let first = region as usize * n_features;
             let sums = &mut sums[first..first + n_features];
-            mechanism
-                .lattice()
-                .add(&vector, coins.mask(slot), &mut scaled, sums);
+            mechanism.lattice().add(&vector, coins.mask(slot), &mut scaled, sums);
         }
-        Ok(Closed {
-            release: Release::new(header, sums),
-            event: mechanism.event(),
-        })
+        Ok(Closed { release: Release::new(header, sums), event: mechanism.event() })
     }
 
     /// The round's number.

@@ -38,11 +38,7 @@ impl DiscreteGaussian {
                 expected: "between 1 and 2^80",
             })?;
         let t = u128::from(scale);
-        Ok(Self {
-            variance,
-            scale,
-            denominator: Wide::product(2 * variance, t * t),
-        })
+        Ok(Self { variance, scale, denominator: Wide::product(2 * variance, t * t) })
     }
 
     /// σ².

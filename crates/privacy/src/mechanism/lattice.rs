@@ -108,10 +108,7 @@ impl Lattice {
             scaled,
             sums,
         });
-        assert!(
-            squares <= self.bound() * self.bound(),
-            "a clipped vector is too long"
-        ); // INV-7
+        assert!(squares <= self.bound() * self.bound(), "a clipped vector is too long"); // INV-7
     }
 }
 
@@ -130,10 +127,8 @@ impl pulp::WithSimd for Add<'_> {
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) -> u64 {
-        let largest = self
-            .vector
-            .iter()
-            .fold(0, |m: i64, x| m.max((x.to_bits() & ABSOLUTE).cast_signed()));
+        let largest =
+            self.vector.iter().fold(0, |m: i64, x| m.max((x.to_bits() & ABSOLUTE).cast_signed()));
         let finite = -i32::from(largest < INFINITY);
         let exponent = self.exponent.min(24 - exponent_of(largest.cast_unsigned()));
         let mut squares = 0;

@@ -129,11 +129,7 @@ impl PaperMechanism {
     pub fn new(settings: PaperSettings) -> Result<Self, PaperError> {
         check_dimensions(settings.n_slots, settings.n_regions, settings.n_features)?;
         let (norm, z) = (settings.max_norm, settings.noise_multiplier);
-        let number = |name, value, expected| PaperError::Number {
-            name,
-            value,
-            expected,
-        };
+        let number = |name, value, expected| PaperError::Number { name, value, expected };
         if !(z == 0.0 || (1e-6..=1e6).contains(&z)) {
             return Err(number("noise_multiplier", z, "0 or within 1e-6 and 1e6"));
         }
@@ -151,10 +147,7 @@ impl PaperMechanism {
         }
         let mechanism = Self { settings };
         if mechanism.n_sampled() == Some(0) {
-            return Err(PaperError::NobodySampled {
-                rate,
-                n_slots: mechanism.settings.n_slots,
-            });
+            return Err(PaperError::NobodySampled { rate, n_slots: mechanism.settings.n_slots });
         }
         Ok(mechanism)
     }
@@ -184,16 +177,12 @@ impl PaperMechanism {
     pub fn event(&self) -> Option<PrivacyEvent> {
         let noise = NoiseMultiplier::new(self.settings.noise_multiplier).ok()?;
         let sampling = match (self.settings.sampling, self.n_sampled()) {
-            (_, Some(n_sampled)) => Sampling::WithoutReplacement {
-                n_sampled,
-                n_agents: self.settings.n_slots,
-            },
+            (_, Some(n_sampled)) => {
+                Sampling::WithoutReplacement { n_sampled, n_agents: self.settings.n_slots }
+            }
             (sampling, None) => Sampling::Poisson(sampling.rate()),
         };
-        Some(PrivacyEvent {
-            sampling,
-            noise: Noise::Gaussian(noise),
-        })
+        Some(PrivacyEvent { sampling, noise: Noise::Gaussian(noise) })
     }
 
     /// Begins a round with its weights φ, P rows of N. Nothing is drawn yet.
@@ -349,9 +338,7 @@ impl PaperCollecting {
             for (slot, vector) in &vectors {
                 if sampled[*slot as usize] {
                     let weight = row[*slot as usize] / rate;
-                    sum.iter_mut()
-                        .zip(vector.iter())
-                        .for_each(|(s, x)| *s += weight * x);
+                    sum.iter_mut().zip(vector.iter()).for_each(|(s, x)| *s += weight * x);
                 }
             }
             let noise_std = match settings.noise_multiplier {
@@ -375,9 +362,7 @@ impl PaperCollecting {
 /// The round only (INV-4).
 impl fmt::Debug for PaperCollecting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PaperCollecting")
-            .field("round", &self.round)
-            .finish_non_exhaustive()
+        f.debug_struct("PaperCollecting").field("round", &self.round).finish_non_exhaustive()
     }
 }
 

@@ -26,12 +26,7 @@ const HEADER_SIZE: usize = 8 + 1 + 8 + 4 + 4;
 impl<K> PaperRelease<K> {
     /// P standard deviations, at least one, and P rows of equal length.
     pub(crate) fn new(round: u64, noise_stds: Vec<f64>, region_weights: Vec<f64>) -> Self {
-        Self {
-            round,
-            noise_stds,
-            region_weights,
-            kind: PhantomData,
-        }
+        Self { round, noise_stds, region_weights, kind: PhantomData }
     }
 
     /// The round.
@@ -85,10 +80,7 @@ impl<K: Kind> PaperRelease<K> {
         if fields.take() != Some(FORMAT) {
             return Err(ReleaseRefused::UnknownFormat);
         }
-        let cut = || ReleaseRefused::WrongSize {
-            expected: HEADER_SIZE as u64,
-            found: bytes.len(),
-        };
+        let cut = || ReleaseRefused::WrongSize { expected: HEADER_SIZE as u64, found: bytes.len() };
         let [kind] = fields.take().ok_or_else(cut)?;
         if kind != K::CODE {
             return Err(ReleaseRefused::OtherKind);

@@ -25,9 +25,7 @@ impl ReleaseShape {
     }
 
     fn from_code(code: u8) -> Option<Self> {
-        [Self::Regions, Self::Total]
-            .into_iter()
-            .find(|shape| shape.code() == code)
+        [Self::Regions, Self::Total].into_iter().find(|shape| shape.code() == code)
     }
 }
 
@@ -120,11 +118,7 @@ const HEADER_SIZE: usize = 8 + 1 + 1 + 32 + 8 + 4 + 4 + 4;
 
 impl<K> Release<K> {
     pub(crate) fn new(header: Header, sums: Vec<i64>) -> Self {
-        Self {
-            header,
-            sums,
-            kind: PhantomData,
-        }
+        Self { header, sums, kind: PhantomData }
     }
 
     /// The round.
@@ -179,10 +173,7 @@ impl<K> Release<K> {
         assert!(region < self.n_sums(), "there is no sum {region}");
         let (m, g) = (self.header.n_features as usize, self.spacing());
         let sum = self.sums.chunks_exact(m).nth(region as usize);
-        sum.unwrap_or_default()
-            .iter()
-            .map(|k| *k as f64 * g)
-            .collect()
+        sum.unwrap_or_default().iter().map(|k| *k as f64 * g).collect()
     }
 }
 
@@ -212,10 +203,7 @@ impl<K: Kind> Release<K> {
         if fields.take() != Some(FORMAT) {
             return Err(ReleaseRefused::UnknownFormat);
         }
-        let cut = || ReleaseRefused::WrongSize {
-            expected: HEADER_SIZE as u64,
-            found: bytes.len(),
-        };
+        let cut = || ReleaseRefused::WrongSize { expected: HEADER_SIZE as u64, found: bytes.len() };
         let [kind, shape] = fields.take().ok_or_else(cut)?;
         if kind != K::CODE {
             return Err(ReleaseRefused::OtherKind);
@@ -229,11 +217,8 @@ impl<K: Kind> Release<K> {
             n_features: u32::from_le_bytes(fields.take().ok_or_else(cut)?),
             exponent: i32::from_le_bytes(fields.take().ok_or_else(cut)?),
         };
-        super::settings::check_dimensions(1, header.n_regions, header.n_features).map_err(
-            |_| ReleaseRefused::Field {
-                field: "number of regions or features",
-            },
-        )?;
+        super::settings::check_dimensions(1, header.n_regions, header.n_features)
+            .map_err(|_| ReleaseRefused::Field { field: "number of regions or features" })?;
         if !Lattice::has_exponent(header.exponent) {
             return Err(ReleaseRefused::Field { field: "spacing" });
         }
@@ -261,10 +246,7 @@ impl Mechanism {
             return Err(ReleaseRefused::OtherMechanism);
         }
         if found.round != round {
-            return Err(ReleaseRefused::OtherRound {
-                expected: round,
-                found: found.round,
-            });
+            return Err(ReleaseRefused::OtherRound { expected: round, found: found.round });
         }
         Ok(release)
     }

@@ -17,20 +17,13 @@ pub(crate) struct Sealed {
 impl Sealed {
     /// None yet.
     pub(crate) fn new(n_slots: u32, n_features: u32) -> Self {
-        Self {
-            n_slots,
-            n_features,
-            by_slot: BTreeMap::new(),
-        }
+        Self { n_slots, n_features, by_slot: BTreeMap::new() }
     }
 
     /// Keeps the vector of a slot. Looks at the slot, at the length and at who has sent, and at nothing else (INV-5).
     pub(crate) fn keep(&mut self, slot: u32, vector: &[f64]) -> Result<(), VectorRefused> {
         if slot >= self.n_slots {
-            return Err(VectorRefused::UnknownSlot {
-                slot,
-                last: self.n_slots - 1,
-            });
+            return Err(VectorRefused::UnknownSlot { slot, last: self.n_slots - 1 });
         }
         if vector.len() != self.n_features as usize {
             return Err(VectorRefused::WrongLength {

@@ -108,28 +108,18 @@ impl Mechanism {
     pub fn new(settings: MechanismSettings) -> Result<Self, MechanismError> {
         check_dimensions(settings.n_slots, settings.n_regions, settings.n_features)?;
         let lattice = Lattice::for_norm(settings.max_norm / f64::from(settings.n_regions).sqrt())
-            .ok_or(MechanismError::MaxNorm {
-            max_norm: settings.max_norm,
-        })?;
+            .ok_or(MechanismError::MaxNorm { max_norm: settings.max_norm })?;
         // INV-7: sums of N vectors beside noise below 2^61 fit 64 bits.
         assert!(u128::from(settings.n_slots) * u128::from(lattice.bound()) < 1 << 62);
-        let rate =
-            CoinRate::nearest(settings.sampling_rate).ok_or(MechanismError::SamplingRate {
-                rate: settings.sampling_rate.get(),
-            })?;
+        let rate = CoinRate::nearest(settings.sampling_rate)
+            .ok_or(MechanismError::SamplingRate { rate: settings.sampling_rate.get() })?;
         let noise = lattice
             .variance(settings.noise_multiplier)
             .and_then(|variance| DiscreteGaussian::new(variance).ok())
             .ok_or(MechanismError::NoiseMultiplier {
                 multiplier: settings.noise_multiplier.get(),
             })?;
-        let mut mechanism = Self {
-            settings,
-            lattice,
-            rate,
-            noise,
-            hash: [0; 32],
-        };
+        let mut mechanism = Self { settings, lattice, rate, noise, hash: [0; 32] };
         mechanism.hash = Sha256::digest(mechanism.to_bytes()).into();
         Ok(mechanism)
     }
@@ -221,11 +211,7 @@ pub(crate) fn check_dimensions(
         ("n_features", n_features, MAX_FEATURES),
     ] {
         if value == 0 || value > largest {
-            return Err(MechanismError::Count {
-                name,
-                value,
-                largest,
-            });
+            return Err(MechanismError::Count { name, value, largest });
         }
     }
     if u64::from(n_regions) * u64::from(n_features) > Mechanism::MAX_COORDINATES {

@@ -16,19 +16,13 @@ impl Wide {
 
     /// 2 · self, for numbers below 2^255.
     pub(crate) fn doubled(self) -> Self {
-        Self {
-            high: (self.high << 1) | (self.low >> 127),
-            low: self.low << 1,
-        }
+        Self { high: (self.high << 1) | (self.low >> 127), low: self.low << 1 }
     }
 
     /// self − other, for `other` ≤ `self`.
     pub(crate) fn minus(self, other: Self) -> Self {
         let (low, borrow) = self.low.overflowing_sub(other.low);
-        Self {
-            high: self.high - other.high - u128::from(borrow),
-            low,
-        }
+        Self { high: self.high - other.high - u128::from(borrow), low }
     }
 
     /// ⌈self / 2^shift⌉ for `shift` < 128; `None` if that has more than 128 bits.

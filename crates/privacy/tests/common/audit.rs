@@ -4,17 +4,10 @@ use super::float;
 
 /// The interval of probabilities p with n · KL(k/n ‖ p) ≤ ln(1/α): each end fails with probability at most α (Chernoff).
 fn interval(hits: u64, tries: u64, alpha: f64) -> (f64, f64) {
-    let (found, limit) = (
-        float(hits) / float(tries),
-        (1.0 / alpha).ln() / float(tries),
-    );
+    let (found, limit) = (float(hits) / float(tries), (1.0 / alpha).ln() / float(tries));
     let inside = |p: f64| {
         let part = |found: f64, p: f64| {
-            if found > 0.0 {
-                found * (found / p).ln()
-            } else {
-                0.0
-            }
+            if found > 0.0 { found * (found / p).ln() } else { 0.0 }
         };
         part(found, p) + part(1.0 - found, 1.0 - p) <= limit
     };
@@ -46,11 +39,7 @@ impl AttackRecord {
     pub(crate) fn above(threshold: f64, with: &[f64], without: &[f64]) -> Self {
         assert_eq!(with.len(), without.len());
         let count = |runs: &[f64]| runs.iter().filter(|t| **t > threshold).count() as u64;
-        Self {
-            tries: with.len() as u64,
-            right: count(with),
-            wrong: count(without),
-        }
+        Self { tries: with.len() as u64, right: count(with), wrong: count(without) }
     }
 
     /// A lower bound on ε at δ, too high with probability at most 2α: ln((P(right) − δ) / P(wrong)).

@@ -74,10 +74,7 @@ impl Axis {
         let high = high.max(low + 1.0);
         let step = nice_step(high - low, n_ticks).max(1.0);
         let ticks = linear_ticks(low, high, step);
-        Self {
-            n_ticks,
-            ..Self::stepped(made, (low, high), ticks)
-        }
+        Self { n_ticks, ..Self::stepped(made, (low, high), ticks) }
     }
 
     /// Whole numbers, with a margin so that points at the ends are inside.
@@ -86,10 +83,7 @@ impl Axis {
         let step = nice_step((high - low).max(1.0), n_ticks).max(1.0);
         let ticks = linear_ticks(low, high, step);
         let made = (Made::Whole, low, high);
-        Self {
-            n_ticks,
-            ..Self::stepped(made, (low - margin, high + margin), ticks)
-        }
+        Self { n_ticks, ..Self::stepped(made, (low - margin, high + margin), ticks) }
     }
 
     /// From 0 to `high`, which must be above 0, for bars; with room at the end for a number behind the longest.
@@ -105,18 +99,12 @@ impl Axis {
 
     /// Categories beside each other.
     pub(crate) fn columns(names: Vec<String>) -> Self {
-        Self {
-            names: names.clone(),
-            ..Self::bare(0.0, names.len().max(1) as f64)
-        }
+        Self { names: names.clone(), ..Self::bare(0.0, names.len().max(1) as f64) }
     }
 
     /// Categories below each other, the first on top.
     pub(crate) fn rows(names: Vec<String>) -> Self {
-        Self {
-            names: names.clone(),
-            ..Self::bare(names.len().max(1) as f64, 0.0)
-        }
+        Self { names: names.clone(), ..Self::bare(names.len().max(1) as f64, 0.0) }
     }
 
     /// The axis of a parameter's range; categories are `columns` or [`rows`](Self::rows).
@@ -153,9 +141,7 @@ impl Axis {
             *position = -*position;
             label.insert(0, '−');
         }
-        axis.minor
-            .iter_mut()
-            .for_each(|position| *position = -*position);
+        axis.minor.iter_mut().for_each(|position| *position = -*position);
         axis
     }
 
@@ -183,10 +169,7 @@ impl Axis {
                 }
             }
         }
-        Self {
-            ticks: Vec::new(),
-            ..make(2)
-        }
+        Self { ticks: Vec::new(), ..make(2) }
     }
 
     /// The labels that do not reach out too far.
@@ -212,10 +195,7 @@ impl Axis {
         let made = (Made::Linear, low, high);
         let (low, high) = (low - margin, high + margin);
         let ticks = linear_ticks(low, high, nice_step(high - low, n_ticks));
-        Self {
-            n_ticks,
-            ..Self::stepped(made, (low, high), ticks)
-        }
+        Self { n_ticks, ..Self::stepped(made, (low, high), ticks) }
     }
 
     /// Equal distances are equal ratios; with a margin. `low` and `high` are decimal logarithms.
@@ -231,11 +211,8 @@ impl Axis {
                 .take_while(move |decade| *decade <= high)
         };
         let of_decades = |mantissas: &'static [f64]| {
-            decades().flat_map(|decade| {
-                mantissas
-                    .iter()
-                    .map(move |mantissa| decade + mantissa.log10())
-            })
+            decades()
+                .flat_map(|decade| mantissas.iter().map(move |mantissa| decade + mantissa.log10()))
         };
         let label = |position: f64| (position, power_label(position));
         let mut ticks: Vec<(f64, String)> = if n_decades > f64::from(n_ticks) {
@@ -248,15 +225,10 @@ impl Axis {
         } else if n_decades >= 2.0 {
             decades().filter(within).map(label).collect()
         } else {
-            of_decades(&[1.0, 2.0, 5.0])
-                .filter(within)
-                .map(label)
-                .collect()
+            of_decades(&[1.0, 2.0, 5.0]).filter(within).map(label).collect()
         };
-        let finer: [&'static [f64]; 2] = [
-            &[1.0, 2.0, 5.0],
-            &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0],
-        ];
+        let finer: [&'static [f64]; 2] =
+            [&[1.0, 2.0, 5.0], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]];
         for mantissas in finer {
             if ticks.len() < 3 {
                 ticks = of_decades(mantissas).filter(within).map(label).collect();
@@ -266,22 +238,13 @@ impl Axis {
             // Less than a factor of two: a logarithm is nearly straight there.
             let (from, to) = (10_f64.powf(low), 10_f64.powf(high));
             ticks = linear_ticks(from, to, nice_step(to - from, n_ticks));
-            ticks
-                .iter_mut()
-                .for_each(|(position, _)| *position = position.log10());
+            ticks.iter_mut().for_each(|(position, _)| *position = position.log10());
         }
         let minor = match n_decades {
             many if many > 8.0 => Vec::new(),
-            _ => of_decades(&[2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0])
-                .filter(within)
-                .collect(),
+            _ => of_decades(&[2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]).filter(within).collect(),
         };
-        Self {
-            scale: Scale::Log,
-            minor,
-            n_ticks,
-            ..Self::stepped(made, (low, high), ticks)
-        }
+        Self { scale: Scale::Log, minor, n_ticks, ..Self::stepped(made, (low, high), ticks) }
     }
 
     #[cfg(test)]
@@ -317,9 +280,7 @@ struct Extent {
 }
 
 fn overlap(labels: &[Extent]) -> bool {
-    labels
-        .windows(2)
-        .any(|pair| pair[1].from < pair[0].to + LABEL_GAP)
+    labels.windows(2).any(|pair| pair[1].from < pair[0].to + LABEL_GAP)
 }
 
 /// The smallest step of 1, 2 or 5 times a power of ten that gives at most about `n_ticks` ticks.
@@ -327,10 +288,7 @@ fn nice_step(range: f64, n_ticks: u32) -> f64 {
     let least = range / f64::from(n_ticks.max(1));
     let power = 10_f64.powf(least.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
-    steps
-        .into_iter()
-        .find(|step| *step >= least * (1.0 - 1e-9))
-        .unwrap_or(10.0 * power)
+    steps.into_iter().find(|step| *step >= least * (1.0 - 1e-9)).unwrap_or(10.0 * power)
 }
 
 fn linear_ticks(low: f64, high: f64, step: f64) -> Vec<(f64, String)> {
@@ -345,30 +303,18 @@ fn linear_ticks(low: f64, high: f64, step: f64) -> Vec<(f64, String)> {
 
 /// As many decimals as the step needs; powers of ten for very large and very small axes.
 fn linear_label(value: f64, step: f64, largest: f64) -> String {
-    let value = if value.abs() < step * 1e-9 {
-        0.0
-    } else {
-        value
-    };
+    let value = if value.abs() < step * 1e-9 { 0.0 } else { value };
     let exponent = (step.log10() + 1e-9).floor();
     let text = if (1e-5..1e6).contains(&largest) {
-        let decimals = (0..12)
-            .find(|decimals| f64::from(*decimals) >= -exponent)
-            .unwrap_or(12);
-        format!(
-            "{value:.decimals$}",
-            decimals = usize::from(u8::try_from(decimals).unwrap_or(12))
-        )
+        let decimals = (0..12).find(|decimals| f64::from(*decimals) >= -exponent).unwrap_or(12);
+        format!("{value:.decimals$}", decimals = usize::from(u8::try_from(decimals).unwrap_or(12)))
     } else if value.abs() < step * 1e-9 {
         "0".to_owned()
     } else {
         let digits = (0..12)
             .find(|digits| f64::from(*digits) >= value.abs().log10().floor() - exponent)
             .unwrap_or(12);
-        format!(
-            "{value:.digits$e}",
-            digits = usize::from(u8::try_from(digits).unwrap_or(12))
-        )
+        format!("{value:.digits$e}", digits = usize::from(u8::try_from(digits).unwrap_or(12)))
     };
     text.replace('-', "−")
 }
@@ -397,38 +343,23 @@ mod tests {
 
     #[test]
     fn linear_ticks_are_round_and_carry_the_decimals_they_need() {
-        assert_eq!(
-            labels(&Axis::iterations(0.0, 50.0, 6)),
-            ["0", "10", "20", "30", "40", "50"]
-        );
+        assert_eq!(labels(&Axis::iterations(0.0, 50.0, 6)), ["0", "10", "20", "30", "40", "50"]);
         assert_eq!(labels(&Axis::iterations(1.0, 3.0, 6)), ["1", "2", "3"]);
-        assert_eq!(
-            labels(&Axis::linear(0.703, 0.887, 6)),
-            ["0.70", "0.75", "0.80", "0.85"]
-        );
+        assert_eq!(labels(&Axis::linear(0.703, 0.887, 6)), ["0.70", "0.75", "0.80", "0.85"]);
         assert_eq!(labels(&Axis::linear(-2.0, 4.1, 5)), ["−2", "0", "2", "4"]);
-        assert_eq!(
-            labels(&Axis::linear(1.1e7, 2.9e7, 4)),
-            ["1.5e7", "2.0e7", "2.5e7"]
-        );
+        assert_eq!(labels(&Axis::linear(1.1e7, 2.9e7, 4)), ["1.5e7", "2.0e7", "2.5e7"]);
     }
 
     #[test]
     fn logarithmic_ticks_are_decades_or_lie_between_them() {
-        assert_eq!(
-            labels(&Axis::log(-3.2, 0.7, 6)),
-            ["0.001", "0.01", "0.1", "1"]
-        );
+        assert_eq!(labels(&Axis::log(-3.2, 0.7, 6)), ["0.001", "0.01", "0.1", "1"]);
         assert_eq!(labels(&Axis::log(-0.8, 0.5, 6)), ["0.2", "0.5", "1", "2"]);
         assert_eq!(
             labels(&Axis::log(-1.2, 0.4, 6)),
             ["0.1", "0.2", "0.5", "1", "2"],
             "two decades alone are too few, every digit too many"
         );
-        assert_eq!(
-            labels(&Axis::log(-1.1, -0.6, 6)),
-            ["0.08", "0.09", "0.1", "0.2"]
-        );
+        assert_eq!(labels(&Axis::log(-1.1, -0.6, 6)), ["0.08", "0.09", "0.1", "0.2"]);
         assert_eq!(labels(&Axis::log(-12.0, 3.0, 4)).len(), 4);
         assert!(labels(&Axis::log(0.31, 0.32, 6)).len() >= 2);
     }

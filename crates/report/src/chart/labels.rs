@@ -59,10 +59,7 @@ impl Spot {
     /// Between two corners.
     pub(super) fn between((left, top): (f64, f64), (right, bottom): (f64, f64)) -> Self {
         let middle = (f64::midpoint(left, right), f64::midpoint(top, bottom));
-        Self {
-            middle,
-            half: ((right - left) / 2.0, (bottom - top) / 2.0),
-        }
+        Self { middle, half: ((right - left) / 2.0, (bottom - top) / 2.0) }
     }
 
     /// The point of it that is nearest to another.
@@ -88,10 +85,7 @@ impl Spot {
 
     /// The spot with a margin.
     fn grown(self, margin: f64) -> Self {
-        Self {
-            half: (self.half.0 + margin, self.half.1 + margin),
-            ..self
-        }
+        Self { half: (self.half.0 + margin, self.half.1 + margin), ..self }
     }
 
     fn distance(self, (x, y): (f64, f64)) -> f64 {
@@ -167,9 +161,8 @@ impl Ground {
         let names = self.names.iter().map(|name| ON_NAME * spot.overlap(*name));
         let solid = self.solid.iter().map(|other| spot.overlap(*other));
         let covered: f64 = discs.chain(names).chain(solid).sum();
-        let beyond = self.within.map_or(0.0, |panel| {
-            4.0 * spot.half.0 * spot.half.1 - spot.overlap(panel)
-        });
+        let beyond =
+            self.within.map_or(0.0, |panel| 4.0 * spot.half.0 * spot.half.1 - spot.overlap(panel));
         let tie = [agent, spot.nearest(agent)];
         let on_others: f64 = self.names.iter().map(|name| name.hidden(tie)).sum();
         let under_others: f64 = self.ties.iter().map(|tie| spot.hidden(*tie)).sum();
@@ -204,12 +197,7 @@ impl Ground {
     /// The best spot for a name: what covers least, the nearer and the more usual one among equals: below, then rather below
     /// than above, and rather right than left; or to the right, then rather right than left, and rather above than below.
     fn best(&self, wanted: Wanted) -> Spot {
-        let Wanted {
-            agent,
-            distance,
-            half,
-            prefer,
-        } = wanted;
+        let Wanted { agent, distance, half, prefer } = wanted;
         let usual = match prefer {
             Side::Below => [0.0, 1.0],
             Side::Right => [1.0, 0.0],
@@ -298,12 +286,7 @@ mod tests {
     }
 
     fn wanted(agent: (f64, f64)) -> Wanted {
-        Wanted {
-            agent,
-            distance: 16.0,
-            half: HALF,
-            prefer: Side::Below,
-        }
+        Wanted { agent, distance: 16.0, half: HALF, prefer: Side::Below }
     }
 
     #[test]
@@ -326,17 +309,10 @@ mod tests {
     #[test]
     fn names_keep_off_each_other_and_off_other_agents() {
         let discs = vec![(0.0, 0.0), (40.0, 0.0), (80.0, 0.0)];
-        let wide = |agent| Wanted {
-            half: (25.0, 6.0),
-            ..wanted(agent)
-        };
+        let wide = |agent| Wanted { half: (25.0, 6.0), ..wanted(agent) };
         let wanted: Vec<Wanted> = discs.iter().copied().map(wide).collect();
         let given = Spot::beside(discs[0], [0.0, 1.0], 16.0, HALF);
-        let ground = |names| Ground {
-            discs: discs.clone(),
-            names,
-            ..star(0)
-        };
+        let ground = |names| Ground { discs: discs.clone(), names, ..star(0) };
         let placed = ground(vec![given]).place(&wanted);
         assert_eq!(placed.len(), wanted.len());
         for (index, name) in wanted.iter().enumerate() {
@@ -350,10 +326,7 @@ mod tests {
 
     #[test]
     fn the_hidden_part_of_a_line_is_measured() {
-        let spot = Spot {
-            middle: (0.0, 0.0),
-            half: (4.0, 3.0),
-        };
+        let spot = Spot { middle: (0.0, 0.0), half: (4.0, 3.0) };
         for (line, length) in [
             ([(-10.0, 0.0), (10.0, 0.0)], 8.0),
             ([(0.0, 1.0), (0.0, 9.0)], 2.0),
@@ -398,10 +371,7 @@ mod tests {
         let panel = ground.within.expect("a panel");
         for (index, spot) in placed.iter().enumerate() {
             assert!((spot.overlap(panel) - 480.0).abs() < 1e-9, "{spot:?}");
-            let markers = ground.discs.iter().map(|at| Spot {
-                middle: *at,
-                half: (5.0, 5.0),
-            });
+            let markers = ground.discs.iter().map(|at| Spot { middle: *at, half: (5.0, 5.0) });
             for other in placed[..index].iter().copied().chain(markers) {
                 assert!(spot.overlap(other) < 1e-9, "{spot:?} on {other:?}");
             }
@@ -434,19 +404,10 @@ mod tests {
     #[test]
     fn a_lone_name_stands_to_the_right_of_its_marker() {
         let (placed, _, _) = beside_markers(&[(150.0, 150.0, 30.0)], &[]);
-        assert_eq!(
-            placed,
-            [Spot {
-                middle: (173.0, 150.0),
-                half: (15.0, 6.0)
-            }]
-        );
+        assert_eq!(placed, [Spot { middle: (173.0, 150.0), half: (15.0, 6.0) }]);
         // A line through it is better avoided.
         let (placed, _, _) = beside_markers(&[(150.0, 150.0, 30.0)], &[150.0]);
-        assert!(
-            placed[0].hidden([(70.0, 150.0), (400.0, 150.0)]) < 1e-9,
-            "{placed:?}"
-        );
+        assert!(placed[0].hidden([(70.0, 150.0), (400.0, 150.0)]) < 1e-9, "{placed:?}");
     }
 
     #[test]

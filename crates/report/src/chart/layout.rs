@@ -102,38 +102,26 @@ pub(super) fn place(chart: &Chart) -> Scene {
     }
     let (left, inner_right) = (columns[0].0, columns[n_columns - 1].1);
 
-    let mut scene = Scene {
-        size: (0, 0),
-        n_panels: views.len(),
-        shapes: Vec::new(),
-    };
+    let mut scene = Scene { size: (0, 0), n_panels: views.len(), shapes: Vec::new() };
     let mut bottom = scene.head(chart, left, right);
     let mut top = bottom;
     for row in 0..panels().map(|panel| panel.cell.0 + 1).max().unwrap_or(0) {
         let is_titled = |view: &View<'_>| !view.panel.title.is_empty();
-        let titled = views
-            .iter()
-            .any(|view| view.panel.cell.0 == row && is_titled(view));
+        let titled = views.iter().any(|view| view.panel.cell.0 == row && is_titled(view));
         let upper = bottom + if titled { TITLE_ROOM } else { 4.0 };
         if row == 0 {
             top = upper;
         }
         for view in views.iter_mut().filter(|view| view.panel.cell.0 == row) {
             let (left, right) = columns[view.panel.cell.1];
-            let end = if view.panel.wide {
-                inner_right
-            } else {
-                left + view.size.0.min(right - left)
-            };
+            let end =
+                if view.panel.wide { inner_right } else { left + view.size.0.min(right - left) };
             (view.at, view.size.0) = ((left, upper), end - left);
             view.fit();
             bottom = bottom.max(upper + view.size.1 + view.below() + ROW_GAP);
         }
     }
-    let lowest = views
-        .iter()
-        .map(|view| view.at.1 + view.size.1)
-        .fold(top, f64::max);
+    let lowest = views.iter().map(|view| view.at.1 + view.size.1).fold(top, f64::max);
     bottom -= ROW_GAP;
     if !chart.x_label.is_empty() {
         bottom += 8.0 + NAME.em;
@@ -149,16 +137,9 @@ pub(super) fn place(chart: &Chart) -> Scene {
         let text = NOTE.cut(&chart.footnote, right - EDGE);
         scene.text(text, (right, bottom - 0.2 * NOTE.em), Anchor::End, NOTE);
     }
-    scene.size = (
-        whole_length(right + 14.0 + EDGE),
-        whole_length(bottom + EDGE),
-    );
+    scene.size = (whole_length(right + 14.0 + EDGE), whole_length(bottom + EDGE));
     let corner = (f64::from(scene.size.0), f64::from(scene.size.1));
-    let background = Shape::Rectangle {
-        from: (0.0, 0.0),
-        to: corner,
-        color: WHITE.mix(1.0),
-    };
+    let background = Shape::Rectangle { from: (0.0, 0.0), to: corner, color: WHITE.mix(1.0) };
     scene.shapes.insert(0, background);
     views.iter().for_each(|view| view.draw(&mut scene));
     let is_empty = |shape: &Shape| matches!(shape, Shape::Text { text, .. } if text.is_empty());
@@ -179,24 +160,12 @@ fn whole_length(length: f64) -> u32 {
 impl Scene {
     fn text(&mut self, text: String, at: Point, anchor: Anchor, font: Font) {
         let upwards = false;
-        self.shapes.push(Shape::Text {
-            text,
-            at,
-            anchor,
-            font,
-            upwards,
-        });
+        self.shapes.push(Shape::Text { text, at, anchor, font, upwards });
     }
 
     fn text_upwards(&mut self, text: String, at: Point, anchor: Anchor, font: Font) {
         let upwards = true;
-        self.shapes.push(Shape::Text {
-            text,
-            at,
-            anchor,
-            font,
-            upwards,
-        });
+        self.shapes.push(Shape::Text { text, at, anchor, font, upwards });
     }
 
     fn line(&mut self, points: Vec<Point>, stroke: Stroke) {
@@ -208,25 +177,15 @@ impl Scene {
     }
 
     fn glyph(&mut self, (x, y): Point, size: f64, glyph: Glyph) {
-        self.shapes
-            .extend(glyph.parts().map(|(marker, scale, color)| {
-                let size = size * scale;
-                if marker == Marker::Circle {
-                    return Shape::Disc {
-                        at: (x, y),
-                        radius: size,
-                        color,
-                    };
-                }
-                let outline = marker.outline().into_iter();
-                let corners = outline
-                    .map(|(dx, dy)| (x + dx * size, y + dy * size))
-                    .collect();
-                Shape::Polygon {
-                    corners,
-                    color: color.mix(1.0),
-                }
-            }));
+        self.shapes.extend(glyph.parts().map(|(marker, scale, color)| {
+            let size = size * scale;
+            if marker == Marker::Circle {
+                return Shape::Disc { at: (x, y), radius: size, color };
+            }
+            let outline = marker.outline().into_iter();
+            let corners = outline.map(|(dx, dy)| (x + dx * size, y + dy * size)).collect();
+            Shape::Polygon { corners, color: color.mix(1.0) }
+        }));
     }
 
     /// Writes the name of a vertical axis beside the panels between two heights.
@@ -241,10 +200,7 @@ impl Scene {
     /// Sets title and legend between two edges and returns where they end.
     fn head(&mut self, chart: &Chart, left: f64, right: f64) -> f64 {
         let mut y = EDGE;
-        for (text, font) in [
-            (&chart.title, TITLE),
-            (&chart.facts, Font { em: 13.0, ..NOTE }),
-        ] {
+        for (text, font) in [(&chart.title, TITLE), (&chart.facts, Font { em: 13.0, ..NOTE })] {
             if !text.is_empty() {
                 let text = font.cut(text, right - left);
                 self.text(text, (left, y + font.em * 0.85), Anchor::Start, font);
@@ -274,11 +230,7 @@ impl Scene {
         let middle = (f64::midpoint(x, right), y);
         match sign {
             Sign::Point(glyph) => self.glyph(middle, SIGN_SIZE, glyph),
-            Sign::Line {
-                stroke,
-                glyph,
-                band,
-            } => {
+            Sign::Line { stroke, glyph, band } => {
                 if band {
                     let color = stroke.color.mix(0.16);
                     self.rectangle((x, y - 5.0), (right, y + 5.0), color);
@@ -350,11 +302,7 @@ impl<'a> View<'a> {
             size: (panel.size.0, height),
             x: panel.x.clone(),
             x_names: (Vec::new(), false),
-            y_names: names_beside(
-                &panel.y.names,
-                (BESIDE[n_columns.min(3) - 1], height),
-                small,
-            ),
+            y_names: names_beside(&panel.y.names, (BESIDE[n_columns.min(3) - 1], height), small),
             rule_names: named.map(|rule| LABEL.cut(&rule.name, RULE_NAME)).collect(),
             small,
             n_columns,
@@ -375,29 +323,19 @@ impl<'a> View<'a> {
             return Vec::new();
         }
         let y = &self.panel.y;
-        let strip = self
-            .panel
-            .strip
-            .map(|strip| (self.y(Y::Strip(0.5)), strip.label));
+        let strip = self.panel.strip.map(|strip| (self.y(Y::Strip(0.5)), strip.label));
         // The strip's own label stands at its middle.
         let is_free =
             |at: f64| strip.is_none_or(|(middle, _)| (middle - at).abs() >= self.small.em);
         let ticks = y.ticks.iter().map(|(position, label)| {
-            (
-                self.y_of_place(y.place_of_position(*position)),
-                label.as_str(),
-            )
+            (self.y_of_place(y.place_of_position(*position)), label.as_str())
         });
         let names = self
             .y_names
             .iter()
             .enumerate()
             .map(|(index, name)| (self.y(Y::Value(index as f64 + 0.5)), name.as_str()));
-        ticks
-            .chain(names)
-            .filter(|(at, _)| is_free(*at))
-            .chain(strip)
-            .collect()
+        ticks.chain(names).filter(|(at, _)| is_free(*at)).chain(strip).collect()
     }
 
     fn left_room(&self) -> f64 {
@@ -405,11 +343,7 @@ impl<'a> View<'a> {
             0.0
         } else if self.panel.y_labels {
             let labels = self.y_labels().into_iter();
-            labels
-                .map(|(_, label)| self.small.room(label))
-                .fold(0.0, f64::max)
-                + TICK
-                + 4.0
+            labels.map(|(_, label)| self.small.room(label)).fold(0.0, f64::max) + TICK + 4.0
         } else {
             BARE_GAP
         }
@@ -426,11 +360,7 @@ impl<'a> View<'a> {
 
     /// Height of what stands below.
     fn below(&self) -> f64 {
-        let label = if self.panel.x_label.is_empty() {
-            0.0
-        } else {
-            NAME.em + 8.0
-        };
+        let label = if self.panel.x_label.is_empty() { 0.0 } else { NAME.em + 8.0 };
         self.labels_below() + label
     }
 
@@ -459,11 +389,7 @@ impl<'a> View<'a> {
             (Y::Value(value), _) => self.y_of_place(self.panel.y.place(value)),
             (Y::Strip(_), None) => self.at.1,
             (Y::Strip(share), Some(strip)) => {
-                let lowest = if strip.above {
-                    strip.height
-                } else {
-                    self.size.1
-                };
+                let lowest = if strip.above { strip.height } else { self.size.1 };
                 self.at.1 + lowest - share * strip.height
             }
         }
@@ -471,9 +397,7 @@ impl<'a> View<'a> {
 
     fn y_of_place(&self, place: f64) -> f64 {
         let strip = self.panel.strip;
-        let above = strip
-            .filter(|strip| strip.above)
-            .map_or(0.0, |strip| strip.height);
+        let above = strip.filter(|strip| strip.above).map_or(0.0, |strip| strip.height);
         self.at.1 + above + (1.0 - place) * self.panel.size.1
     }
 
@@ -492,44 +416,26 @@ impl<'a> View<'a> {
 
     fn draw(&self, scene: &mut Scene) {
         let panel = self.panel;
-        panel
-            .backdrop
-            .iter()
-            .for_each(|mark| self.draw_mark(mark, scene));
+        panel.backdrop.iter().for_each(|mark| self.draw_mark(mark, scene));
         if panel.framed {
             self.draw_axes(scene);
         }
         let ((left, top), (right, bottom)) = (self.at, self.end());
-        let title = Font {
-            bold: true,
-            ..self.small
-        };
-        let text = title.cut(
-            &panel.title,
-            self.size.0 + if self.n_columns > 1 { 10.0 } else { 0.0 },
-        );
+        let title = Font { bold: true, ..self.small };
+        let text =
+            title.cut(&panel.title, self.size.0 + if self.n_columns > 1 { 10.0 } else { 0.0 });
         scene.text(text, (left, top - 7.0), Anchor::Start, title);
         let label = NAME.cut(&panel.x_label, self.size.0 + 20.0);
-        let at = (
-            f64::midpoint(left, right),
-            bottom + self.labels_below() + 6.0 + 0.8 * NAME.em,
-        );
+        let at = (f64::midpoint(left, right), bottom + self.labels_below() + 6.0 + 0.8 * NAME.em);
         scene.text(label, at, Anchor::Middle, NAME);
         if !panel.y_label.is_empty() && panel.cell.1 == 0 {
             scene.y_label(&panel.y_label, (top, bottom));
         }
         if !panel.nothing.is_empty() {
             let (x, y) = (self.x_of_place(0.5), self.y_of_place(0.5));
-            let font = Font {
-                color: GREY,
-                ..NAME
-            };
+            let font = Font { color: GREY, ..NAME };
             let half = font.room(&panel.nothing) / 2.0 + 6.0;
-            scene.rectangle(
-                (x - half, y - font.em),
-                (x + half, y + font.em),
-                WHITE.mix(1.0),
-            );
+            scene.rectangle((x - half, y - font.em), (x + half, y + font.em), WHITE.mix(1.0));
             let at = (x, y + font.cap_height() / 2.0);
             scene.text(panel.nothing.clone(), at, Anchor::Middle, font);
         }
@@ -544,16 +450,10 @@ impl<'a> View<'a> {
                 scene.line(vec![point, near], Stroke::solid(GREY, 0.75));
             }
         }
-        panel
-            .marks
-            .iter()
-            .for_each(|mark| self.draw_mark(mark, scene));
+        panel.marks.iter().for_each(|mark| self.draw_mark(mark, scene));
         // What lies below a name is faded, below all names before the first is written.
-        for (_, spot) in panel
-            .labels
-            .iter()
-            .zip(&spots)
-            .filter(|(label, _)| label.outward.is_none())
+        for (_, spot) in
+            panel.labels.iter().zip(&spots).filter(|(label, _)| label.outward.is_none())
         {
             let (from, to) = spot.corners();
             scene.rectangle(from, to, WHITE.mix(0.8));
@@ -627,10 +527,7 @@ impl<'a> View<'a> {
         scene.line(vec![(left, bottom), (right, bottom)], ink);
         if let Some(strip) = panel.strip {
             let border = self.y(Y::Strip(if strip.above { 0.0 } else { 1.0 }));
-            let stroke = Stroke {
-                dash: &[3.0, 2.5],
-                ..Stroke::solid(GREY, 0.75)
-            };
+            let stroke = Stroke { dash: &[3.0, 2.5], ..Stroke::solid(GREY, 0.75) };
             scene.line(vec![(left, border), (right, border)], stroke);
         }
     }
@@ -660,24 +557,11 @@ impl<'a> View<'a> {
             if let Some(ends) = rule.ends {
                 self.draw_error_bar(bar, ends, GREY, scene);
             }
-            scene.shapes.push(Shape::Disc {
-                at: (bar, y),
-                radius: 1.8,
-                color: GREY,
-            });
-            let leader = [
-                (bar, y),
-                (bars_to + CAP, y),
-                (bars_to + NAME_GAP - 3.0, place),
-            ];
+            scene.shapes.push(Shape::Disc { at: (bar, y), radius: 1.8, color: GREY });
+            let leader = [(bar, y), (bars_to + CAP, y), (bars_to + NAME_GAP - 3.0, place)];
             scene.line(leader.to_vec(), thin);
             let at = (bars_to + NAME_GAP, place + LABEL.cap_height() / 2.0);
-            scene.text(
-                names.next().cloned().unwrap_or_default(),
-                at,
-                Anchor::Start,
-                LABEL,
-            );
+            scene.text(names.next().cloned().unwrap_or_default(), at, Anchor::Start, LABEL);
             bar += NEXT_BAR;
         }
     }
@@ -697,14 +581,10 @@ impl<'a> View<'a> {
         match mark {
             Mark::Line { at, stroke } => scene.line(self.points(at), *stroke),
             Mark::Band { at, color } => {
-                scene.shapes.push(Shape::Polygon {
-                    corners: self.points(at),
-                    color: *color,
-                });
+                scene.shapes.push(Shape::Polygon { corners: self.points(at), color: *color });
             }
             Mark::Points { at, glyph, size } => {
-                at.iter()
-                    .for_each(|at| scene.glyph(self.point(at), *size, *glyph));
+                at.iter().for_each(|at| scene.glyph(self.point(at), *size, *glyph));
             }
             Mark::Cell { from, to, color } => {
                 let ((left, top), (right, bottom)) = (self.at, self.end());
@@ -716,19 +596,9 @@ impl<'a> View<'a> {
             Mark::ErrorBar { at, ends, color } => {
                 self.draw_error_bar(self.point(at).0, *ends, *color, scene);
             }
-            Mark::Text {
-                at,
-                text,
-                anchor,
-                font,
-            } => {
+            Mark::Text { at, text, anchor, font } => {
                 let (x, y) = self.point(at);
-                scene.text(
-                    text.clone(),
-                    (x, y + font.cap_height() / 2.0),
-                    *anchor,
-                    *font,
-                );
+                scene.text(text.clone(), (x, y + font.cap_height() / 2.0), *anchor, *font);
             }
         }
     }
@@ -743,10 +613,7 @@ impl<'a> View<'a> {
             discs: Vec::new(),
             radius: 0.0,
             solid: Vec::new(),
-            within: self
-                .panel
-                .framed
-                .then(|| Spot::between(self.at, self.end())),
+            within: self.panel.framed.then(|| Spot::between(self.at, self.end())),
             ties: Vec::new(),
             names: Vec::new(),
         };
@@ -771,9 +638,7 @@ impl<'a> View<'a> {
                 Mark::ErrorBar { at, ends, .. } => {
                     let x = self.point(at).0;
                     let (top, bottom) = (self.y(Y::Value(ends.1)), self.y(Y::Value(ends.0)));
-                    ground
-                        .solid
-                        .push(Spot::between((x - CAP, top), (x + CAP, bottom)));
+                    ground.solid.push(Spot::between((x - CAP, top), (x + CAP, bottom)));
                 }
                 _ => {}
             }
@@ -781,21 +646,9 @@ impl<'a> View<'a> {
         let labels = self.panel.labels.iter().map(|label| {
             let half = label.font.room(&label.text) / 2.0 + 1.0;
             let half = (half, label.font.cap_height() / 2.0 + 2.0);
-            let prefer = if label.below {
-                Side::Below
-            } else {
-                Side::Right
-            };
+            let prefer = if label.below { Side::Below } else { Side::Right };
             let agent = self.point(&label.at);
-            (
-                label.outward,
-                Wanted {
-                    agent,
-                    distance: label.distance,
-                    half,
-                    prefer,
-                },
-            )
+            (label.outward, Wanted { agent, distance: label.distance, half, prefer })
         });
         let labels: Vec<(Option<[f64; 2]>, Wanted)> = labels.collect();
         let given = |(outward, name): &(Option<[f64; 2]>, Wanted)| {
@@ -805,10 +658,7 @@ impl<'a> View<'a> {
         let free = labels.iter().filter(|(outward, _)| outward.is_none());
         let free: Vec<Wanted> = free.map(|(_, name)| *name).collect();
         let mut placed = ground.place(&free).into_iter();
-        labels
-            .iter()
-            .filter_map(|label| given(label).or_else(|| placed.next()))
-            .collect()
+        labels.iter().filter_map(|label| given(label).or_else(|| placed.next())).collect()
     }
 }
 
@@ -826,11 +676,7 @@ fn names_below(names: &[String], width: f64, font: Font) -> (Vec<String>, bool) 
 /// Names of categories as they fit beside a panel; empty ones where there is no room.
 fn names_beside(names: &[String], (width, height): Point, font: Font) -> Vec<String> {
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
-    thinned(
-        font.cut_apart(&all, width),
-        height / names.len().max(1) as f64,
-        font,
-    )
+    thinned(font.cut_apart(&all, width), height / names.len().max(1) as f64, font)
 }
 
 /// In rows narrower than a line of text only some names have room.
@@ -860,31 +706,16 @@ pub(super) mod tests {
     fn extent(shape: &Shape) -> (Point, Point) {
         let around = |points: &[Point]| {
             let fold = |pick: fn(f64, f64) -> f64, start| {
-                points
-                    .iter()
-                    .fold((start, start), |(x, y), at| (pick(x, at.0), pick(y, at.1)))
+                points.iter().fold((start, start), |(x, y), at| (pick(x, at.0), pick(y, at.1)))
             };
-            (
-                fold(f64::min, f64::INFINITY),
-                fold(f64::max, f64::NEG_INFINITY),
-            )
+            (fold(f64::min, f64::INFINITY), fold(f64::max, f64::NEG_INFINITY))
         };
         match shape {
             Shape::Rectangle { from, to, .. } => (*from, *to),
-            Shape::Disc {
-                at: (x, y),
-                radius: r,
-                ..
-            } => ((x - r, y - r), (x + r, y + r)),
+            Shape::Disc { at: (x, y), radius: r, .. } => ((x - r, y - r), (x + r, y + r)),
             Shape::Polygon { corners, .. } => around(corners),
             Shape::Line { points, .. } => around(points),
-            Shape::Text {
-                text,
-                at: (x, y),
-                anchor,
-                font,
-                upwards,
-            } => {
+            Shape::Text { text, at: (x, y), anchor, font, upwards } => {
                 let width = font.width(text);
                 let before = match anchor {
                     Anchor::Start => 0.0,
@@ -914,24 +745,15 @@ pub(super) mod tests {
                 texts.push((text, from, to));
             }
         }
-        if chart
-            .panels
-            .iter()
-            .any(|panel| panel.labels.len() + panel.rules.len() > N_CROWD)
-        {
+        if chart.panels.iter().any(|panel| panel.labels.len() + panel.rules.len() > N_CROWD) {
             return;
         }
         texts.sort_by(|a, b| a.1.1.total_cmp(&b.1.1));
         for (index, (text, from, to)) in texts.iter().enumerate() {
-            let below = texts[index + 1..]
-                .iter()
-                .take_while(|other| other.1.1 < to.1 - 0.1);
+            let below = texts[index + 1..].iter().take_while(|other| other.1.1 < to.1 - 0.1);
             for (other, other_from, other_to) in below {
                 let apart = other_from.0 >= to.0 - 0.1 || from.0 >= other_to.0 - 0.1;
-                assert!(
-                    apart,
-                    "{text:?} and {other:?} overlap: {from:?} {to:?} {other_from:?}"
-                );
+                assert!(apart, "{text:?} and {other:?} overlap: {from:?} {to:?} {other_from:?}");
             }
         }
     }
@@ -939,25 +761,15 @@ pub(super) mod tests {
     /// A panel that has everything.
     fn panel(cell: (usize, usize), n_names: usize, above: bool) -> Panel {
         let names = |stem: &str| -> Vec<String> {
-            (0..n_names)
-                .map(|index| format!("{stem} {index} of several categories"))
-                .collect()
+            (0..n_names).map(|index| format!("{stem} {index} of several categories")).collect()
         };
         let mut panel = Panel {
             title: format!("a panel with a title that does not fit above it: {cell:?}"),
             cell,
             x_label: "a cost that has a long name, in its own unit".to_owned(),
             y_label: "a value".to_owned(),
-            strip: Some(Strip {
-                above,
-                height: 20.0,
-                label: "failed",
-            }),
-            ..Panel::new(
-                grid(4).1,
-                Axis::columns(names("column")),
-                Axis::rows(names("row")),
-            )
+            strip: Some(Strip { above, height: 20.0, label: "failed" }),
+            ..Panel::new(grid(4).1, Axis::columns(names("column")), Axis::rows(names("row")))
         };
         if cell.1 == 1 {
             (panel.x, panel.y) = (Axis::log(-5.0, 7.0, 8), Axis::linear(-1e7, 2e7, 6));
@@ -998,20 +810,13 @@ pub(super) mod tests {
         let stroke = Stroke::solid(BLUE, 1.0);
         let signs = [
             Sign::Point(glyph),
-            Sign::Line {
-                stroke,
-                glyph: Some(glyph),
-                band: true,
-            },
+            Sign::Line { stroke, glyph: Some(glyph), band: true },
             Sign::Ending(stroke, glyph),
             Sign::Fill(BLUE),
             Sign::Boxed(WHITE),
             Sign::Order,
         ];
-        let key = |(index, sign)| Key {
-            sign,
-            text: "long text ".repeat(1 + 7 * index),
-        };
+        let key = |(index, sign)| Key { sign, text: "long text ".repeat(1 + 7 * index) };
         Chart {
             title: "a title ".repeat(90),
             facts: "some facts ".repeat(90),
@@ -1028,10 +833,8 @@ pub(super) mod tests {
         for n_names in [0, 1, 3, 40, 300] {
             for above in [true, false] {
                 let cells = [(1, 0), (1, 1), (2, 0), (2, 1)];
-                let mut panels: Vec<Panel> = cells
-                    .into_iter()
-                    .map(|cell| panel(cell, n_names, above))
-                    .collect();
+                let mut panels: Vec<Panel> =
+                    cells.into_iter().map(|cell| panel(cell, n_names, above)).collect();
                 // The chart names the vertical axis, or each row does.
                 panels.iter_mut().for_each(|panel| panel.y_label.clear());
                 let wide = Panel {
@@ -1046,10 +849,7 @@ pub(super) mod tests {
                 assert_readable(&chart, &place(&chart));
                 let rows = Chart {
                     y_label: String::new(),
-                    panels: cells[..2]
-                        .iter()
-                        .map(|cell| panel(*cell, n_names, above))
-                        .collect(),
+                    panels: cells[..2].iter().map(|cell| panel(*cell, n_names, above)).collect(),
                     ..chart
                 };
                 assert_readable(&rows, &place(&rows));
@@ -1066,12 +866,7 @@ pub(super) mod tests {
         for shift in [0.0, 3.0] {
             let at = at(0.5, 0.5).shifted(shift, 0.0);
             let (text, anchor) = ("here".to_owned(), Anchor::Middle);
-            panel.marks.push(Mark::Text {
-                at,
-                text,
-                anchor,
-                font: LABEL,
-            });
+            panel.marks.push(Mark::Text { at, text, anchor, font: LABEL });
         }
         let chart = chart(vec![panel]);
         assert_readable(&chart, &place(&chart));
@@ -1093,33 +888,18 @@ pub(super) mod tests {
         let panels = cells.map(|cell| Panel {
             cell,
             framed: false,
-            marks: vec![Mark::Cell {
-                from: at(0.0, 0.0),
-                to: at(1.0, 1.0),
-                color: BLUE,
-            }],
+            marks: vec![Mark::Cell { from: at(0.0, 0.0), to: at(1.0, 1.0), color: BLUE }],
             ..Panel::new((100.0, 50.0), Axis::bare(0.0, 1.0), Axis::bare(0.0, 1.0))
         });
-        let chart = Chart {
-            panels: panels.to_vec(),
-            ..Chart::default()
-        };
-        let boxes = place(&chart)
-            .shapes
-            .into_iter()
-            .filter_map(|shape| match shape {
-                Shape::Rectangle { from, to, color } if color == BLUE.mix(1.0) => Some((from, to)),
-                _ => None,
-            });
+        let chart = Chart { panels: panels.to_vec(), ..Chart::default() };
+        let boxes = place(&chart).shapes.into_iter().filter_map(|shape| match shape {
+            Shape::Rectangle { from, to, color } if color == BLUE.mix(1.0) => Some((from, to)),
+            _ => None,
+        });
         let boxes: Vec<(Point, Point)> = boxes.collect();
         let size = |(from, to): (Point, Point)| (to.0 - from.0, to.1 - from.1);
-        assert!(
-            boxes.iter().all(|each| size(*each) == (100.0, 50.0)),
-            "{boxes:?}"
-        );
-        let [a, b, c, d] = boxes[..] else {
-            panic!("four panels")
-        };
+        assert!(boxes.iter().all(|each| size(*each) == (100.0, 50.0)), "{boxes:?}");
+        let [a, b, c, d] = boxes[..] else { panic!("four panels") };
         let same = |a: f64, b: f64| (a - b).abs() < 1e-9;
         assert!(same(a.0.1, b.0.1) && same(c.0.1, d.0.1), "{boxes:?}");
         assert!(same(a.0.0, c.0.0) && same(b.0.0, d.0.0), "{boxes:?}");

@@ -84,20 +84,12 @@ pub(crate) enum Sign {
 
 impl Sign {
     pub(crate) fn line(stroke: Stroke) -> Self {
-        Self::Line {
-            stroke,
-            glyph: None,
-            band: false,
-        }
+        Self::Line { stroke, glyph: None, band: false }
     }
 
     /// A line with a marker in its middle.
     pub(crate) fn curve(stroke: Stroke, glyph: Glyph) -> Self {
-        Self::Line {
-            stroke,
-            glyph: Some(glyph),
-            band: false,
-        }
+        Self::Line { stroke, glyph: Some(glyph), band: false }
     }
 }
 
@@ -210,27 +202,17 @@ pub(crate) enum Y {
 
 /// The place of two values.
 pub(crate) fn at(x: f64, y: f64) -> At {
-    At {
-        x,
-        y: Y::Value(y),
-        shift: (0.0, 0.0),
-    }
+    At { x, y: Y::Value(y), shift: (0.0, 0.0) }
 }
 
 /// A place in the middle of the strip, or at another height of it.
 pub(crate) fn in_strip(x: f64, share: f64) -> At {
-    At {
-        y: Y::Strip(share),
-        ..at(x, 0.0)
-    }
+    At { y: Y::Strip(share), ..at(x, 0.0) }
 }
 
 impl At {
     pub(crate) fn shifted(self, right: f64, down: f64) -> Self {
-        Self {
-            shift: (right, down),
-            ..self
-        }
+        Self { shift: (right, down), ..self }
     }
 }
 

@@ -82,10 +82,7 @@ pub(super) fn write_png(scene: &Scene, path: &Path) -> Result<(), ReportError> {
 
 /// Makes the error of a picture from the renderer's answer.
 pub(super) fn draw_error(path: &Path, message: String) -> ReportError {
-    ReportError::Draw {
-        path: path.to_owned(),
-        message,
-    }
+    ReportError::Draw { path: path.to_owned(), message }
 }
 
 fn draw<DB: DrawingBackend>(
@@ -96,15 +93,9 @@ fn draw<DB: DrawingBackend>(
 ) -> Result<(), String> {
     register_fonts()?;
     let area = backend.into_drawing_area();
-    let canvas = Canvas {
-        area: &area,
-        text,
-        scale: f64::from(scale),
-    };
+    let canvas = Canvas { area: &area, text, scale: f64::from(scale) };
     let drawn = scene.shapes.iter().try_for_each(|shape| canvas.draw(shape));
-    drawn
-        .and_then(|()| area.present())
-        .map_err(|error| error.to_string())
+    drawn.and_then(|()| area.present()).map_err(|error| error.to_string())
 }
 
 /// The backend that draws the text: backends take sizes and heights differently.
@@ -138,21 +129,14 @@ impl<DB: DrawingBackend> Canvas<'_, DB> {
             }
             Shape::Disc { at, radius, color } => {
                 let radius = self.pixel(*radius).max(1);
-                self.area
-                    .draw(&Circle::new(self.point(*at), radius, color.filled()))
+                self.area.draw(&Circle::new(self.point(*at), radius, color.filled()))
             }
             Shape::Polygon { corners, color } => {
                 let corners: Vec<_> = corners.iter().map(|corner| self.point(*corner)).collect();
                 self.area.draw(&Polygon::new(corners, color))
             }
             Shape::Line { points, stroke } => self.line(points, *stroke),
-            Shape::Text {
-                text,
-                at,
-                anchor,
-                font,
-                upwards,
-            } => {
+            Shape::Text { text, at, anchor, font, upwards } => {
                 let (x, y) = *at;
                 let down = self.baseline(*font);
                 let (at, transform) = if *upwards {
@@ -180,17 +164,14 @@ impl<DB: DrawingBackend> Canvas<'_, DB> {
         points: &[(f64, f64)],
         stroke: Stroke,
     ) -> Result<(), DrawingAreaErrorKind<DB::ErrorType>> {
-        let style = stroke
-            .color
-            .stroke_width(self.pixel(stroke.width).max(1).unsigned_abs());
+        let style = stroke.color.stroke_width(self.pixel(stroke.width).max(1).unsigned_abs());
         for piece in dashes(&without_start(points, stroke.skip), stroke.dash) {
             let piece: Vec<(i32, i32)> = piece.into_iter().map(|point| self.point(point)).collect();
             // The bitmap backend mitres corners and cuts ends; a disc at each corner rounds them.
             if self.text == TextMetrics::Bitmap && stroke.width > 1.0 {
                 for corner in piece.iter().skip(1).take(piece.len().saturating_sub(2)) {
                     let radius = self.pixel(stroke.width) / 2;
-                    self.area
-                        .draw(&Circle::new(*corner, radius, stroke.color.filled()))?;
+                    self.area.draw(&Circle::new(*corner, radius, stroke.color.filled()))?;
                 }
             }
             self.area.draw(&PathElement::new(piece, style))?;
@@ -245,11 +226,7 @@ fn whole(length: f64) -> i32 {
 /// Cuts a line into the pieces that a dash pattern leaves.
 fn dashes(points: &[(f64, f64)], pattern: &[f64]) -> Vec<Vec<(f64, f64)>> {
     if pattern.is_empty() || points.len() < 2 {
-        return if points.len() < 2 {
-            Vec::new()
-        } else {
-            vec![points.to_vec()]
-        };
+        return if points.len() < 2 { Vec::new() } else { vec![points.to_vec()] };
     }
     let mut pieces = Vec::new();
     let mut piece = vec![points[0]];
@@ -260,10 +237,7 @@ fn dashes(points: &[(f64, f64)], pattern: &[f64]) -> Vec<Vec<(f64, f64)>> {
         let mut done = 0.0;
         while length - done > left {
             done += left;
-            let cut = (
-                x0 + (x1 - x0) * done / length,
-                y0 + (y1 - y0) * done / length,
-            );
+            let cut = (x0 + (x1 - x0) * done / length, y0 + (y1 - y0) * done / length);
             if index % 2 == 0 {
                 piece.push(cut);
                 pieces.push(std::mem::take(&mut piece));
@@ -293,10 +267,7 @@ fn average_blocks(fine: &[u8], width: usize, factor: usize) -> Vec<u8> {
         for column in 0..width / factor {
             for channel in 0..3 {
                 let pixel = |index: usize| {
-                    let (y, x) = (
-                        row * factor + index / factor,
-                        column * factor + index % factor,
-                    );
+                    let (y, x) = (row * factor + index / factor, column * factor + index % factor);
                     usize::from(fine[(y * width + x) * 3 + channel])
                 };
                 let sum: usize = (0..area).map(pixel).sum();
@@ -323,10 +294,7 @@ mod tests {
         ];
         assert_eq!(pieces.len(), expected.len(), "{pieces:?}");
         for (found, expected) in pieces.iter().flatten().zip(expected.iter().flatten()) {
-            assert!(
-                (found.0 - expected.0).hypot(found.1 - expected.1) < 1e-12,
-                "{pieces:?}"
-            );
+            assert!((found.0 - expected.0).hypot(found.1 - expected.1) < 1e-12, "{pieces:?}");
         }
     }
 

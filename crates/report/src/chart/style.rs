@@ -22,28 +22,12 @@ pub(crate) const KEY_GAP: f64 = 22.0;
 pub(crate) const TICK: f64 = 4.0;
 pub(crate) const LINE_WIDTH: f64 = 1.75;
 
-pub(crate) const TITLE: Font = Font {
-    em: 16.0,
-    bold: true,
-    color: INK,
-};
-pub(crate) const NAME: Font = Font {
-    em: 14.0,
-    bold: false,
-    color: INK,
-};
-pub(crate) const NOTE: Font = Font {
-    em: 11.0,
-    bold: false,
-    color: GREY,
-};
+pub(crate) const TITLE: Font = Font { em: 16.0, bold: true, color: INK };
+pub(crate) const NAME: Font = Font { em: 14.0, bold: false, color: INK };
+pub(crate) const NOTE: Font = Font { em: 11.0, bold: false, color: GREY };
 
 /// Names beside markers and at the ends of rules.
-pub(crate) const LABEL: Font = Font {
-    em: 11.5,
-    bold: false,
-    color: INK,
-};
+pub(crate) const LABEL: Font = Font { em: 11.5, bold: false, color: INK };
 
 /// Number of columns of a grid of panels, and the size of each panel.
 pub(crate) fn grid(n_panels: usize) -> (usize, (f64, f64)) {
@@ -66,11 +50,7 @@ pub(crate) fn grid(n_panels: usize) -> (usize, (f64, f64)) {
 
 /// Labels of the ticks: smaller where there are several columns.
 pub(crate) fn tick_font(n_columns: usize) -> Font {
-    Font {
-        em: if n_columns == 1 { 13.0 } else { 12.0 },
-        bold: false,
-        color: INK,
-    }
+    Font { em: if n_columns == 1 { 13.0 } else { 12.0 }, bold: false, color: INK }
 }
 
 pub(crate) const BLUE: RGBColor = RGBColor(0, 114, 178);
@@ -144,31 +124,20 @@ pub(crate) struct Stroke {
 impl Stroke {
     /// A solid line.
     pub(crate) const fn solid(color: RGBColor, width: f64) -> Self {
-        Self {
-            color,
-            width,
-            dash: &[],
-            skip: 0.0,
-        }
+        Self { color, width, dash: &[], skip: 0.0 }
     }
 
     /// The line of the arm with this index. The least common multiple of the numbers of colours, markers and dashes is
     /// 168: as many arms differ.
     pub(crate) fn of_arm(arm_idx: usize) -> Self {
         let dash = DASHES[arm_idx % DASHES.len()];
-        Self {
-            dash,
-            ..Self::solid(color_of_arm(arm_idx), LINE_WIDTH)
-        }
+        Self { dash, ..Self::solid(color_of_arm(arm_idx), LINE_WIDTH) }
     }
 
     /// The reference line with this index: thin, grey and without markers.
     pub(crate) fn of_reference(reference_idx: usize) -> Self {
         const DASHES: [&[f64]; 3] = [&[5.0, 3.0], &[1.5, 2.5], &[8.0, 3.0, 1.5, 3.0]];
-        Self {
-            dash: DASHES[reference_idx % DASHES.len()],
-            ..Self::solid(GREY, 1.25)
-        }
+        Self { dash: DASHES[reference_idx % DASHES.len()], ..Self::solid(GREY, 1.25) }
     }
 }
 
@@ -189,14 +158,7 @@ pub(crate) struct Glyph {
 impl Glyph {
     /// A shape with a white rim.
     pub(crate) const fn new(marker: Marker, color: RGBColor) -> Self {
-        Self {
-            marker,
-            color,
-            scale: 1.0,
-            rim: 1.3,
-            ring: 0.0,
-            hole: 0.0,
-        }
+        Self { marker, color, scale: 1.0, rim: 1.3, ring: 0.0, hole: 0.0 }
     }
 
     /// The marker of the arm with this index.
@@ -206,27 +168,17 @@ impl Glyph {
 
     /// A disc with a white rim.
     pub(crate) const fn disc(color: RGBColor) -> Self {
-        Self {
-            rim: 1.22,
-            ..Self::new(Marker::Circle, color)
-        }
+        Self { rim: 1.22, ..Self::new(Marker::Circle, color) }
     }
 
     /// A cross for what failed, without a rim, as it may be crowded.
     pub(crate) const fn failed(color: RGBColor) -> Self {
-        Self {
-            scale: 0.85,
-            ..Self::new(Marker::Cross, color).bare()
-        }
+        Self { scale: 0.85, ..Self::new(Marker::Cross, color).bare() }
     }
 
     /// A diamond for the best.
     pub(crate) const fn best(color: RGBColor) -> Self {
-        Self {
-            scale: 1.35,
-            rim: 1.75,
-            ..Self::new(Marker::Diamond, color)
-        }
+        Self { scale: 1.35, rim: 1.75, ..Self::new(Marker::Diamond, color) }
     }
 
     /// Without a rim.
@@ -289,9 +241,7 @@ pub(crate) fn color_of_order(share: f64) -> RGBColor {
         [12.0, 32.0, 92.0],
     ];
     let position = share.clamp(0.0, 1.0) * (STOPS.len() - 1) as f64;
-    let index = (1..STOPS.len() - 1)
-        .filter(|stop| position > *stop as f64)
-        .count();
+    let index = (1..STOPS.len() - 1).filter(|stop| position > *stop as f64).count();
     let part = position - index as f64;
     let [r, g, b] = [0, 1, 2].map(|i| {
         let (from, to) = (STOPS[index][i], STOPS[index + 1][i]);

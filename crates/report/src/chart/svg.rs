@@ -9,9 +9,7 @@ pub(crate) const INK: &str = "#1E1E1E";
 
 pub(crate) fn elements<'a>(svg: &'a str, tag: &str) -> Vec<&'a str> {
     let start = format!("{tag} ");
-    svg.split('<')
-        .filter(|element| element.starts_with(&start))
-        .collect()
+    svg.split('<').filter(|element| element.starts_with(&start)).collect()
 }
 
 pub(crate) fn attribute<'a>(element: &'a str, name: &str) -> &'a str {
@@ -28,9 +26,7 @@ pub(crate) fn length(element: &str, name: &str) -> f64 {
 pub(crate) fn discs(svg: &str, fill: &str) -> Vec<At> {
     let discs = elements(svg, "circle").into_iter();
     let of_color = discs.filter(|disc| attribute(disc, "fill") == fill);
-    of_color
-        .map(|disc| (length(disc, "cx"), length(disc, "cy")))
-        .collect()
+    of_color.map(|disc| (length(disc, "cx"), length(disc, "cy"))).collect()
 }
 
 pub(crate) fn corners(element: &str) -> Vec<At> {
@@ -38,10 +34,7 @@ pub(crate) fn corners(element: &str) -> Vec<At> {
         let (x, y) = text.split_once(',').expect("a pair");
         (x.parse().expect("x"), y.parse().expect("y"))
     };
-    attribute(element, "points")
-        .split_whitespace()
-        .map(pair)
-        .collect()
+    attribute(element, "points").split_whitespace().map(pair).collect()
 }
 
 /// Middles of the polygons of one colour with so many corners.
@@ -54,11 +47,7 @@ pub(crate) fn polygons(svg: &str, fill: &str, n_corners: usize) -> Vec<At> {
         let sum = corners.iter().fold((0.0, 0.0), add);
         (sum.0 / n, sum.1 / n)
     };
-    of_color
-        .map(corners)
-        .filter(|corners| corners.len() == n_corners)
-        .map(middle)
-        .collect()
+    of_color.map(corners).filter(|corners| corners.len() == n_corners).map(middle).collect()
 }
 
 /// Rectangles of one colour: left, upper, right and lower edge.
@@ -75,9 +64,7 @@ pub(crate) fn rectangles(svg: &str, fill: &str) -> Vec<[f64; 4]> {
 /// Corners of the lines of one colour that have more than `n_least` of them: not those of axes and of the legend.
 pub(crate) fn lines(svg: &str, stroke: &str, n_least: usize) -> Vec<Vec<At>> {
     let lines = elements(svg, "polyline").into_iter();
-    let of_color = lines
-        .filter(|line| attribute(line, "stroke") == stroke)
-        .map(corners);
+    let of_color = lines.filter(|line| attribute(line, "stroke") == stroke).map(corners);
     of_color.filter(|line| line.len() > n_least).collect()
 }
 
@@ -85,10 +72,7 @@ pub(crate) fn lines(svg: &str, stroke: &str, n_least: usize) -> Vec<Vec<At>> {
 pub(crate) fn texts(svg: &str) -> Vec<(String, At)> {
     let text = |element: &str| {
         let (_, content) = element.split_once('>').expect("a text");
-        (
-            content.trim().to_owned(),
-            (length(element, "x"), length(element, "y")),
-        )
+        (content.trim().to_owned(), (length(element, "x"), length(element, "y")))
     };
     elements(svg, "text").into_iter().map(text).collect()
 }
@@ -112,14 +96,8 @@ pub(crate) fn assert_says(svg: &str, words: &[&str]) {
 /// Width and height that the first bytes of a PNG state.
 pub(crate) fn png_size(png: &[u8]) -> (f64, f64) {
     assert!(png.starts_with(b"\x89PNG"));
-    let number = |at: usize| {
-        f64::from(u32::from_be_bytes([
-            png[at],
-            png[at + 1],
-            png[at + 2],
-            png[at + 3],
-        ]))
-    };
+    let number =
+        |at: usize| f64::from(u32::from_be_bytes([png[at], png[at + 1], png[at + 2], png[at + 3]]));
     (number(16), number(20))
 }
 
@@ -142,10 +120,7 @@ pub(crate) fn assert_sound(svg: &str, case: &str) {
         assert!(inside(at) && at.0 > 30.0 && at.1 > 30.0, "{disc} in {case}");
     }
     for polygon in elements(svg, "polygon") {
-        assert!(
-            corners(polygon).into_iter().all(inside),
-            "{polygon} in {case}"
-        );
+        assert!(corners(polygon).into_iter().all(inside), "{polygon} in {case}");
     }
     for (text, at) in texts(svg) {
         assert!(inside(at), "{text} in {case}");

@@ -24,11 +24,7 @@ pub(crate) fn register_fonts() -> Result<(), String> {
         register_font(FAMILY, FontStyle::Normal, ttf_noto_sans::REGULAR).is_ok()
             && register_font(FAMILY, FontStyle::Bold, ttf_noto_sans::BOLD).is_ok()
     });
-    if *REGISTERED {
-        Ok(())
-    } else {
-        Err("the built-in font is damaged".to_owned())
-    }
+    if *REGISTERED { Ok(()) } else { Err("the built-in font is damaged".to_owned()) }
 }
 
 /// Size, weight and colour of a text.
@@ -42,11 +38,7 @@ pub(crate) struct Font {
 
 impl Font {
     pub(super) fn style(self) -> FontStyle {
-        if self.bold {
-            FontStyle::Bold
-        } else {
-            FontStyle::Normal
-        }
+        if self.bold { FontStyle::Bold } else { FontStyle::Normal }
     }
 
     /// Width of a text in units of length, as our font sets it.
@@ -66,19 +58,13 @@ impl Font {
 
     /// The room of the widest of some texts.
     pub(crate) fn widest<'a>(self, texts: impl IntoIterator<Item = &'a String>) -> f64 {
-        texts
-            .into_iter()
-            .map(|text| self.room(text))
-            .fold(0.0, f64::max)
+        texts.into_iter().map(|text| self.room(text)).fold(0.0, f64::max)
     }
 
     /// The same font, smaller where the text would need more room than this.
     pub(crate) fn fitted(self, text: &str, room: f64) -> Self {
         let factor = (room / self.room(text).max(1.0)).clamp(0.4, 1.0);
-        Self {
-            em: self.em * factor,
-            ..self
-        }
+        Self { em: self.em * factor, ..self }
     }
 
     /// The text as it fits into this room: [`shortened`](Self::shortened) with a margin for a wider font.
@@ -123,10 +109,7 @@ impl Font {
     /// Several names, shortened so that those that differ still do, where that is possible.
     fn shortened_apart(self, names: &[&str], width: f64) -> Vec<String> {
         let shorten = |names: &[String]| -> Vec<String> {
-            names
-                .iter()
-                .map(|name| self.shortened(name, width))
-                .collect()
+            names.iter().map(|name| self.shortened(name, width)).collect()
         };
         let n_different = |names: &[String]| names.iter().collect::<BTreeSet<_>>().len();
         let whole: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
@@ -155,9 +138,8 @@ fn without_common_ends(names: &[String], head: bool, tail: bool) -> Vec<String> 
     let shortest = chars.iter().map(Vec::len).min().unwrap_or(0);
     let same =
         |at: &dyn Fn(&[char]) -> char| chars.windows(2).all(|pair| at(&pair[0]) == at(&pair[1]));
-    let n_head = (0..shortest)
-        .take_while(|index| head && same(&|name: &[char]| name[*index]))
-        .count();
+    let n_head =
+        (0..shortest).take_while(|index| head && same(&|name: &[char]| name[*index])).count();
     let n_tail = (0..shortest - n_head)
         .take_while(|index| tail && same(&|name: &[char]| name[name.len() - 1 - *index]))
         .count();
@@ -166,10 +148,7 @@ fn without_common_ends(names: &[String], head: bool, tail: bool) -> Vec<String> 
     let (head, tail) = (at_least_two(n_head), at_least_two(n_tail));
     let cut = |name: &Vec<char>| {
         let middle: String = name[head..name.len() - tail].iter().collect();
-        let (before, after) = (
-            if head > 0 { "…" } else { "" },
-            if tail > 0 { "…" } else { "" },
-        );
+        let (before, after) = (if head > 0 { "…" } else { "" }, if tail > 0 { "…" } else { "" });
         format!("{before}{middle}{after}")
     };
     chars.iter().map(cut).collect()
@@ -179,11 +158,7 @@ fn without_common_ends(names: &[String], head: bool, tail: bool) -> Vec<String> 
 mod tests {
     use super::*;
 
-    const FONT: Font = Font {
-        em: 10.0,
-        bold: false,
-        color: RGBColor(0, 0, 0),
-    };
+    const FONT: Font = Font { em: 10.0, bold: false, color: RGBColor(0, 0, 0) };
 
     #[test]
     fn a_long_name_keeps_both_ends() {

@@ -82,12 +82,7 @@ impl ValueAxis {
         };
         let Some(best) = sorted.first().copied() else {
             let (axis, spacing) = (Axis::bare(0.0, 1.0), Spacing::Linear);
-            return Ok(Self {
-                axis,
-                spacing,
-                direction,
-                limits: None,
-            });
+            return Ok(Self { axis, spacing, direction, limits: None });
         };
         let below = sorted.iter().copied().find(|value| *value <= 0.0);
         if let (Some(Spacing::Log), Some(value)) = (wanted, below) {
@@ -106,18 +101,12 @@ impl ValueAxis {
             Spacing::MirroredLog => Axis::mirrored_log(low, high, N_TICKS),
         };
         let limits = (n_shown < sorted.len()).then_some((best, worst));
-        Ok(Self {
-            axis,
-            spacing,
-            direction,
-            limits,
-        })
+        Ok(Self { axis, spacing, direction, limits })
     }
 
     /// Returns true if a value is worse than the end of the axis.
     pub(crate) fn is_beyond(&self, value: f64) -> bool {
-        self.limits
-            .is_some_and(|(_, worst)| self.direction.is_better(worst, value))
+        self.limits.is_some_and(|(_, worst)| self.direction.is_better(worst, value))
     }
 
     /// Returns the place of a value: 0 at the axis's lower end, 1 at its upper. The place of a value beyond the axis is
@@ -141,11 +130,7 @@ impl ValueAxis {
     /// The strip for what is off the axis, if there is any.
     pub(crate) fn strip(&self) -> Option<Strip> {
         let (above, label) = (self.is_worse_above(), "worse");
-        self.limits.map(|_| Strip {
-            above,
-            height: STRIP,
-            label,
-        })
+        self.limits.map(|_| Strip { above, height: STRIP, label })
     }
 }
 
@@ -165,10 +150,7 @@ pub(crate) fn within_magnitude(value: f64) -> f64 {
 
 /// Returns the number of values on the axis; `values` are from the best to the worst.
 fn n_shown(values: &[f64], spacing: Spacing) -> usize {
-    let positions: Vec<f64> = values
-        .iter()
-        .map(|value| spacing.position(*value))
-        .collect();
+    let positions: Vec<f64> = values.iter().map(|value| spacing.position(*value)).collect();
     n_in_reach(&positions)
 }
 
@@ -184,11 +166,7 @@ fn fitting_spacing(values: &[f64]) -> Spacing {
     let decades = |other: usize| (shown[0].abs().log10() - shown[other].abs().log10()).abs();
     let near_zero_is_better = shown[0].abs() < shown[worst].abs();
     let spreads_better = near_zero_is_better || decades(shown.len() / 2) > WIDE_HALF.log10();
-    if decades(worst) > WIDE.log10() && spreads_better {
-        spacing
-    } else {
-        Spacing::Linear
-    }
+    if decades(worst) > WIDE.log10() && spreads_better { spacing } else { Spacing::Linear }
 }
 
 /// The values that an axis is made for: without those beyond a typical range, where they would press the others together.
@@ -236,11 +214,7 @@ fn n_in_reach(positions: &[f64]) -> usize {
     let from_best = |index: usize| (positions[index] / 2.0 - positions[0] / 2.0).abs();
     let is_far = |n_left_off: usize| {
         let last = from_best(n - n_left_off - 1);
-        let factor = if n_left_off <= (n / 10).max(1) {
-            FAR
-        } else {
-            VERY_FAR
-        };
+        let factor = if n_left_off <= (n / 10).max(1) { FAR } else { VERY_FAR };
         last > 0.0 && from_best(n - n_left_off) > factor * last
     };
     let n_left_off = (1..=n / 3).rev().find(|n_left_off| is_far(*n_left_off));
@@ -288,11 +262,7 @@ mod tests {
             let distance = (axis.place(values[0]) - axis.place(values[4])).abs();
             assert!(distance > 0.8, "{distance}");
             // 7 is a third as far from 5 as −1 is.
-            let (a, b, c) = (
-                axis.place(-sign),
-                axis.place(values[0]),
-                axis.place(sign * 7.0),
-            );
+            let (a, b, c) = (axis.place(-sign), axis.place(values[0]), axis.place(sign * 7.0));
             assert!((3.0 * (c - b) - (b - a)).abs() < 1e-9, "{a} {b} {c}");
         }
     }
@@ -316,10 +286,9 @@ mod tests {
             assert!(share < 0.2, "without knowing what is typical: {share}");
         }
         // A curve that begins some times higher, and one within the decades of a logarithmic axis, have not diverged.
-        for (values, typical) in [
-            ([0.1, 0.5, 1.0, 2.0, 8.0], 1.0),
-            ([1e-6, 1e-3, 1.0, 1e3, 3e4], 1e3),
-        ] {
+        for (values, typical) in
+            [([0.1, 0.5, 1.0, 2.0, 8.0], 1.0), ([1e-6, 1e-3, 1.0, 1e3, 3e4], 1e3)]
+        {
             let axis = ValueAxis::of_curves(values.into_iter(), Some(typical), Minimize, None);
             assert!(!axis.expect("an axis").is_beyond(values[4]));
         }
@@ -345,11 +314,7 @@ mod tests {
         assert_eq!(n_in_reach(&[0.0, 1.0, 1.5, 2.0, 15.0]), 5);
         assert_eq!(n_in_reach(&[0.0, 1.0, 1.5, 2.0, 99.0, 99.0]), 6);
         assert_eq!(n_in_reach(&[0.0, 1.0, 1.5, 2.0, 101.0, 101.0]), 4);
-        assert_eq!(
-            n_in_reach(&[0.0, 0.0, 0.0, 0.0, 0.0, 9.0]),
-            6,
-            "a range of its own"
-        );
+        assert_eq!(n_in_reach(&[0.0, 0.0, 0.0, 0.0, 0.0, 9.0]), 6, "a range of its own");
         assert_eq!(n_in_reach(&[-1e308, -5e307, 0.0, 5e307, 1e308]), 5);
     }
 
@@ -394,13 +359,7 @@ mod tests {
     #[test]
     fn a_penalty_for_a_third_of_the_trials_is_left_off() {
         let values: Vec<f64> = (0..30)
-            .map(|index| {
-                if index % 3 == 0 {
-                    1e5
-                } else {
-                    f64::from(index) - 2.0
-                }
-            })
+            .map(|index| if index % 3 == 0 { 1e5 } else { f64::from(index) - 2.0 })
             .collect();
         let scale = scale(true, &values);
         assert!(scale.is_beyond(1e5) && !scale.is_beyond(27.0));

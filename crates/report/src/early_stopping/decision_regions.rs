@@ -108,9 +108,7 @@ impl DecisionRegionsPicture {
         for rules in self.epochs.iter().filter(|rules| !rules.cells.is_empty()) {
             let (epoch, low, high) = (rules.epoch, rules.low, rules.high);
             if !(low.is_finite() && high.is_finite() && low < high) {
-                return Err(format!(
-                    "the cells of epoch {epoch} go from {low} to {high}"
-                ));
+                return Err(format!("the cells of epoch {epoch} go from {low} to {high}"));
             }
         }
         if let Some((epoch, error)) = self.path.iter().find(|(_, error)| !error.is_finite()) {
@@ -118,10 +116,7 @@ impl DecisionRegionsPicture {
                 "the trial's average error at epoch {epoch} is {error}, which is not a finite number"
             ));
         }
-        let of_rules = self
-            .epochs
-            .windows(2)
-            .map(|pair| (pair[0].epoch, pair[1].epoch));
+        let of_rules = self.epochs.windows(2).map(|pair| (pair[0].epoch, pair[1].epoch));
         let of_path = self.path.windows(2).map(|pair| (pair[0].0, pair[1].0));
         if let Some((before, after)) = of_rules.chain(of_path).find(|(a, b)| a >= b) {
             return Err(format!("epoch {after} follows epoch {before}"));
@@ -141,10 +136,7 @@ impl DecisionRegionsPicture {
         if self.stopped_at.is_some() {
             (STOPPED, "this trial, stopped")
         } else if last >= last_rule {
-            (
-                Glyph::new(Marker::TriangleUp, GREEN),
-                "this trial, trained to the end",
-            )
+            (Glyph::new(Marker::TriangleUp, GREEN), "this trial, trained to the end")
         } else {
             (Glyph::disc(BLUE).hollow(), "this trial, so far")
         }
@@ -176,11 +168,7 @@ impl DecisionRegionsPicture {
         let first = all.clone().reduce(f64::min).unwrap_or(1.0);
         let last = all.reduce(f64::max).unwrap_or(1.0);
         let mut panel = Panel {
-            strip: Some(Strip {
-                above: false,
-                height: STRIP,
-                label: "C2",
-            }),
+            strip: Some(Strip { above: false, height: STRIP, label: "C2" }),
             ..Panel::new(grid(1).1, Axis::whole(first, last, 8), y_axis(self))
         };
         if self.epochs.is_empty() {
@@ -188,11 +176,8 @@ impl DecisionRegionsPicture {
         } else {
             self.lay_regions(&edges(&epochs), &mut panel);
         }
-        let way: Vec<At> = self
-            .path
-            .iter()
-            .map(|(epoch, error)| at(*epoch as f64, *error))
-            .collect();
+        let way: Vec<At> =
+            self.path.iter().map(|(epoch, error)| at(*epoch as f64, *error)).collect();
         panel.line(way.clone(), AROUND_WAY);
         panel.line(way.clone(), WAY);
         let size = size_for(way.len(), 40.0, (0.0, 2.6));
@@ -200,16 +185,10 @@ impl DecisionRegionsPicture {
             panel.points(way.clone(), Glyph::disc(BLUE).bare(), size);
         }
         let mut path = self.path.iter();
-        let stop = self
-            .stopped_at
-            .and_then(|stop| path.position(|(epoch, _)| *epoch == stop));
+        let stop = self.stopped_at.and_then(|stop| path.position(|(epoch, _)| *epoch == stop));
         let end = stop.map_or(way.last(), |index| way.get(index));
         // Red and yellow are behind: a black ring keeps the end apart.
-        panel.points(
-            end.copied().into_iter().collect(),
-            self.end().0.ringed(),
-            MARK,
-        );
+        panel.points(end.copied().into_iter().collect(), self.end().0.ringed(), MARK);
         Chart {
             title: self.title.clone(),
             keys: keys(self),
@@ -242,11 +221,7 @@ impl DecisionRegionsPicture {
                 cell(at(left, low), to, fill(region));
             }
             let allowed = if rules.may_stop { ALLOWED } else { FORBIDDEN };
-            cell(
-                in_strip(left, 0.0),
-                in_strip(right, 1.0).shifted(under, 0.0),
-                allowed,
-            );
+            cell(in_strip(left, 0.0), in_strip(right, 1.0).shifted(under, 0.0), allowed);
         }
         // The fills cover the axes.
         for ends in [
@@ -265,11 +240,7 @@ impl RegionEpoch {
         let n_cells = self.cells.len();
         let height = (self.high - self.low) / n_cells.max(1) as f64;
         let edge = |index: usize| {
-            if index == n_cells {
-                self.high
-            } else {
-                self.low + height * index as f64
-            }
+            if index == n_cells { self.high } else { self.low + height * index as f64 }
         };
         let mut runs = Vec::new();
         let mut index = 0;
@@ -301,14 +272,9 @@ fn edges(epochs: &[f64]) -> Vec<f64> {
     let (Some(first), Some(last)) = (epochs.first(), epochs.last()) else {
         return Vec::new();
     };
-    let halves: Vec<f64> = epochs
-        .windows(2)
-        .map(|pair| (pair[1] - pair[0]) / 2.0)
-        .collect();
+    let halves: Vec<f64> = epochs.windows(2).map(|pair| (pair[1] - pair[0]) / 2.0).collect();
     let half = |at: Option<&f64>| at.copied().unwrap_or(0.5);
-    let inner = epochs
-        .windows(2)
-        .map(|pair| f64::midpoint(pair[0], pair[1]));
+    let inner = epochs.windows(2).map(|pair| f64::midpoint(pair[0], pair[1]));
     let mut edges = vec![first - half(halves.first())];
     edges.extend(inner);
     edges.push(last + half(halves.last()));

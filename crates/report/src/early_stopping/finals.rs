@@ -63,21 +63,12 @@ impl FinalsPicture {
     /// [`ReportError::Draw`] when a value is not finite, or `scale` wants a logarithmic axis of values that are not all above 0;
     /// [`ReportError::Write`] when a file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
-        write(
-            self.check().and_then(|()| self.chart()),
-            folder,
-            FINALS_FILES,
-        )
+        write(self.check().and_then(|()| self.chart()), folder, FINALS_FILES)
     }
 
     fn check(&self) -> Result<(), String> {
         for point in &self.points {
-            let FinalPoint {
-                trial,
-                value,
-                incumbent,
-                ..
-            } = point;
+            let FinalPoint { trial, value, incumbent, .. } = point;
             let named = [("value", Some(*value)), ("incumbent", *incumbent)];
             for (what, number) in named {
                 if let Some(number) = number.filter(|number| !number.is_finite()) {
@@ -94,35 +85,21 @@ impl FinalsPicture {
         let direction = self.direction;
         let mut points = self.points.clone();
         points.sort_by_key(|point| point.trial);
-        let values = points
-            .iter()
-            .flat_map(|point| [Some(point.value), point.incumbent]);
+        let values = points.iter().flat_map(|point| [Some(point.value), point.incumbent]);
         let y = ValueAxis::of(values.flatten(), direction, self.scale)?;
         let number_of = |point: Option<&FinalPoint>| point.map_or(0.0, |point| point.trial as f64);
         let x = Axis::whole(number_of(points.first()), number_of(points.last()), 8);
-        let mut panel = Panel {
-            strip: y.strip(),
-            ..Panel::new(grid(1).1, x, y.axis.clone())
-        };
+        let mut panel = Panel { strip: y.strip(), ..Panel::new(grid(1).1, x, y.axis.clone()) };
         let place = |x: f64, value: f64| {
-            if y.is_beyond(value) {
-                in_strip(x, 0.5)
-            } else {
-                at(x, value)
-            }
+            if y.is_beyond(value) { in_strip(x, 0.5) } else { at(x, value) }
         };
         panel.line(steps(&points, place), INCUMBENT);
         let kinds = [Kind::Stopped, Kind::Complete, Kind::WrongStop];
-        let of_kind = |kind: Kind| {
-            points
-                .iter()
-                .filter(move |point| point.kind(direction) == kind)
-        };
+        let of_kind = |kind: Kind| points.iter().filter(move |point| point.kind(direction) == kind);
         for point in of_kind(Kind::WrongStop) {
             let x = point.trial as f64;
-            let ends = point
-                .incumbent
-                .map(|incumbent| vec![place(x, point.value), place(x, incumbent)]);
+            let ends =
+                point.incumbent.map(|incumbent| vec![place(x, point.value), place(x, incumbent)]);
             panel.line(ends.unwrap_or_default(), Stroke::solid(INK, 1.0));
         }
         // Wrong stops above all others.
@@ -135,10 +112,7 @@ impl FinalsPicture {
         for (kind, words) in [
             (Kind::Complete, "trained to the end"),
             (Kind::Stopped, "stopped: what it would have reached"),
-            (
-                Kind::WrongStop,
-                "stopped wrongly: better than the best so far",
-            ),
+            (Kind::WrongStop, "stopped wrongly: better than the best so far"),
         ] {
             let key = || Key::new(Sign::Point(kind.glyph()), words);
             keys.extend(of_kind(kind).next().map(|_| key()));
@@ -197,10 +171,7 @@ impl FinalPoint {
 fn steps(points: &[FinalPoint], place: impl Fn(f64, f64) -> At) -> Vec<At> {
     let mut corners: Vec<At> = Vec::new();
     let mut before: Option<f64> = None;
-    for (trial, incumbent) in points
-        .iter()
-        .filter_map(|p| Some((p.trial as f64, p.incumbent?)))
-    {
+    for (trial, incumbent) in points.iter().filter_map(|p| Some((p.trial as f64, p.incumbent?))) {
         if before.is_none_or(|before| (before - incumbent).abs() > 0.0) {
             corners.extend(before.map(|before| place(trial - 0.5, before)));
             corners.push(place(trial - 0.5, incumbent));
@@ -228,10 +199,7 @@ fn footnote(points: &[FinalPoint], direction: Direction) -> String {
         n_wrong => {
             let named = wrong.iter().take(N_NAMED_MAX).cloned().collect::<Vec<_>>();
             let more = if n_wrong > N_NAMED_MAX { ", …" } else { "" };
-            format!(
-                "{n_wrong} of them wrongly: trials {}{more}",
-                named.join(", ")
-            )
+            format!("{n_wrong} of them wrongly: trials {}{more}", named.join(", "))
         }
     };
     text

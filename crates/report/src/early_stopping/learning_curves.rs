@@ -16,12 +16,8 @@ const N_POINTS_MAX: usize = 1200;
 /// About so many dots of dotted lines are drawn at most, so that the SVG stays small.
 const N_DOTS_MAX: f64 = 12_000.0;
 /// Dash patterns of what stopped trainings would have done, with the length of each: the first that gives few enough dots.
-const DOTTED: [(f64, &[f64]); 4] = [
-    (4.0, &[1.5, 2.5]),
-    (7.0, &[3.0, 4.0]),
-    (12.0, &[5.0, 7.0]),
-    (24.0, &[12.0, 12.0]),
-];
+const DOTTED: [(f64, &[f64]); 4] =
+    [(4.0, &[1.5, 2.5]), (7.0, &[3.0, 4.0]), (12.0, &[5.0, 7.0]), (24.0, &[12.0, 12.0])];
 /// Multiples of it leave fractions that are spread evenly.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
 /// The line of the best, and of what is left white around it.
@@ -87,11 +83,7 @@ impl LearningCurvesPicture {
     /// [`ReportError::Draw`] when a value is not finite, epochs do not increase, or `scale` wants a logarithmic axis of values that
     /// are not all above 0; [`ReportError::Write`] when a file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
-        write(
-            self.check().and_then(|()| self.chart()),
-            folder,
-            LEARNING_CURVES_FILES,
-        )
+        write(self.check().and_then(|()| self.chart()), folder, LEARNING_CURVES_FILES)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -105,9 +97,7 @@ impl LearningCurvesPicture {
                     ));
                 }
                 if before.is_some_and(|before| epoch <= before) {
-                    return Err(format!(
-                        "the epochs of trial {trial} do not increase at {epoch}"
-                    ));
+                    return Err(format!("the epochs of trial {trial} do not increase at {epoch}"));
                 }
                 before = Some(epoch);
             }
@@ -137,10 +127,7 @@ impl LearningCurvesPicture {
             matches!(line.ended, CurveEnd::Complete | CurveEnd::Stopped)
         };
         let any_sound = self.lines.iter().any(|line| is_sound(&line));
-        let lines = self
-            .lines
-            .iter()
-            .filter(|line| !any_sound || is_sound(line));
+        let lines = self.lines.iter().filter(|line| !any_sound || is_sound(line));
         let key = |value: f64| self.direction.to_maximize(value);
         let worst_of = |line: &LearningCurveLine| {
             let values = line.points().map(|(_, value)| value);
@@ -200,23 +187,12 @@ impl LearningCurvesPicture {
         let values = self.lines.iter().flat_map(LearningCurveLine::points);
         let values = values.map(|(_, value)| value);
         let y = ValueAxis::of_curves(values, self.typical_worst(), self.direction, self.scale)?;
-        let epochs = self
-            .lines
-            .iter()
-            .flat_map(LearningCurveLine::points)
-            .map(|(epoch, _)| epoch);
+        let epochs = self.lines.iter().flat_map(LearningCurveLine::points).map(|(epoch, _)| epoch);
         let first = epochs.clone().min().unwrap_or(1).min(1);
         let last = epochs.max().unwrap_or(1).max(self.n_epochs);
         let x = Axis::whole(f64::from(first), f64::from(last), 8);
-        let mut panel = Panel {
-            strip: y.strip(),
-            ..Panel::new(grid(1).1, x, y.axis.clone())
-        };
-        let n_rests = self
-            .lines
-            .iter()
-            .filter(|line| !line.rest.is_empty())
-            .count();
+        let mut panel = Panel { strip: y.strip(), ..Panel::new(grid(1).1, x, y.axis.clone()) };
+        let n_rests = self.lines.iter().filter(|line| !line.rest.is_empty()).count();
         let mut rest = Stroke {
             dash: DOTTED[0].1,
             ..Stroke::solid(
@@ -224,11 +200,7 @@ impl LearningCurvesPicture {
                 size_for(n_rests, 40.0, (0.7, 1.0)),
             )
         };
-        let on_axis = OnAxis {
-            y: &y,
-            x: panel.x.clone(),
-            size: panel.size,
-        };
+        let on_axis = OnAxis { y: &y, x: panel.x.clone(), size: panel.size };
         let rests: Vec<Vec<Vec<At>>> = self
             .lines
             .iter()
@@ -237,33 +209,19 @@ impl LearningCurvesPicture {
                 (_, Some(last)) => on_axis.pieces(&[&[last], &line.rest[..]].concat()),
             })
             .collect();
-        let length: f64 = rests
-            .iter()
-            .flatten()
-            .map(|piece| on_axis.length(piece))
-            .sum();
+        let length: f64 = rests.iter().flatten().map(|piece| on_axis.length(piece)).sum();
         let is_few = |(period, _): &&(f64, &'static [f64])| length / period <= N_DOTS_MAX;
-        rest.dash = DOTTED
-            .iter()
-            .find(is_few)
-            .map_or(DOTTED[3].1, |(_, dash)| dash);
+        rest.dash = DOTTED.iter().find(is_few).map_or(DOTTED[3].1, |(_, dash)| dash);
         // Dots of different lines do not stand below each other.
         let period: f64 = rest.dash.iter().sum();
         for (index, pieces) in rests.into_iter().enumerate() {
             let skip = period * (index as f64 * GOLDEN).fract();
-            pieces
-                .into_iter()
-                .for_each(|piece| panel.line(piece, Stroke { skip, ..rest }));
+            pieces.into_iter().for_each(|piece| panel.line(piece, Stroke { skip, ..rest }));
         }
 
         let best = self.best();
         // What was trained to the end lies above what was not, its marks above all lines.
-        let order = [
-            CurveEnd::Failed,
-            CurveEnd::Stopped,
-            CurveEnd::Running,
-            CurveEnd::Complete,
-        ];
+        let order = [CurveEnd::Failed, CurveEnd::Stopped, CurveEnd::Running, CurveEnd::Complete];
         let of_end = order.map(|ended| {
             let lines = self.lines.iter().enumerate();
             let others = lines.filter(|(index, line)| line.ended == ended && Some(*index) != best);
@@ -282,18 +240,10 @@ impl LearningCurvesPicture {
         let end = |line: &LearningCurveLine| {
             let (epoch, value) = line.last()?;
             let x = f64::from(epoch);
-            Some(if y.is_beyond(value) {
-                in_strip(x, 0.5)
-            } else {
-                at(x, value)
-            })
+            Some(if y.is_beyond(value) { in_strip(x, 0.5) } else { at(x, value) })
         };
         for (ended, lines) in &of_end {
-            panel.points(
-                lines.iter().filter_map(|line| end(line)).collect(),
-                ended.glyph(),
-                size,
-            );
+            panel.points(lines.iter().filter_map(|line| end(line)).collect(), ended.glyph(), size);
         }
         if let Some(best) = best.map(|index| &self.lines[index]) {
             for stroke in [AROUND_BEST, BEST] {
@@ -374,10 +324,7 @@ impl CurveEnd {
             _ => 60,
         };
         let color = faded(color, percent * crowded / 100);
-        Stroke {
-            dash,
-            ..Stroke::solid(color, size_for(n_lines, 40.0, (0.7, 1.5)))
-        }
+        Stroke { dash, ..Stroke::solid(color, size_for(n_lines, 40.0, (0.7, 1.5))) }
     }
 }
 
@@ -394,44 +341,29 @@ impl OnAxis<'_> {
         let value = match point.y {
             Y::Value(value) | Y::Strip(value) => value,
         };
-        (
-            self.x.place(point.x) * self.size.0,
-            self.y.axis.place(value) * self.size.1,
-        )
+        (self.x.place(point.x) * self.size.0, self.y.axis.place(value) * self.size.1)
     }
 
     fn length(&self, piece: &[At]) -> f64 {
         let places: Vec<(f64, f64)> = piece.iter().map(|point| self.length_of(point)).collect();
-        places
-            .windows(2)
-            .map(|pair| (pair[1].0 - pair[0].0).hypot(pair[1].1 - pair[0].1))
-            .sum()
+        places.windows(2).map(|pair| (pair[1].0 - pair[0].0).hypot(pair[1].1 - pair[0].1)).sum()
     }
 
     /// The pieces of a curve that are on the axis.
     fn pieces(&self, points: &[(u32, f64)]) -> Vec<Vec<At>> {
         let above = self.y.is_worse_above();
-        let (end, edge) = if above {
-            (1.0, f64::INFINITY)
-        } else {
-            (0.0, f64::NEG_INFINITY)
-        };
+        let (end, edge) = if above { (1.0, f64::INFINITY) } else { (0.0, f64::NEG_INFINITY) };
         let mut pieces: Vec<Vec<At>> = Vec::new();
         let mut before: Option<(f64, f64, bool)> = None;
         for (epoch, value) in points {
-            let (x, place, beyond) = (
-                f64::from(*epoch),
-                self.y.place(*value),
-                self.y.is_beyond(*value),
-            );
+            let (x, place, beyond) =
+                (f64::from(*epoch), self.y.place(*value), self.y.is_beyond(*value));
             // Where the line crosses the end of the axis.
             let crossing =
-                before
-                    .filter(|before| before.2 != beyond)
-                    .map(|(from, from_place, _)| {
-                        let share = (end - from_place) / (place - from_place);
-                        at(from + share.clamp(0.0, 1.0) * (x - from), edge)
-                    });
+                before.filter(|before| before.2 != beyond).map(|(from, from_place, _)| {
+                    let share = (end - from_place) / (place - from_place);
+                    at(from + share.clamp(0.0, 1.0) * (x - from), edge)
+                });
             if !beyond {
                 if before.is_none_or(|before| before.2) {
                     pieces.push(crossing.into_iter().collect());
@@ -444,10 +376,7 @@ impl OnAxis<'_> {
             }
             before = Some((x, place, beyond));
         }
-        pieces
-            .into_iter()
-            .map(|piece| self.thinned(piece))
-            .collect()
+        pieces.into_iter().map(|piece| self.thinned(piece)).collect()
     }
 
     /// A long line, left with the first, lowest, highest and last point of each unit of its width.

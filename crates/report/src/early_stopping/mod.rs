@@ -35,10 +35,8 @@ fn number(value: f64) -> String {
     let text = if magnitude >= 1e6 || (magnitude < 1e-4 && magnitude > 0.0) {
         format!("{value:.3e}")
     } else {
-        let n_decimals = [1.0, 10.0, 100.0, 1e3, 1e4]
-            .iter()
-            .filter(|power| magnitude < **power)
-            .count();
+        let n_decimals =
+            [1.0, 10.0, 100.0, 1e3, 1e4].iter().filter(|power| magnitude < **power).count();
         let text = format!("{value:.n_decimals$}");
         match text.contains('.') {
             true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),

@@ -37,9 +37,7 @@ fn refused(write: impl Fn(&Path) -> Result<Vec<PathBuf>, ReportError>) -> String
     let folder = tempfile::tempdir().expect("a temporary folder");
     let error = write(folder.path()).expect_err("no picture");
     assert!(matches!(error, ReportError::Draw { .. }), "{error:?}");
-    let n_files = std::fs::read_dir(folder.path())
-        .expect("the folder")
-        .count();
+    let n_files = std::fs::read_dir(folder.path()).expect("the folder").count();
     assert_eq!(n_files, 0);
     error.to_string()
 }
@@ -47,16 +45,7 @@ fn refused(write: impl Fn(&Path) -> Result<Vec<PathBuf>, ReportError>) -> String
 #[test]
 fn numbers_are_short() {
     let shown = [0.0, 1.0, 0.031_234_6, 12.5, 1_234.56, -3.0, 2.5e-7, 1e9].map(number);
-    let expected = [
-        "0",
-        "1",
-        "0.03123",
-        "12.5",
-        "1234.6",
-        "−3",
-        "2.500e−7",
-        "1.000e9",
-    ];
+    let expected = ["0", "1", "0.03123", "12.5", "1234.6", "−3", "2.500e−7", "1.000e9"];
     assert_eq!(shown, expected);
 }
 

@@ -34,21 +34,10 @@ pub(super) fn chart(game: &GamePicture) -> Chart {
     let n_left_off = shown.len().saturating_sub(N_PANELS_MAX);
     shown.truncate(N_PANELS_MAX);
 
-    let Grid {
-        n_columns,
-        size,
-        cells,
-    } = Grid::of(&shown);
+    let Grid { n_columns, size, cells } = Grid::of(&shown);
     let n_ticks = if n_columns == 1 { 7 } else { 5 };
-    let title = Font {
-        bold: true,
-        ..tick_font(n_columns)
-    };
-    let nothing = if n_rounds == 0 {
-        "no round was played"
-    } else {
-        ""
-    };
+    let title = Font { bold: true, ..tick_font(n_columns) };
+    let nothing = if n_rounds == 0 { "no round was played" } else { "" };
     let every = rounds_per_dot(n_rounds, shown.len());
     let mark = dot_size(n_rounds, DOT);
     let mut crosses = Vec::new();
@@ -58,28 +47,17 @@ pub(super) fn chart(game: &GamePicture) -> Chart {
         let player = &game.players[*player_idx];
         let y = Axis::of_range(&parameter.range, n_ticks, Axis::rows);
         let (cell, nothing) = (cells[index], nothing.to_owned());
-        let mut panel = Panel {
-            title,
-            cell,
-            nothing,
-            ..Panel::new(size, game.x_axis(n_columns), y)
-        };
+        let mut panel =
+            Panel { title, cell, nothing, ..Panel::new(size, game.x_axis(n_columns), y) };
         game.lay_band(&mut panel);
         let place = |round_idx: usize| {
-            let spread = if n_rounds > N_FOR_SPREAD {
-                spread_of(round_idx)
-            } else {
-                0.0
-            };
+            let spread = if n_rounds > N_FOR_SPREAD { spread_of(round_idx) } else { 0.0 };
             let moved = (WHOLE_SPREAD * spread, CHOICE_SPREAD * spread);
             let y = parameter.values[round_idx].place(&parameter.range, moved, N_WHOLE_ROWS);
             at(round_number(round_idx), y.unwrap_or(0.0))
         };
         let is_own = |round_idx: &usize| !player.is_substituted(*round_idx);
-        let own = rounds_with_dots(n_rounds, every)
-            .filter(is_own)
-            .map(place)
-            .collect();
+        let own = rounds_with_dots(n_rounds, every).filter(is_own).map(place).collect();
         panel.points(own, game.dot(color_of_arm(*player_idx)), mark);
         let others = (0..n_rounds).filter(|round_idx| !is_own(round_idx));
         crosses.extend(others.map(|round_idx| Dot::of(&panel, index, place(round_idx))));
@@ -92,15 +70,8 @@ pub(super) fn chart(game: &GamePicture) -> Chart {
     if panels.is_empty() {
         let mut panel = Panel::new(size, game.x_axis(1), Axis::bare(0.0, 1.0));
         game.lay_band(&mut panel);
-        let nothing = if nothing.is_empty() {
-            "no player has a parameter"
-        } else {
-            nothing
-        };
-        panels.push(Panel {
-            nothing: nothing.to_owned(),
-            ..panel
-        });
+        let nothing = if nothing.is_empty() { "no player has a parameter" } else { nothing };
+        panels.push(Panel { nothing: nothing.to_owned(), ..panel });
     }
 
     let mut footnote = counted(n_rounds, "round", "rounds");
@@ -150,11 +121,7 @@ impl Grid {
         } else {
             let (n_columns, size) = grid(panels.len());
             let cell = |index: usize| (index / n_columns, index % n_columns);
-            Self {
-                n_columns,
-                size,
-                cells: (0..panels.len()).map(cell).collect(),
-            }
+            Self { n_columns, size, cells: (0..panels.len()).map(cell).collect() }
         }
     }
 }
@@ -176,11 +143,7 @@ fn titles(
         for ((_, parameter), name) in of_player.iter().zip(names) {
             let whole = format!("{}: {}", game.players[player_idx].name, parameter.name);
             let shown = font.cut(&whole, room);
-            titles.push(if shown == whole {
-                shown
-            } else {
-                prefix.clone() + &name
-            });
+            titles.push(if shown == whole { shown } else { prefix.clone() + &name });
         }
     }
     titles

@@ -33,11 +33,7 @@ impl Dot {
             Y::Value(value) => panel.y.place(value) * panel.size.1,
             Y::Strip(share) => -share * panel.strip.map_or(0.0, |strip| strip.height),
         };
-        Self {
-            at: (panel.x.place(mark.x) * panel.size.0, height),
-            series,
-            mark,
-        }
+        Self { at: (panel.x.place(mark.x) * panel.size.0, height), series, mark }
     }
 }
 
@@ -93,20 +89,13 @@ mod tests {
     use super::*;
 
     fn dot(series: usize, x: f64, y: f64) -> Dot {
-        Dot {
-            at: (x, y),
-            series,
-            mark: crate::chart::at(x, y),
-        }
+        Dot { at: (x, y), series, mark: crate::chart::at(x, y) }
     }
 
     #[test]
     fn one_of_each_few_rounds_has_dots_and_no_period_is_hidden() {
         assert_eq!((rounds_per_dot(0, 2), rounds_per_dot(10_000, 2)), (1, 1));
-        assert_eq!(
-            (rounds_per_dot(10_001, 2), rounds_per_dot(10_000, 16)),
-            (2, 8)
-        );
+        assert_eq!((rounds_per_dot(10_001, 2), rounds_per_dot(10_000, 16)), (2, 8));
         assert!(rounds_with_dots(9, 1).eq(0..9));
         for (n_rounds, every) in [(10_000, 2), (9999, 4), (10_001, 7)] {
             let rounds: Vec<usize> = rounds_with_dots(n_rounds, every).collect();
@@ -132,10 +121,7 @@ mod tests {
             let tenth = (1..10).filter(|tenth| place + 0.5 >= f64::from(*tenth) / 10.0);
             of_tenths[tenth.count()] += 1;
         }
-        assert!(
-            of_tenths.iter().all(|n| (60..=140).contains(n)),
-            "{of_tenths:?}"
-        );
+        assert!(of_tenths.iter().all(|n| (60..=140).contains(n)), "{of_tenths:?}");
     }
 
     #[test]
@@ -160,10 +146,7 @@ mod tests {
             let ys: Vec<f64> = of_column.map(|dot| dot.at.1).collect();
             let low = ys.iter().copied().fold(f64::INFINITY, f64::min);
             let high = ys.iter().copied().fold(0.0, f64::max);
-            assert!(
-                low < 15.0 && high > 315.0,
-                "column {column}: {low} to {high}"
-            );
+            assert!(low < 15.0 && high > 315.0, "column {column}: {low} to {high}");
         }
     }
 

@@ -27,57 +27,37 @@ pub(super) fn chart(game: &GamePicture) -> Chart {
     let n_rounds = game.n_rounds();
     let apart = differ_in_scale(players);
     let panel_of = |player_idx: usize| if apart { player_idx } else { 0 };
-    let means: Vec<Vec<At>> = players
-        .iter()
-        .map(|p| means_so_far(p, game.n_initial))
-        .collect();
+    let means: Vec<Vec<At>> = players.iter().map(|p| means_so_far(p, game.n_initial)).collect();
     let has_lost = |index: &usize| players[*index].payoffs.iter().any(Option::is_none);
     let losers: Vec<usize> = (0..players.len()).filter(has_lost).collect();
     let n_rows = if apart { 1 } else { losers.len().max(1) };
     let height = (STRIP_ROW * n_rows as f64 + 4.0).clamp(STRIP, STRIP_MAX);
-    let strip = (!losers.is_empty()).then_some(Strip {
-        above: false,
-        height,
-        label: LOST,
-    });
+    let strip = (!losers.is_empty()).then_some(Strip { above: false, height, label: LOST });
 
     let (n_columns, size) = grid(if apart { players.len() } else { 1 });
     let texts = game.key_texts();
-    let groups: Vec<&[PlayerCourse]> = if apart {
-        players.chunks(1).collect()
-    } else {
-        vec![&players[..]]
-    };
+    let groups: Vec<&[PlayerCourse]> =
+        if apart { players.chunks(1).collect() } else { vec![&players[..]] };
     let panel = |(index, players): (usize, &[PlayerCourse])| {
         let cell = (index / n_columns, index % n_columns);
         let y = y_axis(players, if n_columns == 1 { 7 } else { 5 });
         let nothing = nothing(players).to_owned();
-        let mut panel = Panel {
-            cell,
-            nothing,
-            strip,
-            ..Panel::new(size, game.x_axis(n_columns), y)
-        };
+        let mut panel =
+            Panel { cell, nothing, strip, ..Panel::new(size, game.x_axis(n_columns), y) };
         game.lay_band(&mut panel);
         panel
     };
     let mut panels: Vec<Panel> = groups.into_iter().enumerate().map(panel).collect();
     let mut keys = Vec::new();
     if apart {
-        let font = Font {
-            bold: true,
-            ..tick_font(n_columns)
-        };
+        let font = Font { bold: true, ..tick_font(n_columns) };
         let titles: Vec<&str> = texts.iter().map(String::as_str).collect();
         for (panel, title) in panels.iter_mut().zip(font.cut_apart(&titles, size.0)) {
             panel.title = title;
         }
     } else {
         keys.extend(texts.into_iter().enumerate().map(|(index, text)| {
-            Key::new(
-                Sign::curve(Stroke::of_arm(index), Glyph::of_arm(index)),
-                text,
-            )
+            Key::new(Sign::curve(Stroke::of_arm(index), Glyph::of_arm(index)), text)
         }));
     }
     keys.extend(game.band_key());
@@ -168,10 +148,8 @@ fn range_of(players: &[PlayerCourse]) -> Option<(f64, f64)> {
 /// are compared instead.
 fn differ_in_scale(players: &[PlayerCourse]) -> bool {
     let width = |(low, high): (f64, f64)| high - low;
-    let ranges: Vec<_> = players
-        .iter()
-        .filter_map(|player| range_of(std::slice::from_ref(player)))
-        .collect();
+    let ranges: Vec<_> =
+        players.iter().filter_map(|player| range_of(std::slice::from_ref(player))).collect();
     let least = |lengths: &mut dyn Iterator<Item = f64>| {
         lengths.filter(|length| *length > 0.0).reduce(f64::min)
     };
@@ -230,10 +208,7 @@ mod tests {
     use super::*;
 
     fn player(payoffs: &[Option<f64>]) -> PlayerCourse {
-        PlayerCourse {
-            payoffs: payoffs.to_vec(),
-            ..PlayerCourse::default()
-        }
+        PlayerCourse { payoffs: payoffs.to_vec(), ..PlayerCourse::default() }
     }
 
     #[test]
@@ -241,10 +216,7 @@ mod tests {
         let player = player(&[Some(100.0), None, Some(2.0), None, Some(4.0), Some(0.0)]);
         let means = means_so_far(&player, 1);
         // Of the third to the sixth round.
-        assert_eq!(
-            means,
-            [at(3.0, 2.0), at(4.0, 2.0), at(5.0, 3.0), at(6.0, 2.0)]
-        );
+        assert_eq!(means, [at(3.0, 2.0), at(4.0, 2.0), at(5.0, 3.0), at(6.0, 2.0)]);
         assert_eq!(means_so_far(&player, 9), []);
     }
 
@@ -260,18 +232,9 @@ mod tests {
         assert!(!apart(&[]) && !apart(&[&[]]) && !apart(&[&[1.0, 2.0], &[]]));
         assert!(!apart(&[&[0.0, 1.0], &[0.0, 19.9]]));
         assert!(apart(&[&[0.0, 1.0], &[0.0, 20.1]]));
-        assert!(
-            apart(&[&[0.0, 1.0], &[1000.0, 1001.0]]),
-            "equally wide, far apart"
-        );
-        assert!(
-            !apart(&[&[0.0, 1.0], &[0.5, 0.5]]),
-            "always the same payoff"
-        );
-        assert!(
-            apart(&[&[0.01], &[5.0]]) && !apart(&[&[3.0], &[-4.0], &[0.0]]),
-            "one round"
-        );
+        assert!(apart(&[&[0.0, 1.0], &[1000.0, 1001.0]]), "equally wide, far apart");
+        assert!(!apart(&[&[0.0, 1.0], &[0.5, 0.5]]), "always the same payoff");
+        assert!(apart(&[&[0.01], &[5.0]]) && !apart(&[&[3.0], &[-4.0], &[0.0]]), "one round");
         assert!(!apart(&[&[-f64::MAX, 0.0], &[0.0, f64::MAX]]));
     }
 }

@@ -44,11 +44,7 @@ fn choices(name: &str, choices: &[&str], indices: &[usize]) -> ParameterCourse {
 }
 
 fn game(n_initial: usize, players: Vec<PlayerCourse>) -> GamePicture {
-    GamePicture {
-        title: "a < b".to_owned(),
-        n_initial,
-        players,
-    }
+    GamePicture { title: "a < b".to_owned(), n_initial, players }
 }
 
 /// A game whose payoffs sum to one: two players, each with one number.
@@ -62,19 +58,11 @@ fn constant_sum(n_rounds: usize) -> GamePicture {
     let defence: Vec<f64> = rounds().map(|t| noise(t + 200)).collect();
     let first = PlayerCourse {
         parameters: vec![float("rate", (0.0, 1.0), false, &attack)],
-        ..player(
-            "attacker",
-            "level 1",
-            rounds().map(|t| Some(share(t))).collect(),
-        )
+        ..player("attacker", "level 1", rounds().map(|t| Some(share(t))).collect())
     };
     let second = PlayerCourse {
         parameters: vec![float("rate", (0.0, 1.0), false, &defence)],
-        ..player(
-            "defender",
-            "level 0 (gp-mw)",
-            rounds().map(|t| Some(1.0 - share(t))).collect(),
-        )
+        ..player("defender", "level 0 (gp-mw)", rounds().map(|t| Some(1.0 - share(t))).collect())
     };
     game(5, vec![first, second])
 }
@@ -91,11 +79,7 @@ fn many(n_players: usize, n_parameters: usize, n_rounds: usize) -> GamePicture {
             parameters: (0..n_parameters)
                 .map(|p| float(&format!("x{p}"), (0.0, 1.0), false, &values))
                 .collect(),
-            ..player(
-                &format!("player {index}"),
-                &format!("level {}", index % 3),
-                payoffs.collect(),
-            )
+            ..player(&format!("player {index}"), &format!("level {}", index % 3), payoffs.collect())
         }
     };
     game(5, (0..n_players).map(course).collect())
@@ -120,11 +104,7 @@ fn long_names() -> GamePicture {
             ),
             choices(
                 "ξ–стратегия",
-                &[
-                    "первая очень длинная стратегия",
-                    "вторая очень длинная стратегия",
-                    "ω",
-                ],
+                &["первая очень длинная стратегия", "вторая очень длинная стратегия", "ω"],
                 &indices,
             ),
         ];
@@ -175,10 +155,9 @@ fn both_files_of_both_pictures_are_written_in_equal_proportions() {
 fn a_file_that_cannot_be_written_is_named() {
     let nowhere = Path::new("/nonexistent");
     let game = constant_sum(3);
-    for (error, name) in [
-        (game.write_payoffs(nowhere), "payoffs.svg"),
-        (game.write_actions(nowhere), "actions.svg"),
-    ] {
+    for (error, name) in
+        [(game.write_payoffs(nowhere), "payoffs.svg"), (game.write_actions(nowhere), "actions.svg")]
+    {
         let error = error.expect_err("no such folder");
         assert!(matches!(error, ReportError::Write { .. }), "{error:?}");
         assert!(error.to_string().contains(name), "{error}");
@@ -210,28 +189,16 @@ fn rounds_of_different_numbers_are_refused() {
     let mut game = constant_sum(4);
     game.players[1].payoffs.pop();
     let text = message(&game);
-    assert!(
-        text.contains("\"defender\" has 3 payoffs, and the first player has 4"),
-        "{text}"
-    );
-    assert!(matches!(
-        refused(|folder| game.write_payoffs(folder)),
-        ReportError::Draw { .. }
-    ));
+    assert!(text.contains("\"defender\" has 3 payoffs, and the first player has 4"), "{text}");
+    assert!(matches!(refused(|folder| game.write_payoffs(folder)), ReportError::Draw { .. }));
     let mut game = constant_sum(4);
     game.players[0].substituted = vec![false; 5];
     let text = message(&game);
-    assert!(
-        text.contains("\"attacker\" it is said of 5 rounds"),
-        "{text}"
-    );
+    assert!(text.contains("\"attacker\" it is said of 5 rounds"), "{text}");
     let mut game = constant_sum(4);
     game.players[0].parameters[0].values.pop();
     let text = message(&game);
-    assert!(
-        text.contains("\"attacker\", parameter \"rate\": 3 values"),
-        "{text}"
-    );
+    assert!(text.contains("\"attacker\", parameter \"rate\": 3 values"), "{text}");
 }
 
 #[test]
@@ -239,10 +206,7 @@ fn awkward_games_are_drawn_too() {
     let no_parameter = game(3, vec![player("a", "", vec![Some(1.0), None])]);
     let all_lost = game(0, vec![player("a", "by hand", vec![None; 3]); 2]);
     let huge = [f64::MAX, f64::MIN, 5e-324, 0.0, -1e300].map(Some).to_vec();
-    let mut huge = game(
-        1,
-        vec![player("a", "", huge.clone()), player("b", "", huge)],
-    );
+    let mut huge = game(1, vec![player("a", "", huge.clone()), player("b", "", huge)]);
     let values = [f64::MAX, f64::MIN, -1.0, 0.0, 1e-310];
     let ranges = [(0.0, 0.0), (f64::MIN, f64::MAX), (1e-308, 1e308)];
     huge.players[0].parameters = ranges
@@ -251,11 +215,7 @@ fn awkward_games_are_drawn_too() {
         .chain([choices("none", &["only"], &[0; 5])])
         .collect();
     let mut whole = constant_sum(1);
-    whole.players[0].parameters[0].range = Kind::Int {
-        low: i64::MIN,
-        high: i64::MAX,
-        log: false,
-    };
+    whole.players[0].parameters[0].range = Kind::Int { low: i64::MIN, high: i64::MAX, log: false };
     let cases = [
         ("no player", GamePicture::default()),
         ("no round", constant_sum(0)),
@@ -284,11 +244,7 @@ fn ten_thousand_rounds_of_sixteen_players_are_files_of_a_few_megabytes() {
         // 160,000 marks: one round in 8 has dots.
         assert!((20_000..20_100).contains(&elements(&svg, "circle").len()));
         let footnote = "10000 rounds; dots: 1 round in 8";
-        assert!(
-            texts(&svg)
-                .iter()
-                .any(|(text, _)| text.starts_with(footnote))
-        );
+        assert!(texts(&svg).iter().any(|(text, _)| text.starts_with(footnote)));
     }
 }
 

@@ -19,10 +19,7 @@ pub(super) fn chart(study: &StudyPlot) -> Chart {
         nothing: study.nothing(),
         ..Panel::new(grid(1).1, x, values.axis.clone())
     };
-    panel.line(
-        best_so_far(study, &numbers),
-        Stroke::solid(VERMILION, LINE_WIDTH),
-    );
+    panel.line(best_so_far(study, &numbers), Stroke::solid(VERMILION, LINE_WIDTH));
     let size = size_for(study.trials.len(), 120.0, (1.3, 4.0));
     let (trial, initial) = (Glyph::disc(BLUE), Glyph::disc(BLUE).hollow());
     for (number, each) in numbers.iter().zip(&study.trials) {
@@ -35,24 +32,18 @@ pub(super) fn chart(study: &StudyPlot) -> Chart {
             }
         }
     }
-    let best = study
-        .best()
-        .and_then(|index| Some(at(numbers[index], study.trials[index].drawn()?)));
-    panel.points(
-        best.into_iter().collect(),
-        Glyph::best(VERMILION),
-        size.max(3.2),
-    );
+    let best =
+        study.best().and_then(|index| Some(at(numbers[index], study.trials[index].drawn()?)));
+    panel.points(best.into_iter().collect(), Glyph::best(VERMILION), size.max(3.2));
 
     let shown = |initial: bool| {
         let mut trials = study.trials.iter().filter(|trial| trial.initial == initial);
         trials.any(|trial| trial.drawn().is_some_and(|value| !values.is_beyond(value)))
     };
     let mut keys = Vec::new();
-    for (is_shown, glyph, text) in [
-        (shown(true), initial, "initial trial"),
-        (shown(false), trial, "trial"),
-    ] {
+    for (is_shown, glyph, text) in
+        [(shown(true), initial, "initial trial"), (shown(false), trial, "trial")]
+    {
         keys.extend(is_shown.then(|| Key::new(Sign::Point(glyph), text)));
     }
     if best.is_some() {

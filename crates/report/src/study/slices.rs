@@ -18,10 +18,7 @@ pub(super) fn chart(study: &StudyPlot) -> Chart {
     let values = study.value_axis();
     let (n_columns, size) = grid(study.parameters.len());
     let names: Vec<&str> = study.parameters.iter().map(|p| p.name.as_str()).collect();
-    let title = Font {
-        bold: true,
-        ..tick_font(n_columns)
-    };
+    let title = Font { bold: true, ..tick_font(n_columns) };
     let names = title.cut_apart(&names, size.0 + 10.0);
     let parameters = study.parameters.iter().zip(names).enumerate();
     let mut keys = Vec::new();
@@ -55,17 +52,10 @@ fn panel(
     values: &ValueAxis,
 ) -> Panel {
     let is_wide = size.0 > 400.0;
-    let x = Axis::of_range(
-        &parameter.range,
-        if size.0 > 300.0 { 8 } else { 5 },
-        Axis::columns,
-    );
+    let x = Axis::of_range(&parameter.range, if size.0 > 300.0 { 8 } else { 5 }, Axis::columns);
     let y = values.axis.with_ticks(if is_wide { 7 } else { 5 });
-    let mut panel = Panel {
-        strip: study.strip(STRIP),
-        nothing: study.nothing(),
-        ..Panel::new(size, x, y)
-    };
+    let mut panel =
+        Panel { strip: study.strip(STRIP), nothing: study.nothing(), ..Panel::new(size, x, y) };
     let n_trials = study.trials.len();
     let mark = size_for(n_trials, 120.0, (1.3, if is_wide { 4.0 } else { 3.4 }));
     let best = study.best();
@@ -94,11 +84,7 @@ fn panel(
 fn place(parameter: &PlottedParameter, value: PlottedValue, trial_idx: usize) -> Option<f64> {
     // Multiples of the golden ratio fill an interval evenly.
     let jitter = (0.5 + trial_idx as f64 * 0.618_033_988_749_895).fract() - 0.5;
-    value.place(
-        &parameter.range,
-        (0.36 * jitter, 0.6 * jitter),
-        N_WHOLE_COLUMNS,
-    )
+    value.place(&parameter.range, (0.36 * jitter, 0.6 * jitter), N_WHOLE_COLUMNS)
 }
 
 impl PlottedValue {

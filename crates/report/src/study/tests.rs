@@ -12,10 +12,7 @@ use crate::chart::svg::{
 mod transfer;
 
 fn number(name: &str, low: f64, high: f64, log: bool) -> PlottedParameter {
-    PlottedParameter {
-        name: name.to_owned(),
-        range: Kind::Float { low, high, log },
-    }
+    PlottedParameter { name: name.to_owned(), range: Kind::Float { low, high, log } }
 }
 
 fn parameters() -> Vec<PlottedParameter> {
@@ -24,22 +21,10 @@ fn parameters() -> Vec<PlottedParameter> {
         number("learning rate & more", 1e-5, 0.1, true),
         PlottedParameter {
             name: "layers".to_owned(),
-            range: Kind::Int {
-                low: 1,
-                high: 5,
-                log: false,
-            },
+            range: Kind::Int { low: 1, high: 5, log: false },
         },
-        PlottedParameter {
-            name: "optimizer".to_owned(),
-            range: Kind::Categorical { choices },
-        },
-        number(
-            "model.encoder.layers.0.attention.heads.width.multiplier",
-            0.0,
-            1.0,
-            false,
-        ),
+        PlottedParameter { name: "optimizer".to_owned(), range: Kind::Categorical { choices } },
+        number("model.encoder.layers.0.attention.heads.width.multiplier", 0.0, 1.0, false),
     ]
 }
 
@@ -71,11 +56,7 @@ fn study(minimize: bool, values: &[Option<f64>]) -> StudyPlot {
 }
 
 fn importance(parameter: &str, variance_share: f64, relevance: f64) -> PlottedImportance {
-    PlottedImportance {
-        parameter: parameter.to_owned(),
-        variance_share,
-        relevance,
-    }
+    PlottedImportance { parameter: parameter.to_owned(), variance_share, relevance }
 }
 
 fn history(study: &StudyPlot) -> String {
@@ -116,9 +97,8 @@ fn six_files_are_written() {
 
 #[test]
 fn a_picture_that_cannot_be_written_is_named() {
-    let error = study(true, &[Some(1.0)])
-        .write(Path::new("/nonexistent"))
-        .expect_err("no such folder");
+    let error =
+        study(true, &[Some(1.0)]).write(Path::new("/nonexistent")).expect_err("no such folder");
     assert!(matches!(error, ReportError::Write { .. }));
     assert!(error.to_string().contains("/nonexistent/history.svg"));
 }
@@ -196,9 +176,8 @@ fn a_value_far_beyond_all_others_has_its_own_mark_at_the_end() {
 
 #[test]
 fn slices_have_a_panel_for_each_parameter() {
-    let values: Vec<Option<f64>> = (0..20)
-        .map(|index| (index % 7 != 3).then(|| f64::from(index)))
-        .collect();
+    let values: Vec<Option<f64>> =
+        (0..20).map(|index| (index % 7 != 3).then(|| f64::from(index))).collect();
     let svg = slices(&study(true, &values));
     let shown: Vec<String> = texts(&svg).into_iter().map(|(text, _)| text).collect();
     for text in [
@@ -230,11 +209,8 @@ fn slices_have_a_panel_for_each_parameter() {
 #[test]
 fn a_coordinate_that_does_not_fit_its_parameter_is_not_drawn() {
     let mut study = study(true, &[Some(1.0), Some(2.0)]);
-    study.trials[0].coordinates = vec![
-        PlottedValue::Choice(0),
-        PlottedValue::Number(f64::NAN),
-        PlottedValue::Choice(9),
-    ];
+    study.trials[0].coordinates =
+        vec![PlottedValue::Choice(0), PlottedValue::Number(f64::NAN), PlottedValue::Choice(9)];
     let svg = slices(&study);
     assert_eq!(polygons(&svg, VERMILION, 4).len(), 1);
     let last = color_of_order(1.0);
@@ -252,11 +228,9 @@ fn importances_are_sorted_and_both_shares_are_given() {
     ];
     let svg = bars(&study);
     assert!(y_of(&svg, "large") < y_of(&svg, "small") && y_of(&svg, "small") < y_of(&svg, "odd"));
-    for (name, shares) in [
-        ("large", ["61 %", "0 %"]),
-        ("small", ["4.0 %", "90 %"]),
-        ("odd", ["0 %", "&lt; 0.1 %"]),
-    ] {
+    for (name, shares) in
+        [("large", ["61 %", "0 %"]), ("small", ["4.0 %", "90 %"]), ("odd", ["0 %", "&lt; 0.1 %"])]
+    {
         let near = |share: &str| {
             texts(&svg)
                 .into_iter()
@@ -271,14 +245,7 @@ fn importances_are_sorted_and_both_shares_are_given() {
 
 #[test]
 fn the_best_is_the_first_of_several_and_failed_trials_are_none() {
-    let values = [
-        Some(f64::NAN),
-        Some(2.0),
-        None,
-        Some(7.0),
-        Some(2.0),
-        Some(7.0),
-    ];
+    let values = [Some(f64::NAN), Some(2.0), None, Some(7.0), Some(2.0), Some(7.0)];
     assert_eq!(study(true, &values).best(), Some(1));
     assert_eq!(study(false, &values).best(), Some(3));
     assert_eq!(study(true, &[None, Some(f64::INFINITY)]).best(), None);
@@ -308,11 +275,7 @@ fn colours_darken_from_the_first_trial_to_the_last() {
         0.2126 * f64::from(color.0) + 0.7152 * f64::from(color.1) + 0.0722 * f64::from(color.2)
     };
     let shares = || (0..=50).map(|index| f64::from(index) / 50.0);
-    assert!(
-        shares()
-            .zip(shares().skip(1))
-            .all(|(a, b)| luminance(a) > luminance(b))
-    );
+    assert!(shares().zip(shares().skip(1)).all(|(a, b)| luminance(a) > luminance(b)));
 }
 
 #[test]
@@ -344,9 +307,7 @@ fn awkward_values_are_drawn_too() {
 #[test]
 fn awkward_parameters_are_drawn_too() {
     let choices = |n: usize| Kind::Categorical {
-        choices: (0..n)
-            .map(|index| format!("a-long-name-{index}-of-a-choice").into())
-            .collect(),
+        choices: (0..n).map(|index| format!("a-long-name-{index}-of-a-choice").into()).collect(),
     };
     let float = |low, high, log| Kind::Float { low, high, log };
     let int = |low, high, log| Kind::Int { low, high, log };
@@ -367,21 +328,14 @@ fn awkward_parameters_are_drawn_too() {
         choices(0),
         choices(1),
         choices(200),
-        Kind::Categorical {
-            choices: vec!["\u{1}\n".repeat(5000).into(), "".into()],
-        },
-        Kind::Categorical {
-            choices: vec![16.into(), 1e-300.into(), true.into()],
-        },
+        Kind::Categorical { choices: vec!["\u{1}\n".repeat(5000).into(), "".into()] },
+        Kind::Categorical { choices: vec![16.into(), 1e-300.into(), true.into()] },
         stepped(&ParameterSpec::float(-1e300, 1e300).with_step(1e290)),
         stepped(&ParameterSpec::float(0.0, 0.3).with_step(0.1)),
         stepped(&ParameterSpec::int(8, 64).with_step(8.0)),
     ];
     let names = ["", "x", "日本語", "a\tb"].map(str::to_owned);
-    let names = names
-        .into_iter()
-        .chain(std::iter::once("y".repeat(10_000)))
-        .cycle();
+    let names = names.into_iter().chain(std::iter::once("y".repeat(10_000))).cycle();
     let parameters: Vec<PlottedParameter> = ranges
         .into_iter()
         .zip(names)
@@ -403,9 +357,7 @@ fn awkward_parameters_are_drawn_too() {
             .collect(),
         initial: false,
     };
-    let importance = parameters
-        .iter()
-        .map(|parameter| importance(&parameter.name, 1e300, -1.0));
+    let importance = parameters.iter().map(|parameter| importance(&parameter.name, 1e300, -1.0));
     let study = StudyPlot {
         title: "t".repeat(10_000),
         minimize: true,
@@ -464,10 +416,7 @@ fn panels_of_one_to_twenty_parameters_stand_apart() {
             extents.push((y, x - half, x + half));
         }
         extents.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        for pair in extents
-            .windows(2)
-            .filter(|pair| pair[1].0 - pair[0].0 < 1.0)
-        {
+        for pair in extents.windows(2).filter(|pair| pair[1].0 - pair[0].0 < 1.0) {
             assert!(pair[0].2 < pair[1].1, "{n} parameters: {pair:?}");
         }
     }

@@ -16,25 +16,13 @@ pub(super) fn chart(title: &str, transfer: &PlottedTransfer) -> Chart {
     let panel = |row: usize, height: f64, y_label: &str| Panel {
         cell: (row, 0),
         y_label: y_label.to_owned(),
-        ..Panel::new(
-            (size.0, height),
-            Axis::whole(0.0, last, 8),
-            Axis::linear(0.0, 1.0, 5),
-        )
+        ..Panel::new((size.0, height), Axis::whole(0.0, last, 8), Axis::linear(0.0, 1.0, 5))
     };
     let mark = size_for(transfer.shares.len(), 120.0, (1.3, 4.0));
     let corners = |shares: &[f64]| -> Vec<At> {
-        shares
-            .iter()
-            .enumerate()
-            .map(|(query, share)| at(query as f64, *share))
-            .collect()
+        shares.iter().enumerate().map(|(query, share)| at(query as f64, *share)).collect()
     };
-    let names: Vec<&str> = transfer
-        .studies
-        .iter()
-        .map(|study| study.name.as_str())
-        .collect();
+    let names: Vec<&str> = transfer.studies.iter().map(|study| study.name.as_str()).collect();
     let names = NAME.cut_apart(&names, NAME_MAX);
     let mut keys = Vec::with_capacity(names.len());
     let mut upper = panel(0, size.1, "part of each old study");

@@ -14,15 +14,11 @@ const DODGE: f64 = 10.0;
 pub(super) fn chart(tradeoff: &Tradeoff) -> Chart {
     let names = series_names(&tradeoff.panels);
     let (n_columns, size) = grid(tradeoff.panels.len());
-    let panels = tradeoff
-        .panels
-        .iter()
-        .enumerate()
-        .map(|(index, panel)| chart::Panel {
-            cell: (index / n_columns, index % n_columns),
-            y_label: tradeoff.y_label.clone(),
-            ..drawn(panel, &names, size)
-        });
+    let panels = tradeoff.panels.iter().enumerate().map(|(index, panel)| chart::Panel {
+        cell: (index / n_columns, index % n_columns),
+        y_label: tradeoff.y_label.clone(),
+        ..drawn(panel, &names, size)
+    });
     let key =
         |(index, text): (usize, &String)| Key::new(Sign::Point(Glyph::of_arm(index)), text.clone());
     Chart {
@@ -52,39 +48,21 @@ fn drawn(panel: &Panel, names: &[String], size: (f64, f64)) -> chart::Panel {
     }
     let places = places_of_marks(panel, &drawn.x, size.0);
     let styles = panel.series.iter().flat_map(|series| {
-        let style = names
-            .iter()
-            .position(|name| *name == series.name)
-            .unwrap_or(0);
+        let style = names.iter().position(|name| *name == series.name).unwrap_or(0);
         series.marks.iter().map(move |mark| (mark, style))
     });
     let marks: Vec<((&Mark, usize), At)> = styles.zip(places).collect();
     for ((mark, style), at) in &marks {
         if let Some(ends) = ends(mark.estimate) {
             let color = color_of_arm(*style);
-            drawn.marks.push(chart::Mark::ErrorBar {
-                at: *at,
-                ends,
-                color,
-            });
+            drawn.marks.push(chart::Mark::ErrorBar { at: *at, ends, color });
         }
     }
     for ((mark, style), at) in marks {
-        drawn.points(
-            vec![at],
-            Glyph::of_arm(style),
-            if is_wide { 5.0 } else { 4.4 },
-        );
+        drawn.points(vec![at], Glyph::of_arm(style), if is_wide { 5.0 } else { 4.4 });
         if !mark.label.is_empty() {
             let text = LABEL.cut(&mark.label, NAME_MAX);
-            let label = Label {
-                at,
-                text,
-                font: LABEL,
-                distance: 9.0,
-                outward: None,
-                below: false,
-            };
+            let label = Label { at, text, font: LABEL, distance: 9.0, outward: None, below: false };
             drawn.labels.push(label);
         }
     }
@@ -93,10 +71,7 @@ fn drawn(panel: &Panel, names: &[String], size: (f64, f64)) -> chart::Panel {
 
 /// Returns the point at which each mark is drawn, series by series: marks that would cover each other stand side by side.
 fn places_of_marks(panel: &Panel, axis: &Axis, width: f64) -> Vec<At> {
-    let mut places: Vec<At> = panel
-        .marks()
-        .map(|mark| at(mark.cost, mark.estimate.mean))
-        .collect();
+    let mut places: Vec<At> = panel.marks().map(|mark| at(mark.cost, mark.estimate.mean)).collect();
     let x: Vec<f64> = places.iter().map(|at| width * axis.place(at.x)).collect();
     let mut order: Vec<usize> = (0..places.len()).collect();
     order.sort_by(|a, b| x[*a].total_cmp(&x[*b]));

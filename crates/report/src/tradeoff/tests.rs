@@ -39,18 +39,11 @@ fn summary(rows: &[Row]) -> Summary {
 }
 
 fn point(configuration: &str, arm: &str, cost: f64) -> TradeoffPoint {
-    TradeoffPoint {
-        arm: ArmRef::new(configuration, arm),
-        label: arm.to_owned(),
-        cost,
-    }
+    TradeoffPoint { arm: ArmRef::new(configuration, arm), label: arm.to_owned(), cost }
 }
 
 fn spec(points: Vec<TradeoffPoint>, levels: Vec<ArmRef>) -> TradeoffSpec {
-    let series = TradeoffSeries {
-        name: "z, with q & <all> else fixed".to_owned(),
-        points,
-    };
+    let series = TradeoffSeries { name: "z, with q & <all> else fixed".to_owned(), points };
     TradeoffSpec {
         title: "utility against cost".to_owned(),
         y_label: "best value".to_owned(),
@@ -81,10 +74,7 @@ fn marks_and_levels_are_the_final_estimates_of_their_arms() {
     assert_eq!((marks[0].label.as_str(), marks[1].cost), ("z=1", 2.16));
     let means = panel.estimates().map(|estimate| estimate.mean);
     for (found, expected) in means.zip([0.74, 0.72, 0.70, 0.75]) {
-        assert!(
-            (found - expected).abs() < 1e-12,
-            "{found} is not {expected}"
-        );
+        assert!((found - expected).abs() < 1e-12, "{found} is not {expected}");
     }
     for estimate in panel.estimates() {
         assert_eq!(estimate.n, 2);
@@ -103,10 +93,7 @@ fn arms_are_found_in_their_own_configuration() {
         let found = arm.find(&summary).and_then(|arm| arm.last);
         found.map(|estimate| (estimate.mean * 10.0).round())
     };
-    assert_eq!(
-        [last("a"), last("b"), last("")],
-        [Some(7.0), Some(9.0), None]
-    );
+    assert_eq!([last("a"), last("b"), last("")], [Some(7.0), Some(9.0), None]);
 }
 
 #[test]
@@ -120,10 +107,7 @@ fn what_cannot_be_drawn_is_left_out_and_counted() {
     panel.levels.push(ArmRef::new("nowhere", "ts"));
     let tradeoff = Tradeoff::of(&summary, &spec);
     assert_eq!(tradeoff.panels[0].marks().count(), 2);
-    assert_eq!(
-        (tradeoff.panels[0].levels.len(), tradeoff.n_missing),
-        (2, 6)
-    );
+    assert_eq!((tradeoff.panels[0].levels.len(), tradeoff.n_missing), (2, 6));
     spec.panels[0].scale = Scale::Linear; // 0 and below have a place there
     assert_eq!(Tradeoff::of(&summary, &spec).n_missing, 4);
 }
@@ -132,9 +116,7 @@ fn what_cannot_be_drawn_is_left_out_and_counted() {
 fn the_files_hold_what_they_name() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (summary, spec) = usual();
-    Tradeoff::of(&summary, &spec)
-        .write(folder.path())
-        .expect("a writable folder");
+    Tradeoff::of(&summary, &spec).write(folder.path()).expect("a writable folder");
     let svg = std::fs::read_to_string(folder.path().join("tradeoff.svg")).expect("the SVG");
     for text in [
         "utility against cost",
@@ -160,9 +142,7 @@ fn places_follow_cost_and_value() {
     let (summary, spec) = usual();
     let tradeoff = Tradeoff::of(&summary, &spec);
     let places = super::picture::chart(&tradeoff).panels[0].places();
-    let [dear, cheap] = places[..] else {
-        panic!("two marks")
-    };
+    let [dear, cheap] = places[..] else { panic!("two marks") };
     assert!(cheap.0 < dear.0 && dear.1 < cheap.1, "{places:?}");
     // Of equal cost: side by side.
     let both = [point("a", "z=1", 5.0), point("a", "z=4", 5.0)];
@@ -177,20 +157,16 @@ fn places_follow_cost_and_value() {
 fn awkward_data_are_drawn_too() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (summary, usual_spec) = usual();
-    let crowd: Vec<(String, f64)> = (0..40)
-        .map(|i| (format!("arm {i}"), 0.5 + 1e-4 * f64::from(i)))
-        .collect();
+    let crowd: Vec<(String, f64)> =
+        (0..40).map(|i| (format!("arm {i}"), 0.5 + 1e-4 * f64::from(i))).collect();
     let crowd: Vec<(&str, f64)> = crowd.iter().map(|(n, v)| (n.as_str(), *v)).collect();
     let crowd_rows = rows("a", &crowd);
     let crowd_points: Vec<TradeoffPoint> = crowd.iter().map(|(n, _)| point("a", n, 3.0)).collect();
     let crowd_levels = crowd.iter().map(|(n, _)| ArmRef::new("a", *n)).collect();
     let long = "n".repeat(3000);
     let extreme = [("x", 1e300), ("y", -1e300), (long.as_str(), 1e-300)];
-    let extreme_points = vec![
-        point("a", "x", 1e-300),
-        point("a", "y", 1e300),
-        point("a", &long, 1.0),
-    ];
+    let extreme_points =
+        vec![point("a", "x", 1e-300), point("a", "y", 1e300), point("a", &long, 1.0)];
     let one_run = &rows("a", &[("ts", 0.7)])[..1];
     let cases = [
         (summary.clone(), TradeoffSpec::default()),
@@ -199,10 +175,7 @@ fn awkward_data_are_drawn_too() {
             super::tests::summary(one_run),
             spec(vec![point("a", "ts", 1.0)], vec![ArmRef::new("a", "ts")]),
         ),
-        (
-            super::tests::summary(&crowd_rows),
-            spec(crowd_points, crowd_levels),
-        ),
+        (super::tests::summary(&crowd_rows), spec(crowd_points, crowd_levels)),
         (
             super::tests::summary(&rows("a", &extreme)),
             spec(extreme_points, vec![ArmRef::new("a", long.as_str())]),
@@ -213,9 +186,7 @@ fn awkward_data_are_drawn_too() {
             for panel in &mut spec.panels {
                 panel.scale = scale;
             }
-            Tradeoff::of(&summary, &spec)
-                .write(folder.path())
-                .expect("a picture");
+            Tradeoff::of(&summary, &spec).write(folder.path()).expect("a picture");
             let svg = std::fs::read_to_string(folder.path().join("tradeoff.svg"));
             let svg = svg.expect("the SVG");
             assert!(!svg.contains("NaN") && !svg.contains("2147483647"), "{svg}");
@@ -227,9 +198,7 @@ fn awkward_data_are_drawn_too() {
 fn a_specification_survives_the_summary_and_may_leave_fields_out() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (mut summary, spec) = usual();
-    summary
-        .add_tradeoff(spec.clone(), folder.path())
-        .expect("a writable folder");
+    summary.add_tradeoff(spec.clone(), folder.path()).expect("a writable folder");
     assert_eq!(summary.tradeoff, Some(spec));
     assert!(folder.path().join("tradeoff.png").exists());
     let read = Summary::read(folder.path()).expect("a readable summary");

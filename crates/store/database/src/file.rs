@@ -84,12 +84,7 @@ impl File {
             .canonicalize()
             .or_else(|_| std::path::absolute(path))
             .unwrap_or_else(|_| path.to_owned());
-        let file = Self {
-            format,
-            path: path.to_owned(),
-            absolute,
-            identity: OnceLock::new(),
-        };
+        let file = Self { format, path: path.to_owned(), absolute, identity: OnceLock::new() };
         Ok((file, is_there))
     }
 
@@ -171,14 +166,11 @@ impl File {
     pub fn open_for_verification(&self) -> Result<Connection, Failure> {
         // With a log, a reader shares it. Without one a reader would leave one behind; a writer cleans up.
         if std::fs::metadata(beside(&self.absolute, "-wal")).is_err() {
-            let opened = self
-                .open_any_for_writing(Mode::Existing)
-                .and_then(|connection| {
-                    connection.pragma_update(None, "query_only", true)?;
-                    self.format
-                        .check_content(self.format.content(&connection)?)?;
-                    Ok(connection)
-                });
+            let opened = self.open_any_for_writing(Mode::Existing).and_then(|connection| {
+                connection.pragma_update(None, "query_only", true)?;
+                self.format.check_content(self.format.content(&connection)?)?;
+                Ok(connection)
+            });
             match opened {
                 Err(failure) if failure.is_denied_by_system() => {}
                 result => return result,
@@ -396,10 +388,7 @@ mod tests {
 
     #[test]
     fn a_uri_has_no_sign_that_means_something_else() {
-        assert_eq!(
-            uri(Path::new("/a b/ä?#%.db")),
-            "file:/a%20b/%C3%A4%3F%23%25.db"
-        );
+        assert_eq!(uri(Path::new("/a b/ä?#%.db")), "file:/a%20b/%C3%A4%3F%23%25.db");
     }
 
     const FORMAT: Format = Format {
@@ -430,9 +419,7 @@ mod tests {
                 let (file, is_there) = File::locate(&path(number), Mode::Create, &FORMAT).unwrap();
                 assert!(!is_there);
                 let connection = file.open_for_writing(Mode::Create).unwrap();
-                connection
-                    .execute("INSERT INTO stamp VALUES (1)", [])
-                    .unwrap();
+                connection.execute("INSERT INTO stamp VALUES (1)", []).unwrap();
                 for suffix in ["", "-wal", "-shm"] {
                     let path = beside(&path(number), suffix);
                     assert_eq!(mode(&path), Some(0o600), "{}", path.display());

@@ -87,11 +87,7 @@ impl Format {
 
     fn of_our_version(&self, found: i64) -> Result<(), Failure> {
         let expected = self.version();
-        if found == expected {
-            Ok(())
-        } else {
-            Err(Failure::Version { found, expected })
-        }
+        if found == expected { Ok(()) } else { Err(Failure::Version { found, expected }) }
     }
 
     /// Lays out an empty file in one transaction; one that somebody else has laid out meanwhile is left as it is.
@@ -158,9 +154,7 @@ pub fn integrity_problems(connection: &Connection) -> Result<Vec<String>, Failur
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let (table, parent): (String, String) = (row.get(0)?, row.get(2)?);
-        problems.push(format!(
-            "a row of {table} refers to a row of {parent} that is not there"
-        ));
+        problems.push(format!("a row of {table} refers to a row of {parent} that is not there"));
     }
     Ok(problems)
 }

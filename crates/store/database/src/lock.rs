@@ -66,27 +66,18 @@ impl Lock {
                 continue;
             }
             // For messages alone: a full disk does not matter.
-            let _ = file
-                .set_len(0)
-                .and_then(|()| writeln!(file, "process {}", std::process::id()));
+            let _ = file.set_len(0).and_then(|()| writeln!(file, "process {}", std::process::id()));
             return Ok(Self { _file: file });
         }
-        Err(refused(std::io::Error::other(
-            "somebody keeps replacing it",
-        )))
+        Err(refused(std::io::Error::other("somebody keeps replacing it")))
     }
 }
 
 /// Returns what the holder wrote of itself, if that can be read.
 fn holder(file: &mut File) -> String {
     let mut text = String::new();
-    let read = file
-        .rewind()
-        .and_then(|()| file.take(64).read_to_string(&mut text));
-    let id: Option<u32> = text
-        .trim()
-        .strip_prefix("process ")
-        .and_then(|id| id.parse().ok());
+    let read = file.rewind().and_then(|()| file.take(64).read_to_string(&mut text));
+    let id: Option<u32> = text.trim().strip_prefix("process ").and_then(|id| id.parse().ok());
     match (read, id) {
         (Ok(_), Some(id)) => format!("process {id}"),
         _ => "another process".to_owned(),

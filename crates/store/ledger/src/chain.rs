@@ -35,18 +35,9 @@ impl Head {
     /// ([`crate::event_to_bytes`]).
     #[must_use]
     pub fn follow(&self, round: u64, event: &[u8], release: &[u8]) -> Self {
-        let entry = Entry {
-            seq: self.seq + 1,
-            previous: &self.hash,
-            round,
-            event,
-            release,
-        };
+        let entry = Entry { seq: self.seq + 1, previous: &self.hash, round, event, release };
         let hash = entry.hash();
-        Self {
-            seq: entry.seq,
-            hash,
-        }
+        Self { seq: entry.seq, hash }
     }
 }
 
@@ -68,18 +59,13 @@ impl FromStr for Head {
     type Err = HeadUnreadable;
 
     fn from_str(text: &str) -> Result<Self, HeadUnreadable> {
-        let unreadable = || HeadUnreadable {
-            text: text.chars().take(120).collect(),
-        };
+        let unreadable = || HeadUnreadable { text: text.chars().take(120).collect() };
         let (seq, hash) = text.trim().split_once(':').ok_or_else(unreadable)?;
         let is_number = !seq.is_empty() && seq.bytes().all(|digit| digit.is_ascii_digit());
         if hash.len() != 64 || !is_number {
             return Err(unreadable());
         }
-        let mut head = Self {
-            seq: seq.parse().map_err(|_| unreadable())?,
-            hash: [0; 32],
-        };
+        let mut head = Self { seq: seq.parse().map_err(|_| unreadable())?, hash: [0; 32] };
         HEXLOWER_PERMISSIVE
             .decode_mut(hash.as_bytes(), &mut head.hash)
             .map_err(|_| unreadable())?;
@@ -129,10 +115,8 @@ mod tests {
 
     #[test]
     fn a_head_reads_back_from_its_text_and_nothing_else_does() {
-        let head = Head {
-            seq: 17,
-            hash: std::array::from_fn(|i| u8::try_from(i * 37 % 256).unwrap()),
-        };
+        let head =
+            Head { seq: 17, hash: std::array::from_fn(|i| u8::try_from(i * 37 % 256).unwrap()) };
         let text = head.to_string();
         assert_eq!(text.parse(), Ok(head));
         assert_eq!(text.to_uppercase().parse(), Ok(head));
@@ -158,34 +142,14 @@ mod tests {
     /// Parts cannot be shifted against each other, and each field counts.
     #[test]
     fn hashes_differ_wherever_entries_do() {
-        let entry = Entry {
-            seq: 1,
-            previous: &[0; 32],
-            round: 2,
-            event: b"ab",
-            release: b"cd",
-        };
+        let entry = Entry { seq: 1, previous: &[0; 32], round: 2, event: b"ab", release: b"cd" };
         let others = [
             Entry { seq: 2, ..entry },
             Entry { round: 1, ..entry },
-            Entry {
-                previous: &[1; 32],
-                ..entry
-            },
-            Entry {
-                event: b"abc",
-                release: b"d",
-                ..entry
-            },
-            Entry {
-                event: b"",
-                release: b"abcd",
-                ..entry
-            },
-            Entry {
-                release: b"cd\0",
-                ..entry
-            },
+            Entry { previous: &[1; 32], ..entry },
+            Entry { event: b"abc", release: b"d", ..entry },
+            Entry { event: b"", release: b"abcd", ..entry },
+            Entry { release: b"cd\0", ..entry },
         ];
         for other in others {
             assert_ne!(other.hash(), entry.hash());
@@ -197,13 +161,7 @@ mod tests {
     /// The format is fixed: computed by another program over the bytes that the documentation says.
     #[test]
     fn the_hash_of_a_known_entry_is_known() {
-        let entry = Entry {
-            seq: 1,
-            previous: &[7; 32],
-            round: 2,
-            event: b"ab",
-            release: b"cd",
-        };
+        let entry = Entry { seq: 1, previous: &[7; 32], round: 2, event: b"ab", release: b"cd" };
         assert_eq!(
             HEXLOWER.encode(&entry.hash()),
             "b32ef2ffcf2cc10b3db44be7c85e3d13bd1f286431d634577d6f608033b937e1"

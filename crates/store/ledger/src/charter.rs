@@ -77,10 +77,7 @@ impl Charter {
     /// Returns the head before the first entry, at which the ledger of a study begins.
     #[must_use]
     pub fn genesis(&self) -> crate::Head {
-        crate::Head {
-            seq: 0,
-            hash: self.hash(),
-        }
+        crate::Head { seq: 0, hash: self.hash() }
     }
 
     /// SHA-256 of the configuration.
@@ -93,24 +90,12 @@ impl Charter {
         let mut differences = Vec::new();
         let mut compare = |key: &str, here: String, there: String| {
             if here != there {
-                differences.push(Difference {
-                    key: key.to_owned(),
-                    here,
-                    there,
-                });
+                differences.push(Difference { key: key.to_owned(), here, there });
             }
         };
         let number = |number: f64| format!("{number:?}");
-        compare(
-            "name",
-            format!("{:?}", self.name),
-            format!("{:?}", there.name),
-        );
-        compare(
-            "budget.epsilon",
-            number(self.budget.epsilon()),
-            number(there.budget.epsilon()),
-        );
+        compare("name", format!("{:?}", self.name), format!("{:?}", there.name));
+        compare("budget.epsilon", number(self.budget.epsilon()), number(there.budget.epsilon()));
         compare(
             "budget.delta",
             number(self.budget.delta().get()),
@@ -175,13 +160,9 @@ pub(crate) fn mode_name(mode: Mode) -> &'static str {
 }
 
 pub(crate) fn mode_by_name(name: &str) -> Option<Mode> {
-    [Mode::Default, Mode::Paper]
-        .into_iter()
-        .find(|mode| mode_name(*mode) == name)
+    [Mode::Default, Mode::Paper].into_iter().find(|mode| mode_name(*mode) == name)
 }
 
 pub(crate) fn accountant_by_name(name: &str) -> Option<AccountantKind> {
-    AccountantKind::ALL
-        .into_iter()
-        .find(|kind| kind.name() == name)
+    AccountantKind::ALL.into_iter().find(|kind| kind.name() == name)
 }

@@ -17,9 +17,7 @@ pub(crate) fn refuse_existing(path: &Path) -> Result<(), LedgerError> {
     let log = beside(path, "-wal");
     for path in [path, &log] {
         if std::fs::symlink_metadata(path).is_ok() {
-            return Err(LedgerError::Exists {
-                path: path.to_owned(),
-            });
+            return Err(LedgerError::Exists { path: path.to_owned() });
         }
     }
     Ok(())
@@ -60,20 +58,18 @@ pub(crate) fn lay_out(file: &File, charter: &Charter) -> Result<(), LedgerError>
     };
     let refused = |fault| LedgerError::of(fault, file.path(), Operation::Write);
     remove_part();
-    let written = write()
-        .map_err(|failure| refused(failure.into_fault(&FORMAT)))
-        .and_then(|()| {
-            pass("ledger: a new one is laid out beside its place");
-            std::fs::File::open(&part)
-                .and_then(|part| part.sync_all())
-                .and_then(|()| std::fs::rename(&part, place))
-                .inspect(|()| pass("ledger: a new one has its name"))
-                .and_then(|()| sync_folder(place))
-                .map_err(|error| LedgerError::Write {
-                    path: file.path().to_owned(),
-                    message: error.to_string(),
-                })
-        });
+    let written = write().map_err(|failure| refused(failure.into_fault(&FORMAT))).and_then(|()| {
+        pass("ledger: a new one is laid out beside its place");
+        std::fs::File::open(&part)
+            .and_then(|part| part.sync_all())
+            .and_then(|()| std::fs::rename(&part, place))
+            .inspect(|()| pass("ledger: a new one has its name"))
+            .and_then(|()| sync_folder(place))
+            .map_err(|error| LedgerError::Write {
+                path: file.path().to_owned(),
+                message: error.to_string(),
+            })
+    });
     if written.is_err() {
         remove_part();
     }

@@ -24,10 +24,7 @@ pub fn event_to_bytes(event: &PrivacyEvent) -> Result<Vec<u8>, UnreadableEvent> 
             bytes.push(0);
             bytes.extend(rate.get().to_le_bytes());
         }
-        Sampling::WithoutReplacement {
-            n_sampled,
-            n_agents,
-        } => {
+        Sampling::WithoutReplacement { n_sampled, n_agents } => {
             bytes.push(1);
             bytes.extend(n_sampled.to_le_bytes());
             bytes.extend(n_agents.to_le_bytes());
@@ -38,11 +35,7 @@ pub fn event_to_bytes(event: &PrivacyEvent) -> Result<Vec<u8>, UnreadableEvent> 
             bytes.push(0);
             bytes.extend(multiplier.get().to_le_bytes());
         }
-        Noise::DiscreteGaussian {
-            variance,
-            bound,
-            n_coordinates,
-        } => {
+        Noise::DiscreteGaussian { variance, bound, n_coordinates } => {
             bytes.push(1);
             bytes.extend(variance.to_le_bytes());
             bytes.extend(bound.to_le_bytes());
@@ -78,10 +71,7 @@ pub fn event_from_bytes(bytes: &[u8]) -> Result<PrivacyEvent, UnreadableEvent> {
                     "{n_sampled} agents sampled of {n_agents}, expected at least 1 and at most all"
                 )));
             }
-            Sampling::WithoutReplacement {
-                n_sampled,
-                n_agents,
-            }
+            Sampling::WithoutReplacement { n_sampled, n_agents }
         }
         [kind] => return Err(unreadable(format!("sampling of the unknown kind {kind}"))),
     };
@@ -99,11 +89,7 @@ pub fn event_from_bytes(bytes: &[u8]) -> Result<PrivacyEvent, UnreadableEvent> {
                     "noise of variance {variance} at bound {bound} on {n_coordinates} coordinates, expected all above 0"
                 )));
             }
-            Noise::DiscreteGaussian {
-                variance,
-                bound,
-                n_coordinates,
-            }
+            Noise::DiscreteGaussian { variance, bound, n_coordinates }
         }
         [kind] => return Err(unreadable(format!("noise of the unknown kind {kind}"))),
     };
@@ -114,9 +100,8 @@ pub fn event_from_bytes(bytes: &[u8]) -> Result<PrivacyEvent, UnreadableEvent> {
 }
 
 fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], UnreadableEvent> {
-    let (first, others) = rest
-        .split_first_chunk()
-        .ok_or_else(|| unreadable("an event that ends too early"))?;
+    let (first, others) =
+        rest.split_first_chunk().ok_or_else(|| unreadable("an event that ends too early"))?;
     *rest = others;
     Ok(*first)
 }
@@ -136,10 +121,7 @@ mod tests {
             (f64::MIN_POSITIVE..=1.0)
                 .prop_map(|q| Sampling::Poisson(SamplingRate::new(q).unwrap())),
             (1..=u32::MAX).prop_flat_map(|n_agents| (1..=n_agents).prop_map(move |n_sampled| {
-                Sampling::WithoutReplacement {
-                    n_sampled,
-                    n_agents,
-                }
+                Sampling::WithoutReplacement { n_sampled, n_agents }
             })),
         ];
         let noise = prop_oneof![
@@ -192,18 +174,11 @@ mod tests {
     fn what_is_no_event_of_a_mechanism_has_no_bytes() {
         let noise = Noise::Gaussian(NoiseMultiplier::new(1.0).unwrap());
         for (n_sampled, n_agents) in [(0, 5), (6, 5), (0, 0)] {
-            let sampling = Sampling::WithoutReplacement {
-                n_sampled,
-                n_agents,
-            };
+            let sampling = Sampling::WithoutReplacement { n_sampled, n_agents };
             assert!(event_to_bytes(&PrivacyEvent { sampling, noise }).is_err());
         }
         for (variance, bound, n_coordinates) in [(0, 1, 1), (1, 0, 1), (1, 1, 0)] {
-            let noise = Noise::DiscreteGaussian {
-                variance,
-                bound,
-                n_coordinates,
-            };
+            let noise = Noise::DiscreteGaussian { variance, bound, n_coordinates };
             let sampling = Sampling::Poisson(SamplingRate::ALL);
             assert!(event_to_bytes(&PrivacyEvent { sampling, noise }).is_err());
         }

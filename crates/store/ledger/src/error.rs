@@ -211,11 +211,7 @@ impl LedgerError {
         match (fault, doing) {
             (FileFault::Absent, _) => Self::Absent { path },
             (FileFault::NotOurs(message), _) => Self::NotALedger { path, message },
-            (FileFault::Version { found, expected }, _) => Self::Version {
-                path,
-                found,
-                expected,
-            },
+            (FileFault::Version { found, expected }, _) => Self::Version { path, found, expected },
             (FileFault::Refused(message), Operation::Read) => Self::Read { path, message },
             (FileFault::Refused(message), Operation::Write) => Self::Write { path, message },
             (FileFault::Gone, _) => Self::Gone { path },

@@ -53,12 +53,8 @@ impl FileBackend {
         };
         let connection = file.open_for_writing(Mode::Existing).map_err(refused)?;
         let record = {
-            let tx = file
-                .begin(&connection, TransactionBehavior::Immediate)
-                .map_err(refused)?;
-            let mut record = Findings::of(&mut &*tx)
-                .map_err(refused)?
-                .into_record(&path)?;
+            let tx = file.begin(&connection, TransactionBehavior::Immediate).map_err(refused)?;
+            let mut record = Findings::of(&mut &*tx).map_err(refused)?.into_record(&path)?;
             let differences = charter.differences(&record.charter);
             if !differences.is_empty() {
                 return Err(LedgerError::OtherCharter { path, differences });
@@ -73,11 +69,7 @@ impl FileBackend {
         };
         pass("ledger: its fencing token is raised");
         File::copy_log(&connection);
-        let backend = Self {
-            file,
-            connection,
-            _lock: lock,
-        };
+        let backend = Self { file, connection, _lock: lock };
         Ok((backend, record))
     }
 }
@@ -90,9 +82,7 @@ impl Backend for FileBackend {
             Key::Round(round) => (format!("{ENTRY} WHERE round = ?"), round),
         };
         let look = || {
-            let tx = self
-                .file
-                .begin(&self.connection, TransactionBehavior::Deferred)?;
+            let tx = self.file.begin(&self.connection, TransactionBehavior::Deferred)?;
             let mut statement = tx.prepare_cached(&sql)?;
             let mut rows = statement.query([key])?;
             let Some(row) = rows.next()? else {
@@ -108,19 +98,13 @@ impl Backend for FileBackend {
         };
         let mut look = look;
         look().map_err(|failure: Failure| {
-            LedgerError::of(
-                failure.into_fault(&FORMAT),
-                self.file.path(),
-                Operation::Read,
-            )
+            LedgerError::of(failure.into_fault(&FORMAT), self.file.path(), Operation::Read)
         })
     }
 
     fn append(&mut self, fencing: i64, entry: &Entry<'_>, head: &Head) -> Result<(), LedgerError> {
         let append = || -> Result<bool, Failure> {
-            let tx = self
-                .file
-                .begin(&self.connection, TransactionBehavior::Immediate)?;
+            let tx = self.file.begin(&self.connection, TransactionBehavior::Immediate)?;
             let token: i64 = tx.query_row("SELECT token FROM writer", [], |row| row.get(0))?;
             if token != fencing {
                 return Ok(false);
@@ -154,14 +138,10 @@ impl Backend for FileBackend {
         let path = self.file.path();
         match append() {
             Ok(true) => Ok(()),
-            Ok(false) => Err(LedgerError::Superseded {
-                path: path.to_owned(),
-            }),
-            Err(failure) => Err(LedgerError::of(
-                failure.into_fault(&FORMAT),
-                path,
-                Operation::Write,
-            )),
+            Ok(false) => Err(LedgerError::Superseded { path: path.to_owned() }),
+            Err(failure) => {
+                Err(LedgerError::of(failure.into_fault(&FORMAT), path, Operation::Write))
+            }
         }
     }
 
@@ -204,9 +184,7 @@ impl Source for &Connection {
     }
 
     fn token(&mut self) -> Result<i64, Failure> {
-        let token = self
-            .query_row("SELECT token FROM writer", [], |row| row.get(0))
-            .optional()?;
+        let token = self.query_row("SELECT token FROM writer", [], |row| row.get(0)).optional()?;
         token.ok_or_else(|| Failure::Contradiction("it has no fencing token".to_owned()))
     }
 
@@ -252,10 +230,7 @@ fn hash_of(row: &Row<'_>, column: usize) -> Result<Hash, Failure> {
 /// the fencing token in the ledger, also where the lock's file is deleted.
 fn lock(file: &File) -> Result<Lock, LedgerError> {
     Lock::take(&beside(file.absolute(), "-lock")).map_err(|error| match error {
-        NotLocked::Held(by) => LedgerError::Held {
-            path: file.path().to_owned(),
-            by,
-        },
+        NotLocked::Held(by) => LedgerError::Held { path: file.path().to_owned(), by },
         NotLocked::Refused(path, error) => LedgerError::Write {
             path,
             message: format!("{error}; the lock of the ledger must be writable beside it"),

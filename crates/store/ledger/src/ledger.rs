@@ -48,10 +48,7 @@ pub struct Ledger {
 impl fmt::Debug for Committed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seq, round, n_bytes) = (self.seq, self.round, self.release.len());
-        write!(
-            f,
-            "Committed {{ seq: {seq}, round: {round}, {n_bytes} bytes }}"
-        )
+        write!(f, "Committed {{ seq: {seq}, round: {round}, {n_bytes} bytes }}")
     }
 }
 
@@ -95,12 +92,7 @@ impl Ledger {
     pub fn create_in(ledgers: &Ledgers, charter: &Charter) -> Result<Self, LedgerError> {
         charter.check()?;
         let (backend, record) = PostgresBackend::create(ledgers, charter)?;
-        Ok(Self::of(
-            backend,
-            &ledgers.place_of(&charter.name),
-            charter,
-            record,
-        ))
+        Ok(Self::of(backend, &ledgers.place_of(&charter.name), charter, record))
     }
 
     /// Opens the ledger of this study in a database, after all of it was verified (INV-15). Whoever had it open before cannot commit
@@ -110,12 +102,7 @@ impl Ledger {
     /// As for [`Ledger::open`], but nobody holds it.
     pub fn open_in(ledgers: &Ledgers, charter: &Charter) -> Result<Self, LedgerError> {
         let (backend, record) = PostgresBackend::open(ledgers, charter)?;
-        Ok(Self::of(
-            backend,
-            &ledgers.place_of(&charter.name),
-            charter,
-            record,
-        ))
+        Ok(Self::of(backend, &ledgers.place_of(&charter.name), charter, record))
     }
 
     fn of(
@@ -127,10 +114,7 @@ impl Ledger {
         Self {
             backend: Box::new(backend),
             place: place.to_owned(),
-            record: Record {
-                charter: charter.clone(),
-                ..record
-            },
+            record: Record { charter: charter.clone(), ..record },
             within: RefCell::default(),
             stopped: None,
         }
@@ -287,10 +271,7 @@ impl Ledger {
             event: &bytes,
             release,
         };
-        let head = Head {
-            seq: entry.seq,
-            hash: entry.hash(),
-        };
+        let head = Head { seq: entry.seq, hash: entry.hash() };
         if let Err(error) = self.backend.append(self.record.token, &entry, &head) {
             self.stopped = Some(error.to_string());
             return Err(error);
@@ -314,10 +295,9 @@ impl Ledger {
     fn check_goes_on(&self) -> Result<(), LedgerError> {
         match &self.stopped {
             None => Ok(()),
-            Some(cause) => Err(LedgerError::Stopped {
-                path: self.path().to_owned(),
-                cause: cause.clone(),
-            }),
+            Some(cause) => {
+                Err(LedgerError::Stopped { path: self.path().to_owned(), cause: cause.clone() })
+            }
         }
     }
 

@@ -155,10 +155,7 @@ impl Findings {
 
     /// Nothing yet, but that releases are kept.
     pub(crate) fn with_releases() -> Self {
-        Self {
-            releases: Some(Releases::new()),
-            ..Self::default()
-        }
+        Self { releases: Some(Releases::new()), ..Self::default() }
     }
 
     /// Adds everything that `source`, in one transaction, sees.
@@ -210,10 +207,7 @@ impl Findings {
     }
 
     fn add(&mut self, seq: Option<u64>, message: impl Into<String>) {
-        self.problems.push(Problem {
-            seq,
-            message: message.into(),
-        });
+        self.problems.push(Problem { seq, message: message.into() });
     }
 
     /// Turns damage into a finding; what else keeps a file from being read stays a failure.
@@ -251,13 +245,7 @@ impl Findings {
         if let (Some(charter), Some(token), Some((charges, head, last_round)), []) =
             (charter, token, entries, &self.problems[..])
         {
-            self.record = Some(Record {
-                charter,
-                charges,
-                head,
-                last_round,
-                token,
-            });
+            self.record = Some(Record { charter, charges, head, last_round, token });
         }
         Ok(())
     }
@@ -270,24 +258,14 @@ impl Findings {
         };
         self.name = Some(stored.name.clone());
         let budget = Delta::new(stored.delta).and_then(|delta| Budget::new(stored.epsilon, delta));
-        let (Ok(budget), Some(mode), Some(accountant)) = (
-            budget,
-            mode_by_name(&stored.mode),
-            accountant_by_name(&stored.accountant),
-        ) else {
-            self.add(
-                None,
-                "its charter has a budget, mode or accountant that is none",
-            );
+        let (Ok(budget), Some(mode), Some(accountant)) =
+            (budget, mode_by_name(&stored.mode), accountant_by_name(&stored.accountant))
+        else {
+            self.add(None, "its charter has a budget, mode or accountant that is none");
             return None;
         };
-        let charter = Charter {
-            name: stored.name,
-            config: stored.config,
-            budget,
-            mode,
-            accountant,
-        };
+        let charter =
+            Charter { name: stored.name, config: stored.config, budget, mode, accountant };
         if charter.check().is_err() {
             self.add(None, "its charter is none that a ledger begins with");
         }
@@ -341,11 +319,7 @@ impl Findings {
             }
             (seq, last_round) = (stored.seq, Some(stored.round));
             before = Some(stored.hash);
-            is_known |= known
-                == Some(&Head {
-                    seq,
-                    hash: stored.hash,
-                });
+            is_known |= known == Some(&Head { seq, hash: stored.hash });
         })?;
         if let (Some(known), false) = (known, is_known) {
             let message = match known.seq > seq {
@@ -358,10 +332,7 @@ impl Findings {
             };
             self.add(None, message);
         }
-        let head = Head {
-            seq,
-            hash: before.unwrap_or_default(),
-        };
+        let head = Head { seq, hash: before.unwrap_or_default() };
         Ok((charges, head, last_round))
     }
 }

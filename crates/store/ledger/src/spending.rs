@@ -30,10 +30,7 @@ impl Charges {
             charge.count = charge.count.saturating_add(count);
         } else if count > 0 {
             self.places.insert(bytes.to_owned(), self.list.len());
-            self.list.push(Charge {
-                event: *event,
-                count,
-            });
+            self.list.push(Charge { event: *event, count });
         }
     }
 
@@ -52,15 +49,10 @@ impl Charges {
     /// Returns the cost of all of them at the charter's δ, by its accountant: an upper bound (INV-14).
     pub(crate) fn claim(&self, charter: &Charter) -> Result<Claim, LedgerError> {
         let kind = charter.accountant;
-        let refused = |message: String| LedgerError::Accounting {
-            accountant: kind,
-            message,
-        };
+        let refused = |message: String| LedgerError::Accounting { accountant: kind, message };
         let mut accountant = kind.accountant();
         for Charge { event, count } in &self.list {
-            accountant
-                .compose(event, *count)
-                .map_err(|error| refused(error.to_string()))?;
+            accountant.compose(event, *count).map_err(|error| refused(error.to_string()))?;
         }
         let claim = Claim::of(accountant.as_ref(), charter.budget.delta(), charter.mode)
             .map_err(|error| refused(error.to_string()))?;

@@ -1,8 +1,5 @@
 //! INV-11: what a study is does not change, and a ledger is begun once.
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests: a failure is the test's"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 mod common;
 
@@ -35,10 +32,7 @@ fn another_charter_is_refused_by_the_keys_that_differ() {
             changed(|c| c.budget = Budget::new(1e9, Delta::new(1e-6).unwrap()).unwrap()),
             "budget.delta = 1e-6 here, 1e-5 in the ledger",
         ),
-        (
-            changed(|c| c.mode = Mode::Paper),
-            "mode = paper here, default in the ledger",
-        ),
+        (changed(|c| c.mode = Mode::Paper), "mode = paper here, default in the ledger"),
         (
             changed(|c| c.accountant = AccountantKind::Pld),
             "accountant = pld here, moments in the ledger",
@@ -51,10 +45,7 @@ fn another_charter_is_refused_by_the_keys_that_differ() {
             changed(|c| c.config.truncate(16)),
             "config, line 2 = \"\" here, \"n_agents = 200\" in the ledger",
         ),
-        (
-            changed(|c| c.config = vec![0xff]),
-            "config = 1 bytes with SHA-256 a8100ae6aa1940d0",
-        ),
+        (changed(|c| c.config = vec![0xff]), "config = 1 bytes with SHA-256 a8100ae6aa1940d0"),
     ] {
         assert!(text.contains(expected), "{text}");
     }
@@ -85,18 +76,11 @@ fn a_hostile_charter_begins_nothing() {
     for name in ["", "a\nb", "\u{1b}[31m", &"x".repeat(201), "a\0"] {
         refused(&|c| c.name = name.to_owned(), "name = ");
     }
-    refused(
-        &|c| c.config = vec![0; CONFIG_BYTES_MAX + 1],
-        "config = 16777217 bytes",
-    );
+    refused(&|c| c.config = vec![0; CONFIG_BYTES_MAX + 1], "config = 16777217 bytes");
     assert_eq!(files(folder.path()), []);
     // Strange, but what it says can be kept.
     for (i, (name, config, epsilon)) in [
-        (
-            "'; DROP TABLE entries; --",
-            vec![0xff; 1000],
-            f64::MIN_POSITIVE,
-        ),
+        ("'; DROP TABLE entries; --", vec![0xff; 1000], f64::MIN_POSITIVE),
         ("größe \u{202e} 🜛", Vec::new(), f64::MAX),
         ("x", vec![0; CONFIG_BYTES_MAX], 1.0 / 3.0),
     ]
@@ -129,10 +113,7 @@ fn a_ledger_is_not_begun_over_anything() {
             continue;
         }
         let error = Ledger::create(&at(name), &charter()).unwrap_err();
-        assert!(
-            matches!(error, LedgerError::Exists { .. }),
-            "{name}: {error}"
-        );
+        assert!(matches!(error, LedgerError::Exists { .. }), "{name}: {error}");
     }
     let error = Ledger::create(&at("none/ledger.db"), &charter()).unwrap_err();
     assert!(error.to_string().contains("create it first"), "{error}");

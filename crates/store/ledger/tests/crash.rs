@@ -1,10 +1,7 @@
 //! INV-1, INV-2, INV-17: what a killed process had released is charged and stays the same bytes.
 //!
 //! The test binary starts itself again as the process that commits and is killed.
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests: a failure is the test's"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 mod common;
 
@@ -24,9 +21,7 @@ fn fresh_release(round: u64) -> Vec<u8> {
     let seed = u64::try_from(now.as_nanos() % u128::from(u64::MAX)).unwrap();
     let mut stream = Seed::new(seed).stream(Purpose::Test, u64::from(std::process::id()), round);
     let n_bytes = 100 + stream.below(9000);
-    (0..n_bytes)
-        .map(|_| u8::try_from(stream.below(256)).unwrap())
-        .collect()
+    (0..n_bytes).map(|_| u8::try_from(stream.below(256)).unwrap()).collect()
 }
 
 /// A short name of some bytes.
@@ -130,10 +125,7 @@ fn what_a_killed_process_released_is_charged_and_stays_the_same() {
         assert_eq!(ledger.stored(n_charged).unwrap(), None);
         assert_eq!(ledger.releases(), n_charged);
     }
-    assert!(
-        n_released > N_KILLS,
-        "{n_released} releases, {n_unheard} of them unheard"
-    );
+    assert!(n_released > N_KILLS, "{n_released} releases, {n_unheard} of them unheard");
 }
 
 #[test]

@@ -2,10 +2,7 @@
 //!
 //! Where a test needs another user, a small disk or a limit, the test binary starts itself again under it.
 #![cfg(unix)]
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests: a failure is the test's"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 mod common;
 
@@ -54,10 +51,7 @@ fn a_full_disk_stops_the_ledger_and_loses_nothing() {
         command.arg(program).env(FOLDER, folder.path());
         command
     };
-    if !small_disk(Path::new("true"))
-        .output()
-        .is_ok_and(|output| output.status.success())
-    {
+    if !small_disk(Path::new("true")).output().is_ok_and(|output| output.status.success()) {
         eprintln!("skipped: this system has no small disk for us");
         return;
     }
@@ -123,9 +117,7 @@ fn a_limit_of_file_sizes_stops_the_ledger_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let script = "trap '' XFSZ; ulimit -f 1200; exec \"$0\" \"$@\"";
     let mut command = Command::new("sh");
-    command
-        .args(["-c", script])
-        .arg(std::env::current_exe().unwrap());
+    command.args(["-c", script]).arg(std::env::current_exe().unwrap());
     command.args(["--exact", "works_under_a_limit", "--ignored"]);
     run(&mut command, folder.path());
     let path = folder.path().join("ledger.db");
@@ -174,10 +166,7 @@ fn a_ledger_that_is_gone_releases_nothing() {
 fn without_privileges(name: &str, folder: &Path) -> Command {
     let binary = folder.join("tests");
     // By a process of its own: a file that this one has open for writing cannot be run while others are being started.
-    let copied = Command::new("cp")
-        .arg(std::env::current_exe().unwrap())
-        .arg(&binary)
-        .status();
+    let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&binary).status();
     assert!(copied.unwrap().success());
     allow(&binary, 0o755);
     let mut command = Command::new(binary);

@@ -1,9 +1,6 @@
 //! The promises of a ledger while nothing goes wrong with its file: it releases once and for ever, and within the
 //! budget.
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests: a failure is the test's"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 mod common;
 
@@ -24,16 +21,9 @@ fn what_was_released_stays_the_same_for_ever() {
     let path = folder.path().join("ledger.db");
     let mut ledger = Ledger::create(&path, &charter()).unwrap();
     let genesis = ledger.head();
-    assert_eq!(
-        (genesis.seq, ledger.releases(), ledger.last_round()),
-        (0, 0, None)
-    );
+    assert_eq!((genesis.seq, ledger.releases(), ledger.last_round()), (0, 0, None));
     let mut heads = vec![genesis];
-    for (round, release) in [
-        (0, b"first".to_vec()),
-        (1, Vec::new()),
-        (7, vec![0; 100_000]),
-    ] {
+    for (round, release) in [(0, b"first".to_vec()), (1, Vec::new()), (7, vec![0; 100_000])] {
         assert_eq!(ledger.stored(round).unwrap(), None);
         let head = ledger.commit(round, &event(1.5), &release).unwrap();
         assert_eq!(head, ledger.head());
@@ -55,17 +45,11 @@ fn what_was_released_stays_the_same_for_ever() {
     assert_eq!(ledger.stored(u64::MAX).unwrap(), None);
     for head in &heads {
         assert_eq!(ledger.contains(head), Ok(true));
-        let other = Head {
-            seq: head.seq + 1,
-            ..*head
-        };
+        let other = Head { seq: head.seq + 1, ..*head };
         assert_eq!(ledger.contains(&other), Ok(false));
     }
     let error = ledger.commit(u64::MAX, &event(1.5), b"").unwrap_err();
-    assert!(
-        matches!(error, LedgerError::TooLarge { what: "round", .. }),
-        "{error}"
-    );
+    assert!(matches!(error, LedgerError::TooLarge { what: "round", .. }), "{error}");
     ledger.commit(8, &event(2.0), b"on").unwrap();
     assert_eq!(verify(&path, Some(&heads[1])).unwrap().problems, []);
 }
@@ -87,10 +71,7 @@ fn a_budget_ends_a_study_before_it_is_overdrawn() {
     let folder = quick_folder();
     let path = folder.path().join("ledger.db");
     let of = |n: u32| moments_epsilon(n, 4.0, 1e-5);
-    let charter = Charter {
-        budget: budget((of(5) + of(6)) / 2.0),
-        ..charter()
-    };
+    let charter = Charter { budget: budget((of(5) + of(6)) / 2.0), ..charter() };
     let mut ledger = Ledger::create(&path, &charter).unwrap();
     let event = event(4.0);
     assert_eq!(ledger.admits(&event, 0), Ok(()));
@@ -98,10 +79,7 @@ fn a_budget_ends_a_study_before_it_is_overdrawn() {
     for count in [6, 7, 1_000_000, u64::MAX] {
         match ledger.admits(&event, count) {
             Err(LedgerError::BudgetSpent(spent)) => {
-                assert_eq!(
-                    (spent.n_releases, spent.count, spent.spent),
-                    (0, count, 0.0)
-                );
+                assert_eq!((spent.n_releases, spent.count, spent.spent), (0, count, 0.0));
                 assert!(spent.would_be > charter.budget.epsilon());
             }
             // An accountant may refuse a number that no study has.
@@ -119,10 +97,7 @@ fn a_budget_ends_a_study_before_it_is_overdrawn() {
             statement.claim,
             of(n)
         );
-        assert!(
-            statement.claim.epsilon >= of(n) * (1.0 - 1e-15),
-            "never low"
-        );
+        assert!(statement.claim.epsilon >= of(n) * (1.0 - 1e-15), "never low");
         let count = u64::from(n);
         assert_eq!(statement.charges, [Charge { event, count }]);
         assert_eq!(statement.further(), Some(5 - count));
@@ -130,19 +105,13 @@ fn a_budget_ends_a_study_before_it_is_overdrawn() {
     let error = ledger.commit(5, &event, b"one too many").unwrap_err();
     assert!(matches!(error, LedgerError::BudgetSpent(_)), "{error}");
     let text = error.to_string();
-    assert!(
-        text.contains("after 5 releases") && text.contains("1 more"),
-        "{text}"
-    );
+    assert!(text.contains("after 5 releases") && text.contains("1 more"), "{text}");
     // The refusal wrote nothing, and a cheaper release may still fit.
     assert_eq!(ledger.releases(), 5);
     ledger.commit(5, &common::event(1e3), b"cheap").unwrap();
     drop(ledger);
     let ledger = Ledger::open(&path, &charter).unwrap();
-    assert!(matches!(
-        ledger.admits(&event, 1),
-        Err(LedgerError::BudgetSpent(_))
-    ));
+    assert!(matches!(ledger.admits(&event, 1), Err(LedgerError::BudgetSpent(_))));
     let statement = read(&path).unwrap();
     assert_eq!(Ok(&statement), ledger.statement().as_ref());
     assert_eq!(statement.charges.len(), 2);
@@ -154,11 +123,7 @@ fn a_budget_ends_a_study_before_it_is_overdrawn() {
 fn the_default_accountant_charges_discrete_noise() {
     let folder = quick_folder();
     let path = folder.path().join("ledger.db");
-    let charter = Charter {
-        budget: budget(3.0),
-        accountant: AccountantKind::Pld,
-        ..charter()
-    };
+    let charter = Charter { budget: budget(3.0), accountant: AccountantKind::Pld, ..charter() };
     let mut ledger = Ledger::create(&path, &charter).unwrap();
     let bound = 1_u64 << 23;
     let event = PrivacyEvent {
@@ -177,17 +142,10 @@ fn the_default_accountant_charges_discrete_noise() {
         assert!(before.elapsed() < Duration::from_secs(1));
     }
     let statement = ledger.statement().unwrap();
-    assert!(
-        (0.5..3.0).contains(&statement.claim.epsilon),
-        "{}",
-        statement.claim
-    );
+    assert!((0.5..3.0).contains(&statement.claim.epsilon), "{}", statement.claim);
     assert_eq!(statement.claim.adjacency, Adjacency::ZeroOut);
     assert_eq!(statement.claim.n_releases, 10);
-    assert!(matches!(
-        ledger.admits(&event, 10_000),
-        Err(LedgerError::BudgetSpent(_))
-    ));
+    assert!(matches!(ledger.admits(&event, 10_000), Err(LedgerError::BudgetSpent(_))));
 }
 
 /// The ledger's part of "what is not released is nowhere": a release that was refused is in no file and in no text.
@@ -196,19 +154,13 @@ fn canary_grep() {
     const CANARY: &[u8] = b"canary-5f1d0c";
     let folder = quick_folder();
     let path = folder.path().join("ledger.db");
-    let charter = Charter {
-        budget: budget(moments_epsilon(2, 4.0, 1e-5) * 1.0001),
-        ..charter()
-    };
+    let charter = Charter { budget: budget(moments_epsilon(2, 4.0, 1e-5) * 1.0001), ..charter() };
     let mut ledger = Ledger::create(&path, &charter).unwrap();
     ledger.commit(3, &event(4.0), b"released").unwrap();
     let mut texts = Vec::new();
     let mut collect = |error: LedgerError| texts.push(format!("{error} {error:?} {error:#?}"));
     let no_event = PrivacyEvent {
-        sampling: Sampling::WithoutReplacement {
-            n_sampled: 3,
-            n_agents: 2,
-        },
+        sampling: Sampling::WithoutReplacement { n_sampled: 3, n_agents: 2 },
         ..event(4.0)
     };
     collect(ledger.commit(3, &event(4.0), CANARY).unwrap_err());
@@ -266,10 +218,7 @@ fn agrees(path: &Path, ledger: &Ledger, model: &BTreeMap<u64, (u8, Vec<u8>)>) {
     assert_eq!(statement.n_releases(), model.len() as u64);
     for z in 1..4_u8 {
         let count = model.values().filter(|(of, _)| *of == z).count() as u64;
-        let charge = statement
-            .charges
-            .iter()
-            .find(|charge| charge.event == event(f64::from(z)));
+        let charge = statement.charges.iter().find(|charge| charge.event == event(f64::from(z)));
         assert_eq!(charge.map_or(0, |charge| charge.count), count);
     }
     assert_eq!(read(path).unwrap(), statement);

@@ -1,9 +1,6 @@
 //! INV-15: a ledger cut at any length or with any bit flipped is refused, or it is a clean beginning of what happened. Never a
 //! panic, never a release without its charge, never other bytes than were released.
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests: a failure is the test's"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 mod common;
 
@@ -52,10 +49,7 @@ fn flip_file(flips: &Flips) -> (usize, usize) {
                     let judged = store.judge();
                     // Releases are not set back by it: it is refused, or all is there.
                     assert!(judged.is_none() || judged == Some(ROUNDS.len()));
-                    assert!(
-                        judged.is_none() || !content[byte],
-                        "a change of content is noticed"
-                    );
+                    assert!(judged.is_none() || !content[byte], "a change of content is noticed");
                     if (flips.opens)(byte) {
                         let opened = store.judge_by_opening();
                         // A flip in SQLite's own head may make a file that can be read, but not be written.
@@ -117,10 +111,8 @@ fn a_flipped_bit_of_the_file_is_refused_or_changes_nothing() {
 #[test]
 #[ignore = "long: run by cargo xtask test --long"]
 fn every_flipped_bit_of_the_file_is_refused_or_changes_nothing() {
-    let (n_flips, n_unnoticed) = flip_file(&Flips {
-        bits_of: |_, _| (0..8).collect(),
-        opens: |_| true,
-    });
+    let (n_flips, n_unnoticed) =
+        flip_file(&Flips { bits_of: |_, _| (0..8).collect(), opens: |_| true });
     assert!(n_flips - n_unnoticed > 16_000, "{n_unnoticed} of {n_flips}");
 }
 
@@ -145,11 +137,7 @@ fn cut_file(lengths: impl Iterator<Item = usize>) {
 fn a_cut_file_is_refused() {
     cut_file((0..200).chain((200..).step_by(61)));
     // The edges of pages.
-    cut_file(
-        (512..)
-            .step_by(512)
-            .flat_map(|edge| [edge - 1, edge, edge + 1]),
-    );
+    cut_file((512..).step_by(512).flat_map(|edge| [edge - 1, edge, edge + 1]));
 }
 
 #[test]
@@ -216,11 +204,7 @@ fn damage_only_log(stride: usize) {
         );
     }
     check(&|| "nothing".to_owned(), &store.log);
-    assert_eq!(
-        seen.len(),
-        ROUNDS.len() + 1,
-        "every beginning occurs: {seen:?}"
-    );
+    assert_eq!(seen.len(), ROUNDS.len() + 1, "every beginning occurs: {seen:?}");
 }
 
 #[test]

@@ -1,10 +1,7 @@
 //! A ledger in a PostgreSQL database keeps what one in a file keeps: also when connections are cut at a commit, and when the server
 //! is killed.
 #![cfg(unix)]
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests: a failure is the test's"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 mod common;
 #[path = "../../storage/tests/postgres_crash/proxy.rs"]
@@ -87,10 +84,7 @@ fn what_was_released_stays_the_same_for_ever() {
     let report = ledgers.verify("study", Some(&heads[2])).unwrap();
     assert_eq!((report.problems.len(), report.head), (0, Some(heads[4])));
     // Another study is another ledger.
-    let other = Charter {
-        name: "other".to_owned(),
-        ..charter()
-    };
+    let other = Charter { name: "other".to_owned(), ..charter() };
     let absent = Ledger::open_in(&ledgers, &other).unwrap_err();
     assert!(matches!(absent, LedgerError::Absent { .. }), "{absent}");
     Ledger::create_in(&ledgers, &other).unwrap();
@@ -111,10 +105,7 @@ fn a_follower_sees_what_is_over_and_nothing_else() {
     assert_eq!(rounds(0, 5), [0, 1, 2]); // the release of round 5 is not over (INV-9)
     assert_eq!(rounds(2, 9), [2, 5]);
     assert_eq!(rounds(4, 9), [0; 0]);
-    let forked = Head {
-        hash: [3; 32],
-        ..heads[2]
-    };
+    let forked = Head { hash: [3; 32], ..heads[2] };
     let error = ledgers.follow("study", forked, 9).unwrap_err();
     assert!(matches!(error, LedgerError::Corrupt { .. }), "{error}");
 }
@@ -124,10 +115,7 @@ fn a_follower_sees_what_is_over_and_nothing_else() {
 fn the_budget_and_the_charter_hold() {
     let url = server().new_database();
     let ledgers = ledgers(&url);
-    let small = Charter {
-        budget: budget(4.0),
-        ..charter()
-    };
+    let small = Charter { budget: budget(4.0), ..charter() };
     let mut ledger = Ledger::create_in(&ledgers, &small).unwrap();
     let mut round = 0;
     let refused = loop {
@@ -183,23 +171,11 @@ fn history_is_not_rewritten() {
     let (url, _) = filled();
     let mut client = server().connect(database(&url));
     for (sql, part) in [
-        (
-            "UPDATE fedbo_ledger.ledgers SET epsilon = 2",
-            "never changes",
-        ),
-        (
-            "UPDATE fedbo_ledger.ledgers SET token = token",
-            "only grows",
-        ),
+        ("UPDATE fedbo_ledger.ledgers SET epsilon = 2", "never changes"),
+        ("UPDATE fedbo_ledger.ledgers SET token = token", "only grows"),
         ("DELETE FROM fedbo_ledger.ledgers", "only appended"),
-        (
-            "UPDATE fedbo_ledger.entries SET release = ''",
-            "only appended",
-        ),
-        (
-            "DELETE FROM fedbo_ledger.entries WHERE seq = 4",
-            "only appended",
-        ),
+        ("UPDATE fedbo_ledger.entries SET release = ''", "only appended"),
+        ("DELETE FROM fedbo_ledger.entries WHERE seq = 4", "only appended"),
         ("TRUNCATE fedbo_ledger.entries", "only appended"),
         ("TRUNCATE fedbo_ledger.ledgers CASCADE", "only appended"),
         (
@@ -251,23 +227,13 @@ fn ledger_corruption() {
                  SET session_replication_role = replica; {change}"
             ))
             .unwrap();
-        let name = if change.contains("name") {
-            "x"
-        } else {
-            "study"
-        };
+        let name = if change.contains("name") { "x" } else { "study" };
         let report = ledgers.verify(name, None).unwrap();
         assert!(!report.problems.is_empty(), "{change}");
         assert_eq!(report.head, None, "{change}");
-        let charter = Charter {
-            name: name.to_owned(),
-            ..charter()
-        };
+        let charter = Charter { name: name.to_owned(), ..charter() };
         let error = Ledger::open_in(&ledgers, &charter).unwrap_err();
-        assert!(
-            matches!(error, LedgerError::Corrupt { .. }),
-            "{change}: {error}"
-        );
+        assert!(matches!(error, LedgerError::Corrupt { .. }), "{change}: {error}");
         client
             .batch_execute(
                 "DELETE FROM fedbo_ledger.entries; DELETE FROM fedbo_ledger.ledgers;
@@ -276,10 +242,7 @@ fn ledger_corruption() {
                  DROP TABLE ledgers, entries; SET session_replication_role = DEFAULT",
             )
             .unwrap();
-        assert_eq!(
-            ledgers.verify("study", Some(&heads[4])).unwrap().problems,
-            []
-        );
+        assert_eq!(ledgers.verify("study", Some(&heads[4])).unwrap().problems, []);
     }
     // Set back as a whole: a clean history, but for who knows its head.
     client
@@ -289,14 +252,7 @@ fn ledger_corruption() {
         )
         .unwrap();
     assert_eq!(ledgers.verify("study", None).unwrap().problems, []);
-    assert_eq!(
-        ledgers
-            .verify("study", Some(&heads[4]))
-            .unwrap()
-            .problems
-            .len(),
-        1
-    );
+    assert_eq!(ledgers.verify("study", Some(&heads[4])).unwrap().problems.len(), 1);
     for change in [
         "ALTER TABLE fedbo_ledger.entries DISABLE TRIGGER entries_are_not_changed",
         "DROP TRIGGER charters_are_not_changed ON fedbo_ledger.ledgers",
@@ -323,9 +279,7 @@ fn a_commit_whose_answer_is_lost_happens_once() {
         }
         // Creating or opening was cut once, each commit once.
         assert_eq!(proxy.n_cuts(), 5, "{cut:?}");
-        let sound = self::ledgers(&url)
-            .verify("study", Some(&ledger.head()))
-            .unwrap();
+        let sound = self::ledgers(&url).verify("study", Some(&ledger.head())).unwrap();
         assert_eq!((sound.problems.len(), sound.n_entries), (0, 4), "{cut:?}");
         // The next one opens it while a cut commit of this one is on its way.
         proxy.cut_next(cut);
@@ -382,10 +336,7 @@ fn database_killed() {
     });
     let report = ledgers(&url).verify("study", Some(&ledger.head())).unwrap();
     assert_eq!(report.problems, []);
-    assert_eq!(
-        (report.n_entries, ledger.releases()),
-        (n_committed, n_committed)
-    );
+    assert_eq!((report.n_entries, ledger.releases()), (n_committed, n_committed));
     for round in 0..n_committed {
         assert_eq!(ledger.stored(round).unwrap(), Some(release(round)));
     }

@@ -1,8 +1,5 @@
 //! INV-15: what somebody changed by other means is found and named, as far as a chain of hashes can see it.
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests: a failure is the test's"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 mod common;
 
@@ -20,70 +17,34 @@ fn each_kind_of_tampering_is_named() {
     const SWAP: &str = "UPDATE entries SET release = CASE seq WHEN 1 THEN (SELECT release FROM entries WHERE seq = 2)
                         WHEN 2 THEN (SELECT release FROM entries WHERE seq = 1) ELSE release END";
     for (sql, expected) in [
-        (
-            "UPDATE entries SET release = x'00' WHERE seq = 2",
-            "entry 2: it does not have its hash",
-        ),
+        ("UPDATE entries SET release = x'00' WHERE seq = 2", "entry 2: it does not have its hash"),
         (
             "UPDATE entries SET event = (SELECT event FROM entries WHERE seq = 4) WHERE seq = 1",
             "entry 1: it does not have its hash",
         ),
-        (
-            "UPDATE entries SET round = 9 WHERE seq = 4",
-            "entry 4: it does not have its hash",
-        ),
+        ("UPDATE entries SET round = 9 WHERE seq = 4", "entry 4: it does not have its hash"),
         (SWAP, "entry 1: it does not have its hash"),
-        (
-            "DELETE FROM entries WHERE seq = 2",
-            "entry 3: expected entry 2",
-        ),
-        (
-            "DELETE FROM entries WHERE seq = 1",
-            "entry 2: it does not follow from entry 0",
-        ),
+        ("DELETE FROM entries WHERE seq = 2", "entry 3: expected entry 2"),
+        ("DELETE FROM entries WHERE seq = 1", "entry 2: it does not follow from entry 0"),
         (
             "UPDATE entries SET hash = zeroblob(32) WHERE seq = 2",
             "entry 3: it does not follow from entry 2",
         ),
-        (
-            "UPDATE entries SET event = x'' WHERE seq = 3",
-            "entry 3: an event that ends too early",
-        ),
+        ("UPDATE entries SET event = x'' WHERE seq = 3", "entry 3: an event that ends too early"),
         (
             "INSERT INTO entries VALUES (5, zeroblob(32), 9, x'01', x'', zeroblob(32))",
             "entry 5: it does not follow from entry 4",
         ),
-        (
-            "UPDATE charter SET epsilon = 2e9",
-            "its charter does not have its hash",
-        ),
-        (
-            "UPDATE charter SET config = x'00'",
-            "its charter does not have its hash",
-        ),
-        (
-            "UPDATE charter SET hash = zeroblob(32)",
-            "its charter does not have its hash",
-        ),
-        (
-            "UPDATE charter SET delta = 2",
-            "its charter has a budget, mode or accountant",
-        ),
-        (
-            "UPDATE charter SET mode = 'plain'",
-            "its charter has a budget, mode or accountant",
-        ),
-        (
-            "UPDATE charter SET epsilon = 9e999",
-            "its charter has a budget",
-        ),
+        ("UPDATE charter SET epsilon = 2e9", "its charter does not have its hash"),
+        ("UPDATE charter SET config = x'00'", "its charter does not have its hash"),
+        ("UPDATE charter SET hash = zeroblob(32)", "its charter does not have its hash"),
+        ("UPDATE charter SET delta = 2", "its charter has a budget, mode or accountant"),
+        ("UPDATE charter SET mode = 'plain'", "its charter has a budget, mode or accountant"),
+        ("UPDATE charter SET epsilon = 9e999", "its charter has a budget"),
         ("DELETE FROM charter", "it has no charter"),
         ("DELETE FROM writer", "it has no fencing token"),
         ("DROP TABLE entries", "table entries is missing"),
-        (
-            "DROP TRIGGER writer_moves_on",
-            "trigger writer_moves_on is missing",
-        ),
+        ("DROP TRIGGER writer_moves_on", "trigger writer_moves_on is missing"),
         ("CREATE TABLE more (x)", "table more does not belong here"),
         (
             "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, 'seq > 0', 'seq > 1')",
@@ -117,19 +78,10 @@ fn each_kind_of_tampering_is_named() {
         drop(connection);
         let problems = verify(&path, None).unwrap().problems;
         let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        assert!(
-            problems.iter().any(|problem| problem.contains(expected)),
-            "{sql}: {problems:#?}"
-        );
+        assert!(problems.iter().any(|problem| problem.contains(expected)), "{sql}: {problems:#?}");
         let error = Ledger::open(&path, &charter()).unwrap_err();
-        assert!(
-            matches!(error, LedgerError::Corrupt { .. }),
-            "{sql}: {error}"
-        );
-        assert!(
-            error.to_string().contains("`fedbo privacy verify`"),
-            "{error}"
-        );
+        assert!(matches!(error, LedgerError::Corrupt { .. }), "{sql}: {error}");
+        assert!(error.to_string().contains("`fedbo privacy verify`"), "{error}");
         assert_eq!(store.judge_by_opening(), None);
     }
 }
@@ -139,19 +91,12 @@ fn each_kind_of_tampering_is_named() {
 fn what_a_chain_cannot_see_a_known_head_does() {
     let store = Store::new(Left::Closed);
     let forged = Store::new(Left::Closed);
-    assert_eq!(
-        store.last().head,
-        forged.last().head,
-        "the same history has the same head"
-    );
+    assert_eq!(store.last().head, forged.last().head, "the same history has the same head");
     let path = forged.put(&forged.file, &[]);
     cut_last_entry(&path);
     assert_eq!(forged.judge(), Some(ROUNDS.len() - 1));
     let report = verify(&path, Some(&store.last().head)).unwrap();
-    assert!(
-        report.problems[0].message.contains("set back"),
-        "{report:?}"
-    );
+    assert!(report.problems[0].message.contains("set back"), "{report:?}");
 }
 
 fn cut_last_entry(path: &Path) {

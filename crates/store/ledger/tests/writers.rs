@@ -1,8 +1,5 @@
 //! INV-13, INV-15: one writer at a time, and no older state in silence.
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests: a failure is the test's"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 mod common;
 
@@ -37,17 +34,12 @@ fn one_process_at_a_time_and_the_next_at_once() {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let held = lines
-            .map_while(Result::ok)
-            .find(|line| line.contains("held"));
+        let held = lines.map_while(Result::ok).find(|line| line.contains("held"));
         assert!(held.is_some());
         let error = Ledger::open(&path, &charter()).unwrap_err();
         assert_eq!(
             error,
-            LedgerError::Held {
-                path: path.clone(),
-                by: format!("process {}", child.id()),
-            }
+            LedgerError::Held { path: path.clone(), by: format!("process {}", child.id()) }
         );
         // Reading is for everybody.
         assert_eq!(verify(&path, None).unwrap().problems, []);
@@ -58,10 +50,7 @@ fn one_process_at_a_time_and_the_next_at_once() {
         let ledger = Ledger::open(&path, &charter()).unwrap();
         assert!(since.elapsed() < Duration::from_secs(5));
         let error = Ledger::open(&path, &charter()).unwrap_err();
-        assert!(
-            matches!(error, LedgerError::Held { .. }),
-            "in one process too"
-        );
+        assert!(matches!(error, LedgerError::Held { .. }), "in one process too");
         drop(ledger);
     }
 }
@@ -80,11 +69,7 @@ fn an_older_writer_is_fenced_out() {
     assert_stopped(&mut old);
     new.commit(1, &event(2.0), b"one").unwrap();
     assert_eq!(new.releases(), 2);
-    assert!(
-        files(folder.path())
-            .iter()
-            .all(|(_, bytes)| !contains(bytes, b"from-the-old-one"))
-    );
+    assert!(files(folder.path()).iter().all(|(_, bytes)| !contains(bytes, b"from-the-old-one")));
 }
 
 /// A copy that is sound by itself but older, or another history, is found by a head that was kept.
@@ -102,10 +87,7 @@ fn an_older_copy_is_found_by_a_known_head() {
     assert_eq!(older.contains(&head), Ok(false));
     let problems = |known: &Head| verify(&at("b.db"), Some(known)).unwrap().problems;
     let text = problems(&head)[0].to_string();
-    assert!(
-        text.contains("ends at entry 1, before the head 2:"),
-        "{text}"
-    );
+    assert!(text.contains("ends at entry 1, before the head 2:"), "{text}");
     // What the copy alone shows is that it is sound.
     assert_eq!(verify(&at("b.db"), None).unwrap().problems, []);
     older.commit(1, &event(2.0), b"another one").unwrap();
@@ -113,9 +95,6 @@ fn an_older_copy_is_found_by_a_known_head() {
     assert_eq!(older.contains(&head), Ok(false));
     assert!(problems(&head)[0].to_string().contains("another history"));
     assert_eq!(problems(&older.head()), []);
-    let genesis = Head {
-        seq: 0,
-        hash: [0; 32],
-    };
+    let genesis = Head { seq: 0, hash: [0; 32] };
     assert_eq!(problems(&genesis).len(), 1);
 }

@@ -98,10 +98,7 @@ impl PostgresAddress {
     /// # Errors
     /// None for an address that was read; in words.
     pub(crate) fn config(&self) -> Result<Config, String> {
-        let mut config: Config = self
-            .url
-            .parse()
-            .map_err(|error| in_words(&error, &self.shown))?;
+        let mut config: Config = self.url.parse().map_err(|error| in_words(&error, &self.shown))?;
         if self.trust != TlsTrust::Anyone {
             config.ssl_mode(SslMode::Require);
         }
@@ -127,10 +124,7 @@ impl std::str::FromStr for PostgresAddress {
     type Err = AddressUnreadable;
 
     fn from_str(text: &str) -> Result<Self, AddressUnreadable> {
-        Self::parse(text).map_err(|cause| AddressUnreadable {
-            shown: masked(text),
-            cause,
-        })
+        Self::parse(text).map_err(|cause| AddressUnreadable { shown: masked(text), cause })
     }
 }
 
@@ -254,9 +248,7 @@ fn is_password_key(before: &str) -> bool {
     let read = read.to_ascii_lowercase();
     // A key of an address that is mistyped for one counts too.
     let key = read.rsplit_once(['?', '&']).map_or("", |(_, key)| key);
-    let is_like_one = ["pass", "pwd", "secret"]
-        .iter()
-        .any(|part| key.contains(part));
+    let is_like_one = ["pass", "pwd", "secret"].iter().any(|part| key.contains(part));
     read.ends_with("password") || (is_like_one && !key.contains(char::is_whitespace))
 }
 
@@ -279,40 +271,16 @@ mod tests {
     fn a_password_is_never_shown() {
         for (text, shown) in [
             ("postgresql://me:secret@h/db", "postgresql://me:***@h/db"),
-            (
-                "postgres://me:secret@h:1,i:2/db?a=b",
-                "postgres://me:***@h:1,i:2/db?a=b",
-            ),
-            (
-                "postgresql://me:se@c:r/e?t&x=@h/db",
-                "postgresql://me:***@h/db",
-            ),
-            (
-                "postgresql://me@h/db?password=secret&a=b",
-                "postgresql://me@h/db?password=***&a=b",
-            ),
-            (
-                "postgresql://h/db?PassWord=secret",
-                "postgresql://h/db?PassWord=***",
-            ),
+            ("postgres://me:secret@h:1,i:2/db?a=b", "postgres://me:***@h:1,i:2/db?a=b"),
+            ("postgresql://me:se@c:r/e?t&x=@h/db", "postgresql://me:***@h/db"),
+            ("postgresql://me@h/db?password=secret&a=b", "postgresql://me@h/db?password=***&a=b"),
+            ("postgresql://h/db?PassWord=secret", "postgresql://h/db?PassWord=***"),
             ("postgresq://me:secret@h/db", "postgresq://me:***@h/db"),
-            (
-                "postgresql://h/db?password=secret:a@b",
-                "postgresql://h/db?password=***",
-            ),
-            (
-                "postgresql://h/db?pass%77ord=secret&a=b",
-                "postgresql://h/db?pass%77ord=***&a=b",
-            ),
-            (
-                "postgresql://h/db?a=b=password=secret",
-                "postgresql://h/db?a=b=password=***",
-            ),
+            ("postgresql://h/db?password=secret:a@b", "postgresql://h/db?password=***"),
+            ("postgresql://h/db?pass%77ord=secret&a=b", "postgresql://h/db?pass%77ord=***&a=b"),
+            ("postgresql://h/db?a=b=password=secret", "postgresql://h/db?a=b=password=***"),
             ("postgresql://me@h:5432/db", "postgresql://me@h:5432/db"),
-            (
-                "postgresql://h/db?passwort=secret&a=b",
-                "postgresql://h/db?passwort=***&a=b",
-            ),
+            ("postgresql://h/db?passwort=secret&a=b", "postgresql://h/db?passwort=***&a=b"),
             ("passes = 3 # a=b", "passes = 3 # a=b"),
         ] {
             assert_eq!(masked(text), shown);

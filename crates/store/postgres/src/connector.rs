@@ -114,11 +114,9 @@ fn complete(config: &mut Config) {
 /// # Errors
 /// [`Problem::Unsafe`] with the name of one that is off.
 pub fn check_settings(fsync: String, pages: String, commit: String) -> Result<String, Problem> {
-    for (setting, value) in [
-        ("fsync", &fsync),
-        ("full_page_writes", &pages),
-        ("synchronous_commit", &commit),
-    ] {
+    for (setting, value) in
+        [("fsync", &fsync), ("full_page_writes", &pages), ("synchronous_commit", &commit)]
+    {
         if value == "off" {
             return Err(Problem::Unsafe(setting));
         }

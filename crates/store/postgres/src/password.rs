@@ -19,9 +19,7 @@ pub(crate) fn add(
         return Ok(());
     }
     if let Some(password) = environment("PGPASSWORD") {
-        let password = password
-            .into_string()
-            .map_err(|_| "PGPASSWORD is not UTF-8".to_owned())?;
+        let password = password.into_string().map_err(|_| "PGPASSWORD is not UTF-8".to_owned())?;
         config.password(password);
         return Ok(());
     }
@@ -164,9 +162,6 @@ mod tests {
         };
         assert_eq!(with_mode(0o600).unwrap().as_deref(), Some(&b"secret"[..]));
         let refused = with_mode(0o640).unwrap_err();
-        assert!(
-            refused.contains("chmod 600") && !refused.contains("secret"),
-            "{refused}"
-        );
+        assert!(refused.contains("chmod 600") && !refused.contains("secret"), "{refused}");
     }
 }

@@ -94,10 +94,7 @@ impl Pool {
         let pool = Self {
             connector: Connector::new(address)?,
             place: address.to_string(),
-            idle: Mutex::new(Idle {
-                clients: Vec::new(),
-                n_left: n.max(1),
-            }),
+            idle: Mutex::new(Idle { clients: Vec::new(), n_left: n.max(1) }),
             freed: Condvar::new(),
         };
         let mut patience = Patience::default();
@@ -125,10 +122,7 @@ impl Pool {
         self.give_back(Some(client));
         match found.map_err(PoolError::Problem)? {
             Found::Version(found) if found == layout.version => Ok(()),
-            Found::Version(found) => Err(PoolError::Version {
-                found,
-                expected: layout.version,
-            }),
+            Found::Version(found) => Err(PoolError::Version { found, expected: layout.version }),
             Found::Nothing { .. } => Err(PoolError::Absent),
             Found::Other(names) => Err(PoolError::NotOurs(names)),
         }

@@ -112,10 +112,7 @@ fn ends_connection(said: &DbError) -> bool {
     };
     // Who we are, which database, what we ask for: the same again would be refused again.
     let lasts = ["28", "3D", "42", "22", "0A"];
-    is_fatal
-        && !lasts
-            .iter()
-            .any(|class| said.code().code().starts_with(class))
+    is_fatal && !lasts.iter().any(|class| said.code().code().starts_with(class))
 }
 
 fn system_error(error: &postgres::Error) -> Option<&io::Error> {

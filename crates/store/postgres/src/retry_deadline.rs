@@ -21,11 +21,7 @@ impl Patience {
     /// This long; with none, one more attempt is made at once.
     #[must_use]
     pub fn of(length: Duration) -> Self {
-        Self {
-            length,
-            until: None,
-            pause: Duration::ZERO,
-        }
+        Self { length, until: None, pause: Duration::ZERO }
     }
 
     /// Waits a little, the first time not at all.

@@ -35,20 +35,14 @@ impl Layout {
         if !matches!(found, Found::Nothing { .. }) || !creates {
             return Ok(found);
         }
-        let mut tx = client
-            .build_transaction()
-            .isolation_level(IsolationLevel::ReadCommitted)
-            .start()?;
+        let mut tx =
+            client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start()?;
         tx.batch_execute(&format!("SELECT pg_advisory_xact_lock({LAYING_OUT})"))?;
         // Somebody else may have been faster.
         let Found::Nothing { has_schema } = self.look(&mut tx)? else {
             return self.look(&mut tx);
         };
-        let Self {
-            schema,
-            version,
-            tables,
-        } = self;
+        let Self { schema, version, tables } = self;
         if !has_schema {
             tx.batch_execute(&format!("CREATE SCHEMA {schema}"))?;
         }

@@ -26,12 +26,10 @@ pub(crate) fn connector(trust: &TlsTrust) -> Result<MakeRustlsConnect, String> {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
             .with_no_client_auth(),
-        TlsTrust::System => builder
-            .with_root_certificates(system_roots()?)
-            .with_no_client_auth(),
-        TlsTrust::File(path) => builder
-            .with_root_certificates(of_a_file(path)?)
-            .with_no_client_auth(),
+        TlsTrust::System => builder.with_root_certificates(system_roots()?).with_no_client_auth(),
+        TlsTrust::File(path) => {
+            builder.with_root_certificates(of_a_file(path)?).with_no_client_auth()
+        }
     };
     Ok(MakeRustlsConnect::new(config))
 }

@@ -49,9 +49,7 @@ pub fn open(address: &Address, mode: Mode) -> Result<Arc<dyn Storage>, StorageEr
 /// As for [`upgrade`] and [`PostgresStorage::upgrade`]; [`StorageError::Absent`] for `memory:`.
 pub fn upgrade_at(address: &Address) -> Result<UpgradeReport, StorageError> {
     match address {
-        Address::Memory => Err(StorageError::Absent {
-            place: address.to_string(),
-        }),
+        Address::Memory => Err(StorageError::Absent { place: address.to_string() }),
         Address::Sqlite(path) => upgrade(path),
         Address::Postgres(address) => PostgresStorage::upgrade(address),
     }
@@ -87,15 +85,10 @@ impl FromStr for Address {
         if text == "memory:" {
             return Ok(Self::Memory);
         }
-        let refused = |hint: String| StorageError::Address {
-            address: masked(text),
-            hint,
-        };
+        let refused = |hint: String| StorageError::Address { address: masked(text), hint };
         if PostgresAddress::is_postgres_address(text) {
             let address = PostgresAddress::parse(text);
-            return address
-                .map(Self::Postgres)
-                .map_err(|words| refused(format!("; {words}")));
+            return address.map(Self::Postgres).map_err(|words| refused(format!("; {words}")));
         }
         match text.strip_prefix("sqlite:") {
             Some(file)
@@ -178,19 +171,13 @@ mod tests {
             ("study.db", "; did you mean \"sqlite:study.db\"?"),
             ("runs/study", "; did you mean \"sqlite:runs/study\"?"),
             ("sqlite:///study.db", "; did you mean \"sqlite:study.db\"?"),
-            (
-                "sqlite:////data/study.db",
-                "; did you mean \"sqlite:/data/study.db\"?",
-            ),
+            ("sqlite:////data/study.db", "; did you mean \"sqlite:/data/study.db\"?"),
             ("sqllite:study.db", "; did you mean \"sqlite:study.db\"?"),
             ("SQLite:study.db", "; did you mean \"sqlite:study.db\"?"),
             ("memory", "; did you mean \"memory:\"?"),
             ("memroy:", "; did you mean \"memory:\"?"),
             ("sqlite::memory:", "; did you mean \"memory:\"?"),
-            (
-                "postgresq://me@host/db",
-                "; did you mean \"postgresql://me@host/db\"?",
-            ),
+            ("postgresq://me@host/db", "; did you mean \"postgresql://me@host/db\"?"),
             ("postgres:db", "; it begins with postgresql://"),
             ("sqlite:", ""),
             ("sqlite://", ""),

@@ -155,10 +155,7 @@ impl Storage for MemoryStorage {
             let trial = rules::begin(new, number, now_ms());
             study.trials.push(trial.clone());
             study.open.insert(number);
-            study
-                .encodings
-                .entry(new.encoding.clone())
-                .or_insert(number);
+            study.encodings.entry(new.encoding.clone()).or_insert(number);
             Ok(AddOutcome::Trial(trial))
         })
     }
@@ -251,8 +248,6 @@ impl Storage for MemoryStorage {
 }
 
 fn now_ms() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or(Duration::ZERO);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -47,9 +47,7 @@ pub(crate) fn begin(new: &NewTrial, number: u64, now_ms: i64) -> Trial {
         started_at_ms: None,
         told_at_ms: None,
         told_seq: None,
-        ask_seconds: Some(new.ask_seconds)
-            .filter(|seconds| seconds.is_finite())
-            .unwrap_or(0.0),
+        ask_seconds: Some(new.ask_seconds).filter(|seconds| seconds.is_finite()).unwrap_or(0.0),
         reports: Vec::new(),
     };
     if let Some((worker, lease)) = &new.holder {
@@ -116,10 +114,7 @@ pub(crate) fn may_finish(
     }
     match told {
         Told::Stopped { epoch, value, .. } if !is_last_report(trial, *epoch, *value) => {
-            Err(StorageError::NotReported {
-                number: trial.number,
-                epoch: *epoch,
-            })
+            Err(StorageError::NotReported { number: trial.number, epoch: *epoch })
         }
         _ => Ok(true),
     }
@@ -198,10 +193,9 @@ pub(crate) fn may_change(
     let number = trial.number;
     let not_held = |holder: String| Err(StorageError::NotHeld { number, holder });
     match (&trial.state, teller) {
-        (TrialState::Told(told), _) => Err(StorageError::ToldOtherwise {
-            number,
-            told: told.to_string(),
-        }),
+        (TrialState::Told(told), _) => {
+            Err(StorageError::ToldOtherwise { number, told: told.to_string() })
+        }
         (TrialState::Waiting, TellAuthority::Hand) => Ok(()),
         (TrialState::Waiting, TellAuthority::Worker(_)) => {
             not_held("nobody: it was given back".to_owned())

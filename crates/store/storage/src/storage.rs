@@ -48,10 +48,7 @@ pub struct NewTrial {
 
 /// The result of adding a [`NewTrial`].
 #[derive(Clone, Debug, PartialEq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "made once a trial, and mostly of the large kind"
-)]
+#[expect(clippy::large_enum_variant, reason = "made once a trial, and mostly of the large kind")]
 pub enum AddOutcome {
     /// It is stored.
     Trial(Trial),

@@ -31,9 +31,7 @@ impl Worker {
     pub fn of_this_process() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let process = Process::current();
-        let since_epoch = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or(Duration::ZERO);
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let id = format!(
             "{}-{:x}-{}",
             std::process::id(),
@@ -45,10 +43,7 @@ impl Worker {
 
     /// A person, or a program in another language: holds a trial until it is told or given back.
     pub fn by_hand() -> Self {
-        Self {
-            id: "by-hand".to_owned(),
-            process: None,
-        }
+        Self { id: "by-hand".to_owned(), process: None }
     }
 
     /// Returns true if this is known to be the worker of a process that is gone; `false` where that cannot be known: on
@@ -63,9 +58,7 @@ impl Worker {
     }
 
     fn life(&self) -> ProcessState {
-        self.process
-            .as_ref()
-            .map_or(ProcessState::Unknown, Process::life)
+        self.process.as_ref().map_or(ProcessState::Unknown, Process::life)
     }
 }
 
@@ -73,11 +66,7 @@ impl Process {
     /// This process; `None` where the system has no `/proc`.
     pub fn current() -> Option<Self> {
         let pid = std::process::id();
-        Some(Self {
-            machine: machine()?.to_owned(),
-            pid,
-            started: start_of(pid).ok().flatten()?,
-        })
+        Some(Self { machine: machine()?.to_owned(), pid, started: start_of(pid).ok().flatten()? })
     }
 
     fn life(&self) -> ProcessState {
@@ -142,9 +131,7 @@ fn start_of(pid: u32) -> std::io::Result<Option<u64>> {
 /// Returns true if there is a process with this number, whoever may see it.
 #[cfg(unix)]
 fn exists(pid: u32) -> bool {
-    let pid = i32::try_from(pid)
-        .ok()
-        .and_then(rustix::process::Pid::from_raw);
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
@@ -169,10 +156,7 @@ mod tests {
 
     #[test]
     fn a_process_is_gone_once_it_has_ended() {
-        let mut child = std::process::Command::new("sleep")
-            .arg("60")
-            .spawn()
-            .unwrap();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let pid = child.id();
         let process = Process {
             pid,
@@ -180,31 +164,14 @@ mod tests {
             ..Process::current().unwrap()
         };
         assert_eq!(process.life(), ProcessState::Alive);
-        let reused = Process {
-            started: process.started + 1,
-            ..process.clone()
-        };
-        assert_eq!(
-            reused.life(),
-            ProcessState::Gone,
-            "another process with the same number"
-        );
-        let elsewhere = Process {
-            machine: "another boot".into(),
-            ..reused.clone()
-        };
-        assert_eq!(
-            elsewhere.life(),
-            ProcessState::Unknown,
-            "nothing is known of other machines"
-        );
+        let reused = Process { started: process.started + 1, ..process.clone() };
+        assert_eq!(reused.life(), ProcessState::Gone, "another process with the same number");
+        let elsewhere = Process { machine: "another boot".into(), ..reused.clone() };
+        assert_eq!(elsewhere.life(), ProcessState::Unknown, "nothing is known of other machines");
         child.kill().unwrap();
         let deadline = std::time::Instant::now() + Duration::from_secs(10);
         while process.life() != ProcessState::Gone {
-            assert!(
-                std::time::Instant::now() < deadline,
-                "an unreaped process counts as gone"
-            );
+            assert!(std::time::Instant::now() < deadline, "an unreaped process counts as gone");
             std::thread::sleep(Duration::from_millis(5));
         }
         child.wait().unwrap();

@@ -1,9 +1,6 @@
 //! The storages keep what the trait promises; SQLite and PostgreSQL also through several handles, and SQLite when its
 //! file is closed and opened again between any two calls.
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests: a failure is the test's"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -73,10 +70,7 @@ struct Files {
 
 impl Files {
     fn new() -> Self {
-        Self {
-            folder: tempfile::tempdir().unwrap(),
-            n_files: AtomicUsize::new(0),
-        }
+        Self { folder: tempfile::tempdir().unwrap(), n_files: AtomicUsize::new(0) }
     }
 
     fn path(&self, n: usize) -> PathBuf {
@@ -104,10 +98,7 @@ struct AlternatingHandles {
 impl AlternatingHandles {
     fn new(address: &Address) -> Self {
         let handle = || open(address, Mode::Create).unwrap();
-        Self {
-            handles: [handle(), handle()],
-            calls: AtomicUsize::new(0),
-        }
+        Self { handles: [handle(), handle()], calls: AtomicUsize::new(0) }
     }
 
     fn get(&self) -> Result<&dyn Storage, StorageError> {

@@ -1,10 +1,7 @@
 //! Acknowledged changes survive: processes killed at any moment, logs cut at any byte, two processes at once.
 //!
 //! The test binary starts itself again as the process that works and is killed.
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests: a failure is the test's"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -29,10 +26,7 @@ fn value(number: u64) -> f64 {
 
 /// The reports of every trial before it is told.
 fn reports(number: u64) -> [Report; 2] {
-    [1, 2].map(|epoch| Report {
-        epoch,
-        value: value(number) / f64::from(epoch),
-    })
+    [1, 2].map(|epoch| Report { epoch, value: value(number) / f64::from(epoch) })
 }
 
 fn new_trial(limit: u64, worker: &Worker) -> NewTrial {
@@ -68,10 +62,7 @@ fn work(storage: &SqliteStorage, limit: u64, mut acknowledged: impl FnMut(u64)) 
         }
         let told = Told::Value(value(trial.number));
         let telling = storage.finish(study, trial.number, teller, &told);
-        assert!(
-            matches!(telling, Ok(TellOutcome::New { .. })),
-            "{telling:?}"
-        );
+        assert!(matches!(telling, Ok(TellOutcome::New { .. })), "{telling:?}");
         acknowledged(trial.number);
     }
 }
@@ -157,10 +148,7 @@ fn what_a_killed_process_acknowledged_is_there() {
     let storage = SqliteStorage::open(&file, Mode::Existing).unwrap();
     let study = storage.create("study", "{}").unwrap().key;
     let open = storage.snapshot(study, 0).unwrap().open;
-    assert!(
-        open.len() <= 1,
-        "each process takes over what the last one left: {open:?}"
-    );
+    assert!(open.len() <= 1, "each process takes over what the last one left: {open:?}");
 }
 
 #[test]
@@ -189,9 +177,7 @@ fn a_log_that_was_cut_is_a_beginning_of_what_happened() {
     let at = |name: &str| folder.path().join(name);
     let storage = SqliteStorage::open(&at("study.db"), Mode::Create).unwrap();
     let reader = rusqlite::Connection::open(at("study.db")).unwrap();
-    reader
-        .execute_batch("BEGIN; SELECT count(*) FROM studies;")
-        .unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM studies;").unwrap();
     work(&storage, N_TRIALS, |_| {});
     let file = std::fs::read(at("study.db")).unwrap();
     let log = std::fs::read(at("study.db-wal")).unwrap();
@@ -218,10 +204,7 @@ fn a_log_that_was_cut_is_a_beginning_of_what_happened() {
         assert_eq!(numbers, (0..told.len() as u64).collect::<Vec<_>>());
         seen.push(told.len());
     }
-    assert!(
-        seen.iter().any(|n| *n > 0) && seen.iter().any(|n| *n < 30),
-        "{seen:?}"
-    );
+    assert!(seen.iter().any(|n| *n > 0) && seen.iter().any(|n| *n < 30), "{seen:?}");
 }
 
 #[test]

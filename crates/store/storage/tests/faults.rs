@@ -3,10 +3,7 @@
 //!
 //! Where a test needs another user, a small disk or a limit, the test binary starts itself again under it.
 #![cfg(unix)]
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests: a failure is the test's"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -77,11 +74,7 @@ fn names(folder: &Path) -> Vec<String> {
 
 /// Runs a test of this file, in which [`FOLDER`] is set, by way of `command`.
 fn run(command: &mut Command, folder: &Path) {
-    let output = command
-        .env(FOLDER, folder)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let output = command.env(FOLDER, folder).stdin(Stdio::null()).output().unwrap();
     assert!(
         output.status.success(),
         "{}{}",
@@ -101,10 +94,7 @@ fn given_folder() -> Option<PathBuf> {
 fn without_privileges(name: &str, folder: &Path) -> Command {
     let binary = folder.join("tests");
     // By a process of its own: a file that this one has open for writing cannot be run while others are being started.
-    let copied = Command::new("cp")
-        .arg(std::env::current_exe().unwrap())
-        .arg(&binary)
-        .status();
+    let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&binary).status();
     assert!(copied.unwrap().success());
     allow(&binary, 0o755);
     let mut command = Command::new(binary);
@@ -124,10 +114,7 @@ fn what_may_only_be_read_is_read() {
         allow(bin.path(), 0o755);
         allow(&path, file_mode);
         allow(folder.path(), folder_mode);
-        run(
-            &mut without_privileges("reads_what_it_may_not_write", bin.path()),
-            folder.path(),
-        );
+        run(&mut without_privileges("reads_what_it_may_not_write", bin.path()), folder.path());
         assert_eq!(names(folder.path()), ["study.db"], "nothing lies beside it");
         allow(folder.path(), 0o777);
     }
@@ -164,10 +151,7 @@ fn a_file_at_work_is_read_by_who_may_not_write() {
         allow(&folder.path().join(name), 0o444);
     }
     allow(folder.path(), 0o555);
-    run(
-        &mut without_privileges("reads_the_log", bin.path()),
-        folder.path(),
-    );
+    run(&mut without_privileges("reads_the_log", bin.path()), folder.path());
     one_more(&storage, 1).unwrap();
     allow(folder.path(), 0o777);
 }
@@ -200,10 +184,7 @@ fn what_may_not_be_read_is_refused() {
     allow(&at("crashed"), 0o555);
     allow(&at("locked").join("study.db"), 0o000);
     allow(&at("locked"), 0o555);
-    run(
-        &mut without_privileges("is_refused", bin.path()),
-        folder.path(),
-    );
+    run(&mut without_privileges("is_refused", bin.path()), folder.path());
     allow(&at("crashed"), 0o755);
     allow(&at("locked"), 0o755);
     assert_eq!(names(&at("crashed")), ["study.db", "study.db-wal"]);
@@ -236,10 +217,7 @@ fn a_full_disk_loses_nothing_and_can_be_emptied() {
         command.arg(program).env(FOLDER, folder.path());
         command
     };
-    if !small_disk(Path::new("true"))
-        .output()
-        .is_ok_and(|output| output.status.success())
-    {
+    if !small_disk(Path::new("true")).output().is_ok_and(|output| output.status.success()) {
         eprintln!("skipped: this system has no small disk for us");
         return;
     }
@@ -273,10 +251,7 @@ fn works_on_a_small_disk() {
     };
     let told = |storage: &SqliteStorage| -> Vec<u64> {
         let trials = storage.trials(key(storage)).unwrap().into_iter();
-        trials
-            .filter(|trial| trial.told().is_some())
-            .map(|trial| trial.number)
-            .collect()
+        trials.filter(|trial| trial.told().is_some()).map(|trial| trial.number).collect()
     };
     fill(&mut known);
     assert!(known.len() > 10);
@@ -319,9 +294,7 @@ fn a_limit_of_file_sizes_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let script = "trap '' XFSZ; ulimit -f 1200; exec \"$0\" \"$@\"";
     let mut command = Command::new("sh");
-    command
-        .args(["-c", script])
-        .arg(std::env::current_exe().unwrap());
+    command.args(["-c", script]).arg(std::env::current_exe().unwrap());
     command.args(["--exact", "works_under_a_limit", "--ignored"]);
     run(&mut command, folder.path());
     let path = folder.path().join("study.db");
@@ -394,10 +367,7 @@ fn no_file_is_begun_beside_the_log_of_one_that_is_gone() {
     let elsewhere = folder.path().join("moved.db");
     fs::rename(&path, &elsewhere).unwrap();
     let refused = SqliteStorage::open(&path, Mode::Create).unwrap_err();
-    assert!(
-        matches!(refused, StorageError::NotAStorage { .. }),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, StorageError::NotAStorage { .. }), "{refused:?}");
     assert!(refused.to_string().contains("-wal"), "{refused}");
     assert!(!path.exists());
     fs::rename(&elsewhere, &path).unwrap();
@@ -437,40 +407,19 @@ fn what_is_no_storage_is_told_apart() {
     fs::create_dir(at("folder.db")).unwrap();
     sql("foreign.db", "CREATE TABLE t (x)");
     sql("marked.db", "PRAGMA application_id = 7");
-    sql(
-        "blank.db",
-        "PRAGMA user_version = 1; PRAGMA user_version = 0",
-    );
-    sql(
-        "old.db",
-        "PRAGMA application_id = 1717920866; CREATE TABLE t (x)",
-    );
-    sql(
-        "new.db",
-        "PRAGMA application_id = 1717920866; PRAGMA user_version = 9",
-    );
+    sql("blank.db", "PRAGMA user_version = 1; PRAGMA user_version = 0");
+    sql("old.db", "PRAGMA application_id = 1717920866; CREATE TABLE t (x)");
+    sql("new.db", "PRAGMA application_id = 1717920866; PRAGMA user_version = 9");
     let before = names(folder.path());
     let bytes = |name: &str| fs::read(at(name)).ok();
     for (name, both, existing) in [
-        (
-            "notes.txt",
-            "it is no storage of studies (not a SQLite file",
-            "",
-        ),
-        (
-            "short.db",
-            "it is no storage of studies (not a SQLite file",
-            "",
-        ),
+        ("notes.txt", "it is no storage of studies (not a SQLite file", ""),
+        ("short.db", "it is no storage of studies (not a SQLite file", ""),
         ("folder.db", "it is a folder", ""),
         ("foreign.db", "it is a SQLite file of another program", ""),
         ("marked.db", "it is a SQLite file of another program", ""),
         ("old.db", "it is a SQLite file of another program", ""),
-        (
-            "new.db",
-            "its layout has version 9, this program reads 2; a newer fedbo",
-            "",
-        ),
+        ("new.db", "its layout has version 9, this program reads 2; a newer fedbo", ""),
         ("none/study.db", "", "there is no such storage"),
         ("notes.txt/study.db", "a part of its path is no folder", ""),
         ("none.db", "", "there is no such storage"),
@@ -483,18 +432,11 @@ fn what_is_no_storage_is_told_apart() {
         let refused = |error: StorageError| {
             let text = error.to_string();
             assert!(text.starts_with(&expected), "{text}");
-            assert!(!matches!(
-                error,
-                StorageError::Write { .. } | StorageError::Read { .. }
-            ));
+            assert!(!matches!(error, StorageError::Write { .. } | StorageError::Read { .. }));
         };
         refused(SqliteStorage::open(&path, Mode::Existing).unwrap_err());
         refused(verify(&path).unwrap_err());
-        refused(
-            fedbo_storage::upgrade(&path)
-                .err()
-                .unwrap_or_else(|| panic!("{name}")),
-        );
+        refused(fedbo_storage::upgrade(&path).err().unwrap_or_else(|| panic!("{name}")));
         if !both.is_empty() {
             refused(SqliteStorage::open(&path, Mode::Create).unwrap_err());
         }
@@ -514,12 +456,7 @@ fn what_is_no_storage_is_told_apart() {
 #[test]
 fn names_with_special_signs_are_files() {
     let folder = tempfile::tempdir().unwrap();
-    for name in [
-        "a b?mode=memory&x#y%20.db",
-        "file:x.db",
-        "größe 🜛.db",
-        ":memory:",
-    ] {
+    for name in ["a b?mode=memory&x#y%20.db", "file:x.db", "größe 🜛.db", ":memory:"] {
         let path = folder.path().join(name);
         let storage = SqliteStorage::open(&path, Mode::Create).unwrap();
         storage.create("study", "{}").unwrap();
@@ -550,15 +487,9 @@ fn damage_is_found() {
     let storage = SqliteStorage::open(&path, Mode::Existing).unwrap();
     let error = storage.trials(key(&storage)).unwrap_err();
     assert!(matches!(error, StorageError::Corrupt { .. }), "{error:?}");
-    assert!(
-        error.to_string().contains("fedbo storage verify"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("fedbo storage verify"), "{error}");
     // A head that is damaged leaves a file that nobody can call a storage.
     bytes[..16].fill(0);
     fs::write(&path, &bytes).unwrap();
-    assert!(matches!(
-        verify(&path),
-        Err(StorageError::NotAStorage { .. })
-    ));
+    assert!(matches!(verify(&path), Err(StorageError::NotAStorage { .. })));
 }

@@ -1,9 +1,6 @@
 //! The storage on PostgreSQL keeps what the trait promises, refuses servers that would not, and never shows a password.
 #![cfg(unix)]
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests: a failure is the test's"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -68,9 +65,8 @@ fn a_database_without_studies_is_absent_unless_it_is_to_be_created() {
 fn many_lay_out_one_database_at_once() {
     let url = server().new_database();
     let records: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..6)
-            .map(|_| scope.spawn(|| create(&url).create("study", "{}").unwrap()))
-            .collect();
+        let threads: Vec<_> =
+            (0..6).map(|_| scope.spawn(|| create(&url).create("study", "{}").unwrap())).collect();
         threads.into_iter().map(|t| t.join().unwrap()).collect()
     });
     assert!(records.iter().all(|record| *record == records[0]));
@@ -90,11 +86,7 @@ fn long_names_encodings_and_definitions_are_kept_and_found() {
     for (last, expected) in [(1, None), (2, None), (1, Some(0)), (2, Some(1))] {
         let mut encoding = vec![7; 100_000];
         encoding.push(last);
-        let new = NewTrial {
-            encoding,
-            unique: true,
-            ..new_trial(0.5, &worker)
-        };
+        let new = NewTrial { encoding, unique: true, ..new_trial(0.5, &worker) };
         match (storage.add(first.key, &new).unwrap(), expected) {
             (AddOutcome::Trial(_), None) => {}
             (AddOutcome::Duplicate { number }, Some(twin)) => assert_eq!(number, twin),
@@ -136,32 +128,22 @@ fn every_call_searches_an_index() {
     let storage = create(&url);
     let study = storage.studies().unwrap()[0].key;
     let worker = Worker::of_this_process();
-    let new = NewTrial {
-        unique: true,
-        ..new_trial(0.5, &worker)
-    };
+    let new = NewTrial { unique: true, ..new_trial(0.5, &worker) };
     let AddOutcome::Trial(trial) = storage.add(study, &new).unwrap() else {
         panic!("it is new");
     };
-    storage
-        .renew(study, &worker.id, Duration::from_secs(60))
-        .unwrap();
+    storage.renew(study, &worker.id, Duration::from_secs(60)).unwrap();
     let teller = TellAuthority::Worker(&worker.id);
     storage.release_trial(study, trial.number, teller).unwrap();
     storage.claim(study, &worker, None).unwrap().unwrap();
-    storage
-        .finish(study, trial.number, teller, &Told::Value(1.0))
-        .unwrap();
+    storage.finish(study, trial.number, teller, &Told::Value(1.0)).unwrap();
     assert_eq!(storage.snapshot(study, 20_000).unwrap().told.len(), 1);
     drop(storage);
     let after = settle(before);
     assert!(after.1 > before.1 + 8, "{before:?} {after:?}");
     assert_eq!(after.0, before.0, "no call read the whole table");
     // So the count can tell: this one does.
-    server().run(
-        database,
-        "SELECT count(*) FROM fedbo.trials WHERE value > 3",
-    );
+    server().run(database, "SELECT count(*) FROM fedbo.trials WHERE value > 3");
     for _ in 0..200 {
         if counts().0 > after.0 {
             return;
@@ -219,10 +201,7 @@ fn a_server_that_may_lose_what_it_acknowledges_is_refused() {
 fn a_setting_of_the_database_counts_like_one_of_the_server() {
     let url = server().new_database();
     let database = database(&url);
-    server().run(
-        "postgres",
-        &format!("ALTER DATABASE {database} SET synchronous_commit = off"),
-    );
+    server().run("postgres", &format!("ALTER DATABASE {database} SET synchronous_commit = off"));
     let error = open_url(&url, Mode::Create).unwrap_err();
     check_unsafe(&error, "synchronous_commit");
 }
@@ -231,10 +210,7 @@ fn a_setting_of_the_database_counts_like_one_of_the_server() {
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn what_is_not_ours_is_left_alone() {
     let url = server().new_database();
-    server().run(
-        database(&url),
-        "CREATE SCHEMA fedbo; CREATE TABLE fedbo.cats (name text)",
-    );
+    server().run(database(&url), "CREATE SCHEMA fedbo; CREATE TABLE fedbo.cats (name text)");
     for mode in [Mode::Create, Mode::Existing] {
         let error = open_url(&url, mode).unwrap_err();
         assert!(matches!(error, StorageError::NotAStorage { .. }), "{error}");
@@ -256,14 +232,9 @@ fn another_version_is_refused_when_it_is_opened_and_when_it_is_open() {
     let opened = open_url(&url, Mode::Create).unwrap_err();
     let read = storage.studies().unwrap_err();
     let worker = Worker::of_this_process();
-    let written = storage
-        .add(study.key, &new_trial(0.0, &worker))
-        .unwrap_err();
+    let written = storage.add(study.key, &new_trial(0.0, &worker)).unwrap_err();
     for error in [opened, read, written] {
-        assert!(
-            matches!(error, StorageError::Version { found: 3, .. }),
-            "{error:?}"
-        );
+        assert!(matches!(error, StorageError::Version { found: 3, .. }), "{error:?}");
         let way =
             "its layout has version 3, this program reads 2; a newer fedbo wrote it, use that one";
         assert!(error.to_string().ends_with(way), "{error}");
@@ -285,9 +256,7 @@ fn a_layout_of_version_1_is_upgraded() {
     storage.add(study, &new_trial(0.5, &worker)).unwrap();
     storage.add(study, &new_trial(0.25, &worker)).unwrap();
     let teller = TellAuthority::Worker(&worker.id);
-    storage
-        .finish(study, 0, teller, &Told::Value(-0.0))
-        .unwrap();
+    storage.finish(study, 0, teller, &Told::Value(-0.0)).unwrap();
     let before = storage.trials(study).unwrap();
     server().run(
         database(&url),
@@ -295,38 +264,19 @@ fn a_layout_of_version_1_is_upgraded() {
          DROP TABLE fedbo.reports; UPDATE fedbo.layout SET version = 1",
     );
     let refused = storage.trials(study).unwrap_err().to_string();
-    assert!(
-        refused.contains("this program reads 2; `fedbo storage upgrade`"),
-        "{refused}"
-    );
+    assert!(refused.contains("this program reads 2; `fedbo storage upgrade`"), "{refused}");
     let results: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..3)
-            .map(|_| scope.spawn(|| upgrade_at(&address)))
-            .collect();
-        threads
-            .into_iter()
-            .map(|t| t.join().unwrap().unwrap())
-            .collect()
+        let threads: Vec<_> = (0..3).map(|_| scope.spawn(|| upgrade_at(&address))).collect();
+        threads.into_iter().map(|t| t.join().unwrap().unwrap()).collect()
     });
     let mut found: Vec<i64> = results.iter().map(|report| report.from).collect();
     found.sort_unstable();
     assert_eq!(found, [1, 2, 2], "one of them does it");
-    assert!(
-        results
-            .iter()
-            .all(|report| report.to == 2 && report.backup.is_none())
-    );
+    assert!(results.iter().all(|report| report.to == 2 && report.backup.is_none()));
     assert_eq!(storage.trials(study).unwrap(), before);
-    let report = Report {
-        epoch: 1,
-        value: 0.5,
-    };
+    let report = Report { epoch: 1, value: 0.5 };
     storage.report(study, 1, teller, report).unwrap();
-    let stopped = Told::Stopped {
-        epoch: 1,
-        value: 0.5,
-        because: "worse".to_owned(),
-    };
+    let stopped = Told::Stopped { epoch: 1, value: 0.5, because: "worse".to_owned() };
     storage.finish(study, 1, teller, &stopped).unwrap();
     assert_eq!(storage.trials(study).unwrap()[1].told(), Some(&stopped));
     server().run(database(&url), "UPDATE fedbo.layout SET version = 3");
@@ -342,17 +292,11 @@ fn a_damaged_trial_is_named_and_not_quoted() {
     let study = storage.create("study", "{}").unwrap().key;
     let worker = Worker::of_this_process();
     storage.add(study, &new_trial(0.125, &worker)).unwrap();
-    server().run(
-        database(&url),
-        "UPDATE fedbo.trials SET point = point || 'secret'",
-    );
+    server().run(database(&url), "UPDATE fedbo.trials SET point = point || 'secret'");
     let error = storage.trials(study).unwrap_err();
     assert!(matches!(error, StorageError::Corrupt { .. }), "{error:?}");
     let text = error.to_string();
-    assert!(
-        text.contains("trial 0 is damaged") && !text.contains("secret"),
-        "{text}"
-    );
+    assert!(text.contains("trial 0 is damaged") && !text.contains("secret"), "{text}");
     server().run(database(&url), "DROP TABLE fedbo.trials CASCADE");
     let error = storage.trials(study).unwrap_err();
     assert!(matches!(error, StorageError::Corrupt { .. }), "{error:?}");
@@ -372,14 +316,9 @@ fn who_may_only_read_reads() {
     let storage = open_url(&server().url_of("reader", database), Mode::Existing).unwrap();
     assert_eq!(storage.studies().unwrap()[0], study);
     let worker = Worker::of_this_process();
-    let error = storage
-        .add(study.key, &new_trial(0.0, &worker))
-        .unwrap_err();
+    let error = storage.add(study.key, &new_trial(0.0, &worker)).unwrap_err();
     assert!(matches!(error, StorageError::Write { .. }), "{error:?}");
-    assert!(
-        error.to_string().contains("rights on the tables"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("rights on the tables"), "{error}");
     let error = open_url(&server().url_of("stranger", database), Mode::Existing).unwrap_err();
     assert!(matches!(error, StorageError::Connect { .. }), "{error:?}");
 }
@@ -427,11 +366,7 @@ fn nobody_there_is_said_at_once_and_with_the_place() {
         let begun = std::time::Instant::now();
         let error = open_url(&url, Mode::Create).unwrap_err();
         assert!(matches!(error, StorageError::Connect { .. }), "{error:?}");
-        assert!(
-            begun.elapsed() < Duration::from_secs(3),
-            "{:?}",
-            begun.elapsed()
-        );
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
         assert!(!error.to_string().contains("secret"), "{error}");
     }
 }
@@ -441,17 +376,11 @@ fn nobody_there_is_said_at_once_and_with_the_place() {
 fn a_study_that_is_locked_is_waited_for_and_locks_no_other() {
     let url = server().new_database();
     let storage = create(&url);
-    let (one, two) = (
-        storage.create("one", "{}").unwrap().key,
-        storage.create("two", "{}").unwrap().key,
-    );
+    let (one, two) =
+        (storage.create("one", "{}").unwrap().key, storage.create("two", "{}").unwrap().key);
     let mut other = server().connect(database(&url));
     let mut tx = other.transaction().unwrap();
-    tx.execute(
-        "SELECT FROM fedbo.studies WHERE id = $1 FOR UPDATE",
-        &[&one.0],
-    )
-    .unwrap();
+    tx.execute("SELECT FROM fedbo.studies WHERE id = $1 FOR UPDATE", &[&one.0]).unwrap();
     let worker = Worker::of_this_process();
     storage.add(two, &new_trial(0.0, &worker)).unwrap();
     assert_eq!(storage.trials(one).unwrap(), [], "reading waits for nobody");
@@ -468,12 +397,8 @@ fn a_study_that_is_locked_is_waited_for_and_locks_no_other() {
 
 #[test]
 fn relative_certificates_are_seen_from_the_folder_of_the_file() {
-    let address: Address = "postgresql://me@h/db?sslmode=verify-full&sslrootcert=ca.pem"
-        .parse()
-        .unwrap();
+    let address: Address =
+        "postgresql://me@h/db?sslmode=verify-full&sslrootcert=ca.pem".parse().unwrap();
     let error = open(&address.relative_to(Path::new("/nowhere")), Mode::Create).unwrap_err();
-    assert!(
-        error.to_string().contains("sslrootcert /nowhere/ca.pem"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("sslrootcert /nowhere/ca.pem"), "{error}");
 }

@@ -3,10 +3,7 @@
 //!
 //! The test binary starts itself again as the process that works and is killed.
 #![cfg(unix)]
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests: a failure is the test's"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 #[path = "postgres_crash/proxy.rs"]
 mod proxy;
@@ -44,10 +41,7 @@ fn value(number: u64) -> f64 {
 
 /// The reports of every trial before it is told.
 fn reports(number: u64) -> [Report; 2] {
-    [1, 2].map(|epoch| Report {
-        epoch,
-        value: value(number) / f64::from(epoch),
-    })
+    [1, 2].map(|epoch| Report { epoch, value: value(number) / f64::from(epoch) })
 }
 
 fn new_trial(limit: u64, holder: Option<&Worker>) -> NewTrial {
@@ -75,10 +69,7 @@ fn work(
     while !stop.load(Ordering::Relaxed) {
         let trial = match storage.claim(study, &worker, None).unwrap() {
             Some(trial) => trial,
-            None => match storage
-                .add(study, &new_trial(limit, Some(&worker)))
-                .unwrap()
-            {
+            None => match storage.add(study, &new_trial(limit, Some(&worker))).unwrap() {
                 AddOutcome::Trial(trial) => trial,
                 AddOutcome::Full => return,
                 other => panic!("{other:?}"),
@@ -91,10 +82,7 @@ fn work(
         }
         let told = Told::Value(value(trial.number));
         let telling = storage.finish(study, trial.number, teller, &told);
-        assert!(
-            matches!(telling, Ok(TellOutcome::New { .. })),
-            "{telling:?}"
-        );
+        assert!(matches!(telling, Ok(TellOutcome::New { .. })), "{telling:?}");
         acknowledged(trial.number);
     }
 }
@@ -246,11 +234,7 @@ fn a_call_whose_connection_is_cut_at_its_commit_happens_once() {
             };
             assert_eq!(trial.number, number);
             assert_eq!(trials(study).last(), Some(&trial));
-            assert_eq!(
-                trials(study).len() as u64,
-                number + 1,
-                "{cut:?}: it is there once"
-            );
+            assert_eq!(trials(study).len() as u64, number + 1, "{cut:?}: it is there once");
         }
         cut_once();
         let lease = Some(Duration::from_secs(100));
@@ -280,15 +264,11 @@ fn a_call_whose_connection_is_cut_at_its_commit_happens_once() {
         assert_eq!(trials(study)[0].state, TrialState::Waiting);
         assert_eq!(trials(study)[0].reports, []);
         cut_once();
-        let telling = storage
-            .finish(study, 1, teller, &Told::Value(-0.0))
-            .unwrap();
+        let telling = storage.finish(study, 1, teller, &Told::Value(-0.0)).unwrap();
         assert_eq!(telling, TellOutcome::New { seq: 1 }, "{cut:?}");
         assert_eq!(trials(study)[1].told_seq, Some(1));
         cut_once();
-        let again = storage
-            .finish(study, 1, teller, &Told::Value(-0.0))
-            .unwrap();
+        let again = storage.finish(study, 1, teller, &Told::Value(-0.0)).unwrap();
         assert_eq!(again, TellOutcome::Already);
         // Reads are made again.
         cut_once();
@@ -323,10 +303,7 @@ fn a_server_that_stays_away_is_an_error_that_says_what_may_have_happened() {
             std::thread::sleep(Duration::from_millis(5));
         }
         server.kill_all();
-        wait(
-            storage.add(study, &new_trial(9, None)).unwrap_err(),
-            "the server cannot be reached",
-        );
+        wait(storage.add(study, &new_trial(9, None)).unwrap_err(), "the server cannot be reached");
         wait(unsettled.join().unwrap(), "it may have happened or not");
     });
     server.restart();

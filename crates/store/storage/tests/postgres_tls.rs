@@ -1,9 +1,6 @@
 //! TLS to a PostgreSQL server: used where there is any, demanded and verified where the address says so.
 #![cfg(unix)]
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests: a failure is the test's"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 use std::net::TcpListener;
 
@@ -64,11 +61,7 @@ fn tls_is_used_demanded_and_verified_as_the_address_says() {
         let query = format!("?sslmode=verify-full&sslrootcert={}", file.display());
         is_encrypted(&server, &at(host, &query))
     };
-    for (query, expected) in [
-        ("", true),
-        ("?sslmode=require", true),
-        ("?sslmode=disable", false),
-    ] {
+    for (query, expected) in [("", true), ("?sslmode=require", true), ("?sslmode=disable", false)] {
         let found = is_encrypted(&server, &at("localhost", query));
         assert_eq!(found, Ok(expected), "{query:?}");
     }
@@ -82,10 +75,7 @@ fn tls_is_used_demanded_and_verified_as_the_address_says() {
     ] {
         let error = refused.unwrap_err();
         assert!(matches!(error, StorageError::Connect { .. }), "{error:?}");
-        assert!(
-            error.to_string().to_lowercase().contains("certificate"),
-            "{error}"
-        );
+        assert!(error.to_string().to_lowercase().contains("certificate"), "{error}");
     }
     // A server that speaks no TLS.
     server.restart_with(&settings[..2]);
@@ -93,9 +83,6 @@ fn tls_is_used_demanded_and_verified_as_the_address_says() {
     assert_eq!(is_encrypted(&server, &at("")), Ok(false));
     for query in ["?sslmode=require", "?sslmode=verify-full"] {
         let error = is_encrypted(&server, &at(query)).unwrap_err();
-        assert!(
-            error.to_string().contains("does not support TLS"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("does not support TLS"), "{error}");
     }
 }

@@ -1,8 +1,5 @@
 //! A reader that follows trials as they train reads each report once.
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests: a failure is the test's"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 use std::collections::BTreeMap;
 
@@ -55,10 +52,7 @@ fn at(epoch: u32) -> Report {
 
 fn epochs(trials: &[Trial]) -> Vec<(u64, Vec<u32>)> {
     let epochs = |trial: &Trial| trial.reports.iter().map(|report| report.epoch).collect();
-    trials
-        .iter()
-        .map(|trial| (trial.number, epochs(trial)))
-        .collect()
+    trials.iter().map(|trial| (trial.number, epochs(trial))).collect()
 }
 
 /// A snapshot has of each open trial what was asked for, whatever the others reported; of trials that have ended it has all.
@@ -78,9 +72,7 @@ fn new_reports_alone(storage: &dyn Storage) {
     storage
         .report(other, 2, TellAuthority::Hand, at(7))
         .expect("another study's trial of the same number");
-    storage
-        .finish(study, 4, TellAuthority::Hand, &Told::Value(0.5))
-        .unwrap();
+    storage.finish(study, 4, TellAuthority::Hand, &Told::Value(0.5)).unwrap();
 
     let from = |pairs: &[(u64, u32)]| {
         let from_epochs: BTreeMap<u64, u32> = pairs.iter().copied().collect();
@@ -98,12 +90,7 @@ fn new_reports_alone(storage: &dyn Storage) {
     let snapshot = from(&[(3, 9)]);
     assert_eq!(
         epochs(&snapshot.open),
-        [
-            (0, all.clone()),
-            (1, all.clone()),
-            (2, vec![]),
-            (3, vec![9])
-        ]
+        [(0, all.clone()), (1, all.clone()), (2, vec![]), (3, vec![9])]
     );
     assert_eq!(from(&[]), storage.snapshot(study, 0).unwrap());
 

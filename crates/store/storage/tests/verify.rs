@@ -1,8 +1,5 @@
 //! Each invariant of a file has damage that verification finds and names.
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests: a failure is the test's"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,15 +35,10 @@ fn fixture() -> (TempDir, PathBuf) {
         storage.add(study, &new).unwrap();
     }
     let teller = TellAuthority::Worker(&worker.id);
-    let failed = Told::Failed {
-        kind: "exit".to_owned(),
-        message: "exit code 3".to_owned(),
-    };
+    let failed = Told::Failed { kind: "exit".to_owned(), message: "exit code 3".to_owned() };
     storage.finish(study, 4, teller, &Told::Value(1.5)).unwrap();
     storage.finish(study, 1, teller, &failed).unwrap();
-    storage
-        .finish(study, 0, teller, &Told::Value(-0.0))
-        .unwrap();
+    storage.finish(study, 0, teller, &Told::Value(-0.0)).unwrap();
     for number in [2, 5] {
         for epoch in [1, 2] {
             let value = f64::from(epoch);
@@ -54,11 +46,7 @@ fn fixture() -> (TempDir, PathBuf) {
             storage.report(study, number, teller, report).unwrap();
         }
     }
-    let stopped = Told::Stopped {
-        epoch: 2,
-        value: 2.0,
-        because: "worse".to_owned(),
-    };
+    let stopped = Told::Stopped { epoch: 2, value: 2.0, because: "worse".to_owned() };
     storage.finish(study, 5, teller, &stopped).unwrap();
     (folder, path)
 }
@@ -74,23 +62,14 @@ fn a_sound_file_has_no_problems() {
     let (_folder, path) = fixture();
     let report = verify(&path).unwrap();
     assert_eq!(report.problems, []);
-    assert_eq!(
-        (report.version, report.n_studies, report.n_trials),
-        (2, 2, 6)
-    );
+    assert_eq!((report.version, report.n_studies, report.n_trials), (2, 2, 6));
 }
 
 #[test]
 fn each_kind_of_damage_is_named() {
     for (sql, expected) in [
-        (
-            "DELETE FROM trials WHERE number = 3",
-            "study \"s\": trial 3 is missing",
-        ),
-        (
-            "DELETE FROM trials WHERE number IN (2, 3)",
-            "study \"s\": trials 2 to 3 are missing",
-        ),
+        ("DELETE FROM trials WHERE number = 3", "study \"s\": trial 3 is missing"),
+        ("DELETE FROM trials WHERE number IN (2, 3)", "study \"s\": trials 2 to 3 are missing"),
         (
             "DELETE FROM trials WHERE number = 1",
             "study \"s\", trial 0: its place in the order of telling is 3, expected 2",
@@ -221,10 +200,7 @@ fn each_kind_of_damage_is_named() {
         let before = std::fs::read(&path).unwrap();
         let problems = verify(&path).unwrap().problems;
         let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        assert!(
-            problems.iter().any(|p| p == expected),
-            "{sql}: {problems:#?}"
-        );
+        assert!(problems.iter().any(|p| p == expected), "{sql}: {problems:#?}");
         assert!(before == std::fs::read(&path).unwrap(), "it only reads");
     }
 }
@@ -254,10 +230,7 @@ fn a_damaged_trial_is_an_error_to_who_reads_it() {
             "trial 0 is damaged: it has ended without one outcome",
         ),
         ("DROP TABLE trials", "its tables are not as expected"),
-        (
-            "UPDATE trials SET attempts = -1 WHERE number = 0",
-            "its rows are not as expected",
-        ),
+        ("UPDATE trials SET attempts = -1 WHERE number = 0", "its rows are not as expected"),
     ] {
         let (_folder, path) = fixture();
         damage(&path, sql);

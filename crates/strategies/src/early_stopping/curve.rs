@@ -85,10 +85,7 @@ mod tests {
         let curve = LearningCurve::from_reports(&[(2, 1.0), (3, 3.0), (6, 0.0)]);
         let curve = curve.expect("some reports");
         assert_eq!(curve.values(), [1.0, 1.0, 3.0, 2.0, 1.0, 0.0]);
-        assert_eq!(
-            (curve.at(0), curve.at(3), curve.at(7)),
-            (None, Some(3.0), None)
-        );
+        assert_eq!((curve.at(0), curve.at(3), curve.at(7)), (None, Some(3.0), None));
         assert_eq!(curve.until(3).values(), [1.0, 1.0, 3.0]);
         assert_eq!(LearningCurve::from_reports(&[]), None);
     }

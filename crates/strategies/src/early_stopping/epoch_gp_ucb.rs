@@ -175,10 +175,7 @@ impl EpochGpUcb {
         };
         let predictor = posterior.predictor();
         let bound = upper_bound(&predictor, beta);
-        let at_end = AtEnd {
-            bound: &bound,
-            dim: self.proposer.domain().dim(),
-        };
+        let at_end = AtEnd { bound: &bound, dim: self.proposer.domain().dim() };
         self.proposer.propose_acquisition(&at_end, pending, stream)
     }
 
@@ -255,25 +252,15 @@ impl EpochGpUcb {
         let rows = (1..=self.n_epochs).map(|epoch| self.at_epoch(unit, epoch));
         let points = Points::from_rows(unit.len() + 1, rows);
         let posterior = self.proposer.surrogate().posterior();
-        let extra = if noise {
-            posterior.noise_variance()
-        } else {
-            0.0
-        };
+        let extra = if noise { posterior.noise_variance() } else { 0.0 };
         let (_, variances) = posterior.mean_variances(&points);
-        variances
-            .iter()
-            .map(|variance| (variance + extra).sqrt())
-            .collect()
+        variances.iter().map(|variance| (variance + extra).sqrt()).collect()
     }
 }
 
 /// The coordinate of an epoch from 1 to N.
 pub(super) fn epoch_coordinate(scale: EpochScale, epoch: usize, n_epochs: usize) -> f64 {
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "numbers of epochs are far below 2^53"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "numbers of epochs are far below 2^53")]
     let (n, n_epochs) = (epoch as f64, n_epochs as f64);
     match scale {
         EpochScale::Logarithmic if n_epochs > 1.0 => n.ln() / n_epochs.ln(),
@@ -304,9 +291,7 @@ impl Function for AtEnd<'_> {
 
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
         let mut slopes = vec![0.0; self.dim + 1];
-        let value = self
-            .bound
-            .value_gradient(&[point, &[1.0]].concat(), &mut slopes);
+        let value = self.bound.value_gradient(&[point, &[1.0]].concat(), &mut slopes);
         gradient.copy_from_slice(&slopes[..self.dim]);
         value
     }
@@ -333,11 +318,7 @@ mod tests {
     /// Grows from 0 to 1 − (x − 0.7)² as 1 − 0.9^n.
     fn curve(x: f64, n_epochs: i32) -> LearningCurve {
         let end = 1.0 - (x - 0.7).powi(2);
-        LearningCurve::new(
-            (1..=n_epochs)
-                .map(|n| end * (1.0 - 0.9_f64.powi(n)))
-                .collect(),
-        )
+        LearningCurve::new((1..=n_epochs).map(|n| end * (1.0 - 0.9_f64.powi(n))).collect())
     }
 
     fn trial(x: f64, n_epochs: i32) -> TrainedObservation {
@@ -362,15 +343,9 @@ mod tests {
     #[test]
     fn a_trial_is_seen_where_it_ended_and_at_fifths_before() {
         let mut strategy = strategy();
-        strategy
-            .tell(&[trial(0.2, 17), trial(0.5, 50), trial(0.9, 10)])
-            .unwrap();
-        let epochs: Vec<f64> = strategy
-            .surrogate()
-            .inputs()
-            .rows()
-            .map(|row| 50_f64.powf(row[1]))
-            .collect();
+        strategy.tell(&[trial(0.2, 17), trial(0.5, 50), trial(0.9, 10)]).unwrap();
+        let epochs: Vec<f64> =
+            strategy.surrogate().inputs().rows().map(|row| 50_f64.powf(row[1])).collect();
         let expected = [1, 10, 17, 1, 10, 20, 30, 40, 50, 1, 10];
         assert!(epochs.len() == expected.len());
         for (found, expected) in epochs.iter().zip(expected) {
@@ -379,11 +354,7 @@ mod tests {
         let last = curve(0.2, 17).last();
         assert!((strategy.surrogate().outputs()[2] - last).abs() < 1e-15);
         // A failed trial is kept away from, and teaches nothing.
-        let failed = TrainedObservation {
-            curve: None,
-            complete: None,
-            ..trial(0.4, 1)
-        };
+        let failed = TrainedObservation { curve: None, complete: None, ..trial(0.4, 1) };
         strategy.tell(&[failed]).unwrap();
         assert_eq!(strategy.surrogate().len(), expected.len());
     }

@@ -56,15 +56,9 @@ impl From<StrategyError> for OptionError {
     /// If it is another error than that of a setting.
     fn from(error: StrategyError) -> Self {
         match error {
-            StrategyError::Setting {
-                name,
-                value,
-                expected,
-            } => Self {
-                key: name,
-                value,
-                expected: expected.to_owned(),
-            },
+            StrategyError::Setting { name, value, expected } => {
+                Self { key: name, value, expected: expected.to_owned() }
+            }
             other => unreachable!("only settings are checked here: {other}"),
         }
     }

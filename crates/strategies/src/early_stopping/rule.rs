@@ -48,9 +48,7 @@ impl<B> Verdict<B> {
     pub fn map<C>(self, tell: impl FnOnce(B) -> C) -> Verdict<C> {
         match self {
             Self::Continue => Verdict::Continue,
-            Self::Stop { because } => Verdict::Stop {
-                because: tell(because),
-            },
+            Self::Stop { because } => Verdict::Stop { because: tell(because) },
         }
     }
 }

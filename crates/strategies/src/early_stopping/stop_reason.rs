@@ -57,24 +57,13 @@ impl StopReason {
     pub fn tell(&self, direction: Direction) -> String {
         let own = |value: f64| direction.to_maximize(value);
         match *self {
-            Self::WorseThanMedian {
-                best,
-                median,
-                n_trials,
-                epoch,
-            } => {
+            Self::WorseThanMedian { best, median, n_trials, epoch } => {
                 let (best, median) = apart(own(best), own(median));
                 format!(
                     "best value {best} worse than {median}, the median of the averages of {n_trials} trials up to epoch {epoch}"
                 )
             }
-            Self::BelowRung {
-                epoch,
-                value,
-                n_better,
-                n_reached,
-                n_go_on,
-            } => {
+            Self::BelowRung { epoch, value, n_better, n_reached, n_go_on } => {
                 let value = short(own(value));
                 let are = if n_better == 1 { "is" } else { "are" };
                 let go_on = match n_go_on {
@@ -85,21 +74,12 @@ impl StopReason {
                     "at epoch {epoch}, {n_better} of {n_reached} trials {are} better than its {value}, and {go_on}"
                 )
             }
-            Self::UnlikelyToImprove {
-                probability,
-                incumbent,
-            } => format!(
+            Self::UnlikelyToImprove { probability, incumbent } => format!(
                 "it would end better than {} with a probability of {:.1} %, too little for what its epochs cost",
                 short(own(incumbent)),
                 100.0 * probability
             ),
-            Self::BelowBest {
-                epoch,
-                best,
-                probability,
-                expected,
-                std,
-            } => format!(
+            Self::BelowBest { epoch, best, probability, expected, std } => format!(
                 "at epoch {epoch}, it would end at {} or better with a probability of {:.1} %; expected {} ± {}",
                 short(own(best)),
                 100.0 * probability,
@@ -125,21 +105,14 @@ fn apart(a: f64, b: f64) -> (String, String) {
 /// A number with at most so many significant digits, scientific below 1e-4 and from 1e7 on.
 fn rounded(value: f64, n_digits: usize) -> String {
     if value == 0.0 || !value.is_finite() {
-        return if value == 0.0 {
-            "0".to_owned()
-        } else {
-            value.to_string()
-        };
+        return if value == 0.0 { "0".to_owned() } else { value.to_string() };
     }
     let scientific = format!("{value:.*e}", n_digits - 1);
     let Some((mantissa, exponent)) = scientific.split_once('e') else {
         return scientific;
     };
     let trimmed = |digits: &str| match digits.contains('.') {
-        true => digits
-            .trim_end_matches('0')
-            .trim_end_matches('.')
-            .to_owned(),
+        true => digits.trim_end_matches('0').trim_end_matches('.').to_owned(),
         false => digits.to_owned(),
     };
     match exponent.parse::<i32>() {
@@ -183,23 +156,14 @@ mod tests {
 
     #[test]
     fn values_are_told_in_the_users_sign() {
-        let because = StopReason::WorseThanMedian {
-            best: -1e308,
-            median: -0.25,
-            n_trials: 5,
-            epoch: 7,
-        };
+        let because =
+            StopReason::WorseThanMedian { best: -1e308, median: -0.25, n_trials: 5, epoch: 7 };
         assert_eq!(
             because.tell(Direction::Minimize),
             "best value 1e308 worse than 0.25, the median of the averages of 5 trials up to epoch 7"
         );
-        let because = StopReason::BelowRung {
-            epoch: 3,
-            value: 0.5,
-            n_better: 1,
-            n_reached: 2,
-            n_go_on: 1,
-        };
+        let because =
+            StopReason::BelowRung { epoch: 3, value: 0.5, n_better: 1, n_reached: 2, n_go_on: 1 };
         assert_eq!(
             because.tell(Direction::Maximize),
             "at epoch 3, 1 of 2 trials is better than its 0.5, and only the best goes on"

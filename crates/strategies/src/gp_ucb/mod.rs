@@ -23,9 +23,7 @@ impl Default for GpUcbOptions {
     /// 2 at every step, about the 97.5 % quantile of the standard normal distribution (scikit-optimize takes 1.96). The values of
     /// theory explore too much at the scale of practical studies (Srinivas et al. 2010 divide them by 5 in their experiments).
     fn default() -> Self {
-        Self {
-            ucb_multiplier: UcbMultiplier::Constant(2.0),
-        }
+        Self { ucb_multiplier: UcbMultiplier::Constant(2.0) }
     }
 }
 

@@ -60,11 +60,7 @@ impl LogEiSettings {
         Self {
             surrogate: SurrogateSettings::for_study(dim, noisy),
             maximizer: Maximizer::of_acquisition(dim),
-            incumbent: if noisy {
-                Incumbent::BestMean
-            } else {
-                Incumbent::BestObservation
-            },
+            incumbent: if noisy { Incumbent::BestMean } else { Incumbent::BestObservation },
             n_fantasies: 16,
             repeats: Repeats::for_study(noisy),
         }
@@ -119,11 +115,9 @@ impl LogEi {
     fn incumbent(&self) -> f64 {
         let posterior = self.proposer.surrogate().posterior();
         let best = match self.incumbent {
-            Incumbent::BestObservation => posterior
-                .outputs()
-                .iter()
-                .copied()
-                .fold(f64::NEG_INFINITY, f64::max),
+            Incumbent::BestObservation => {
+                posterior.outputs().iter().copied().fold(f64::NEG_INFINITY, f64::max)
+            }
             Incumbent::BestMean => posterior.largest_mean(),
         };
         if posterior.is_empty() { 0.0 } else { best }
@@ -140,13 +134,10 @@ impl Strategy for LogEi {
         } else {
             let means = posterior.mean_variances(pending).0;
             fantasized = posterior.clone().extended(pending, &means)?;
-            let draws = (0..self.n_fantasies)
-                .map(|_| stream.normals(pending.len()))
-                .collect();
+            let draws = (0..self.n_fantasies).map(|_| stream.normals(pending.len())).collect();
             Improvement::with_fantasies(&fantasized, self.incumbent(), pending, draws)
         };
-        self.proposer
-            .propose_acquisition(&improvement, pending, stream)
+        self.proposer.propose_acquisition(&improvement, pending, stream)
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
@@ -179,10 +170,7 @@ impl<'a> Improvement<'a> {
     fn new(posterior: &'a Posterior, incumbent: f64) -> Self {
         Self {
             predictor: posterior.predictor(),
-            fantasies: vec![Fantasy {
-                draw: Vec::new(),
-                incumbent,
-            }],
+            fantasies: vec![Fantasy { draw: Vec::new(), incumbent }],
             least_variance: LEAST_VARIANCE * posterior.kernel().outputscale(),
         }
     }
@@ -195,20 +183,15 @@ impl<'a> Improvement<'a> {
         draws: Vec<Vec<f64>>,
     ) -> Self {
         let first = posterior.len() - running.len();
-        let mut fantasies: Vec<Fantasy> = draws
-            .into_iter()
-            .map(|draw| Fantasy { draw, incumbent })
-            .collect();
+        let mut fantasies: Vec<Fantasy> =
+            draws.into_iter().map(|draw| Fantasy { draw, incumbent }).collect();
         posterior.predict_each(running, |mean, _, whitened| {
             for fantasy in &mut fantasies {
                 let shifted = mean + dot(&whitened[first..], &fantasy.draw);
                 fantasy.incumbent = fantasy.incumbent.max(shifted);
             }
         });
-        Self {
-            fantasies,
-            ..Self::new(posterior, incumbent)
-        }
+        Self { fantasies, ..Self::new(posterior, incumbent) }
     }
 
     /// Index of the first running trial.
@@ -225,10 +208,7 @@ impl<'a> Improvement<'a> {
             (1.0, log_expected_improvement(mean, std, fantasy.incumbent))
         });
         let mut terms: Vec<(f64, Score)> = terms.collect();
-        let top = terms
-            .iter()
-            .map(|(_, term)| term.value)
-            .fold(f64::NEG_INFINITY, f64::max);
+        let top = terms.iter().map(|(_, term)| term.value).fold(f64::NEG_INFINITY, f64::max);
         let mut total = 0.0;
         for (share, term) in &mut terms {
             *share = (term.value - top).exp();
@@ -237,10 +217,7 @@ impl<'a> Improvement<'a> {
         for (share, _) in &mut terms {
             *share /= total;
         }
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "numbers of fantasies are far below 2^53"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "numbers of fantasies are far below 2^53")]
         let n = terms.len() as f64;
         (top + (total / n).ln(), terms)
     }
@@ -253,11 +230,9 @@ impl Function for Improvement<'_> {
 
     fn values(&self, points: &Points) -> Vec<f64> {
         let mut values = Vec::with_capacity(points.len());
-        self.predictor
-            .posterior()
-            .predict_each(points, |mean, variance, whitened| {
-                values.push(self.average(mean, variance, whitened).0);
-            });
+        self.predictor.posterior().predict_each(points, |mean, variance, whitened| {
+            values.push(self.average(mean, variance, whitened).0);
+        });
         values
     }
 
@@ -268,17 +243,11 @@ impl Function for Improvement<'_> {
         let (value, terms) = self.average(prediction.mean(), variance, prediction.whitened());
         let mean_weight: f64 = terms.iter().map(|(share, term)| share * term.d_mean).sum();
         let std_weight: f64 = terms.iter().map(|(share, term)| share * term.d_std).sum();
-        let slope = if variance > self.least_variance {
-            -std_weight / variance.sqrt()
-        } else {
-            0.0
-        };
+        let slope =
+            if variance > self.least_variance { -std_weight / variance.sqrt() } else { 0.0 };
         let mut weights: Vec<f64> = prediction.whitened().iter().map(|v| slope * v).collect();
         for ((share, term), fantasy) in terms.iter().zip(&self.fantasies) {
-            for (w, z) in weights[self.first_running()..]
-                .iter_mut()
-                .zip(&fantasy.draw)
-            {
+            for (w, z) in weights[self.first_running()..].iter_mut().zip(&fantasy.draw) {
                 *w += share * term.d_mean * z;
             }
         }
@@ -349,11 +318,7 @@ mod tests {
                 expected_improvement(mean, variance.sqrt(), best) / 4.0
             });
             let expected: f64 = average.sum();
-            assert!(
-                (value - expected.ln()).abs() < 1e-8,
-                "{value} {}",
-                expected.ln()
-            );
+            assert!((value - expected.ln()).abs() < 1e-8, "{value} {}", expected.ln());
         }
     }
 
@@ -388,10 +353,7 @@ mod tests {
                         };
                         let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
                         let scale = slope.abs().max(value.abs()).max(1.0);
-                        assert!(
-                            (gradient[j] - slope).abs() < 1e-4 * scale,
-                            "{gradient:?} {slope}"
-                        );
+                        assert!((gradient[j] - slope).abs() < 1e-4 * scale, "{gradient:?} {slope}");
                     }
                 }
             }

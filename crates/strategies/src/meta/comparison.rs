@@ -92,9 +92,7 @@ fn spread(values: Vec<f64>) -> (f64, f64) {
     let reach = FAR * lower_median(distances).unwrap_or(0.0);
     let kept: Vec<f64> = match reach > 0.0 && reach.is_finite() {
         true => {
-            let near = values
-                .iter()
-                .map(|v| v.clamp(centre - reach, centre + reach));
+            let near = values.iter().map(|v| v.clamp(centre - reach, centre + reach));
             near.collect()
         }
         false => values,
@@ -139,15 +137,8 @@ impl Exchange {
 
     /// Between tasks in `units` and the target's posterior as it is now.
     pub(super) fn of(units: &TaskUnits, target: &Surrogate) -> Self {
-        let same = Self {
-            unit: units.size(),
-            ..Self::NONE
-        };
-        let TaskUnits::Typical {
-            shift,
-            size: typical,
-        } = *units
-        else {
+        let same = Self { unit: units.size(), ..Self::NONE };
+        let TaskUnits::Typical { shift, size: typical } = *units else {
             return same;
         };
         let (level, size) = target.level_and_size();
@@ -161,12 +152,7 @@ impl Exchange {
                 ..same
             };
         }
-        Self {
-            task_factor: typical / size,
-            task_shift: (shift - level) / size,
-            unit: size,
-            ..same
-        }
+        Self { task_factor: typical / size, task_shift: (shift - level) / size, unit: size, ..same }
     }
 }
 

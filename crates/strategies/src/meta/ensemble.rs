@@ -104,13 +104,7 @@ impl Ensemble {
             let of_task = |task: &Arc<dyn TaskModel>| moments(task.mean_variances(points));
             Arc::new(tasks.iter().map(of_task).collect())
         });
-        Ok(Self {
-            proposer,
-            known: vec![Known::default(); tasks.len()],
-            tasks,
-            table,
-            seed,
-        })
+        Ok(Self { proposer, known: vec![Known::default(); tasks.len()], tasks, table, seed })
     }
 
     pub(super) fn tasks(&self) -> &[Arc<dyn TaskModel>] {
@@ -167,9 +161,7 @@ impl Ensemble {
             let mut columns = vec![Cow::Owned(moments(target.mean_variances(points)))];
             columns.extend(parts.iter().map(|task| Cow::Borrowed(&table[*task][..])));
             let values = values(points, &columns, acquisition);
-            return self
-                .proposer
-                .propose_ranked(&values, points, pending, stream);
+            return self.proposer.propose_ranked(&values, points, pending, stream);
         }
         let objective = Objective {
             target: target.predictor(),
@@ -179,14 +171,11 @@ impl Ensemble {
         let n = self.search_size(&parts, target.len());
         parts.sort_by(|a, b| weights[*b].total_cmp(&weights[*a]));
         let mut starts = Points::new(self.proposer.domain().dim());
-        let best = parts
-            .iter()
-            .filter_map(|i| self.known[*i].best_input.as_ref());
+        let best = parts.iter().filter_map(|i| self.known[*i].best_input.as_ref());
         for input in best.take(N_STARTS_MAX) {
             starts.push(input);
         }
-        self.proposer
-            .propose_acquisition_from(&objective, n, &starts, pending, stream)
+        self.proposer.propose_acquisition_from(&objective, n, &starts, pending, stream)
     }
 
     /// The number n of observations for which O(n²) is what an evaluation costs.
@@ -228,16 +217,10 @@ impl Function for Objective<'_> {
         let (dim, n) = (point.len(), self.tasks.len() + 1);
         let own = self.target.predict(point);
         let mut found = vec![Moments::default(); n];
-        found[0] = Moments {
-            mean: own.mean(),
-            variance: own.variance(),
-        };
+        found[0] = Moments { mean: own.mean(), variance: own.variance() };
         let mut gradients = vec![0.0; 2 * dim * self.tasks.len()];
-        for ((task, pair), found) in self
-            .tasks
-            .iter()
-            .zip(gradients.chunks_exact_mut(2 * dim))
-            .zip(&mut found[1..])
+        for ((task, pair), found) in
+            self.tasks.iter().zip(gradients.chunks_exact_mut(2 * dim)).zip(&mut found[1..])
         {
             let (of_mean, of_variance) = pair.split_at_mut(dim);
             let (mean, variance) = task.predict(point, of_mean, of_variance);
@@ -291,9 +274,7 @@ fn values(
 
 fn moments((means, variances): (Vec<f64>, Vec<f64>)) -> Vec<Moments> {
     let pairs = means.into_iter().zip(variances);
-    pairs
-        .map(|(mean, variance)| Moments { mean, variance })
-        .collect()
+    pairs.map(|(mean, variance)| Moments { mean, variance }).collect()
 }
 
 #[cfg(test)]

@@ -43,16 +43,10 @@ impl FeatureReport {
         observed: &MetaTask,
     ) -> Result<Self, StrategyError> {
         let finite = observed.inputs.rows().zip(&observed.outputs);
-        let finite: Vec<(&[f64], f64)> = finite
-            .filter(|(_, y)| y.is_finite())
-            .map(|(x, y)| (x, *y))
-            .collect();
+        let finite: Vec<(&[f64], f64)> =
+            finite.filter(|(_, y)| y.is_finite()).map(|(x, y)| (x, *y)).collect();
         let raw: Vec<f64> = finite.iter().map(|(_, y)| *y).collect();
-        let standardizer = if standardize {
-            Standardizer::new(&raw)
-        } else {
-            Standardizer::RAW
-        };
+        let standardizer = if standardize { Standardizer::new(&raw) } else { Standardizer::RAW };
         let outputs: Vec<f64> = raw.iter().map(|y| standardizer.standardize(*y)).collect();
         let incumbent = outputs.iter().copied().reduce(f64::max);
         if incumbent.is_none() {
@@ -64,20 +58,13 @@ impl FeatureReport {
         }
         let inputs = Points::from_rows(observed.inputs.dim(), finite.iter().map(|(x, _)| *x));
         let posterior = WeightPosterior::new(map, noise_variance, &inputs, &outputs)?;
-        Ok(Self {
-            mean: posterior.mean().to_vec(),
-            covariance: posterior.covariance(),
-            incumbent,
-        })
+        Ok(Self { mean: posterior.mean().to_vec(), covariance: posterior.covariance(), incumbent })
     }
 
     /// The same without the incumbent, which RGPE does not need.
     #[must_use]
     pub fn without_incumbent(self) -> Self {
-        Self {
-            incumbent: None,
-            ..self
-        }
+        Self { incumbent: None, ..self }
     }
 
     /// The number of floats in the message.
@@ -175,11 +162,8 @@ mod tests {
         let inputs = uniform_points(15, 2, &mut test_stream(2));
         let mut outputs: Vec<f64> = inputs.rows().map(|x| 7.0 + 3.0 * x[0]).collect();
         outputs[4] = f64::NAN;
-        let observed = MetaTask {
-            name: "north".into(),
-            inputs: inputs.clone(),
-            outputs: outputs.clone(),
-        };
+        let observed =
+            MetaTask { name: "north".into(), inputs: inputs.clone(), outputs: outputs.clone() };
         let map = Arc::new(map);
         for standardize in [false, true] {
             let report = FeatureReport::new(&map, 0.01, standardize, &observed).unwrap();
@@ -216,16 +200,9 @@ mod tests {
                 assert!((variance - spread).abs() < 1e-10, "{variance} {spread}");
             }
         }
-        let nothing = MetaTask {
-            outputs: vec![f64::NAN; 15],
-            ..observed
-        };
+        let nothing = MetaTask { outputs: vec![f64::NAN; 15], ..observed };
         assert!(FeatureReport::new(&map, 0.01, true, &nothing).is_err());
-        let wrong = FeatureReport {
-            mean: vec![0.0; 3],
-            covariance: vec![0.0; 9],
-            incumbent: None,
-        };
+        let wrong = FeatureReport { mean: vec![0.0; 3], covariance: vec![0.0; 9], incumbent: None };
         assert!(matches!(
             FeatureTask::new("short", map, &wrong),
             Err(StrategyError::Surrogate(GpError::Length { .. }))

@@ -27,18 +27,12 @@ pub struct GapBound {
 impl GapBound {
     /// The bound of Lemma 7.1.
     pub fn lemma(failure_prob: f64) -> Self {
-        Self {
-            summary: GapSummary::Max,
-            failure_prob: Some(failure_prob),
-        }
+        Self { summary: GapSummary::Max, failure_prob: Some(failure_prob) }
     }
 
     /// The settings of the thesis' experiments: the mean, without the noise term.
     pub fn practical() -> Self {
-        Self {
-            summary: GapSummary::Mean,
-            failure_prob: None,
-        }
+        Self { summary: GapSummary::Mean, failure_prob: None }
     }
 
     /// d̄_i for every task, from the target's posterior and its β (Lemma 7.1), which multiplies the standard deviation: the square
@@ -77,10 +71,7 @@ impl GapBound {
             .collect()
     }
 
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "numbers of observations are far below 2^53"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "numbers of observations are far below 2^53")]
     fn noise_term(self, task: &GpTask, n_observations: usize) -> f64 {
         let Some(failure_prob) = self.failure_prob else {
             return 0.0;

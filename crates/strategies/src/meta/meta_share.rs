@@ -14,10 +14,7 @@ pub struct MetaShare {
 impl Default for MetaShare {
     /// The values of the thesis' experiments.
     fn default() -> Self {
-        Self {
-            decay: 0.7,
-            gap_exponent: 0.7,
-        }
+        Self { decay: 0.7, gap_exponent: 0.7 }
     }
 }
 
@@ -28,11 +25,7 @@ impl MetaShare {
     /// If one is out of range.
     pub fn validate(self) -> Result<Self, StrategyError> {
         let fail = |name, value: f64, expected| {
-            Err(StrategyError::Setting {
-                name,
-                value: value.to_string(),
-                expected,
-            })
+            Err(StrategyError::Setting { name, value: value.to_string(), expected })
         };
         if !(self.decay > 0.0 && self.decay < 1.0) {
             let expected = "a number between 0 and 1, ends excluded";
@@ -74,10 +67,7 @@ mod tests {
     #[test]
     fn parameters_out_of_range_are_refused() {
         for (decay, gap_exponent) in [(1.0, 0.7), (0.0, 0.7), (f64::NAN, 0.7), (0.5, -1.0)] {
-            let rule = MetaShare {
-                decay,
-                gap_exponent,
-            };
+            let rule = MetaShare { decay, gap_exponent };
             assert!(rule.validate().is_err(), "{rule:?}");
         }
     }

@@ -31,14 +31,8 @@ impl Ranked {
         let sorted: Vec<f64> = order.iter().map(|index| outputs[*index]).collect();
         Self {
             inputs: Points::from_rows(inputs.dim(), order.iter().map(|index| inputs.row(*index))),
-            above: sorted
-                .iter()
-                .map(|y| sorted.partition_point(|other| other <= y))
-                .collect(),
-            level: sorted
-                .iter()
-                .map(|y| sorted.partition_point(|other| other < y))
-                .collect(),
+            above: sorted.iter().map(|y| sorted.partition_point(|other| other <= y)).collect(),
+            level: sorted.iter().map(|y| sorted.partition_point(|other| other < y)).collect(),
             outputs: sorted,
             order,
         }
@@ -69,20 +63,14 @@ impl Ranked {
 
     /// Share of the ordered pairs that `values` misranks, in `[0, 1]`: 1/2 on average for an unrelated model, however many
     /// pairs there are. 0 without pairs.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "numbers of pairs are far below 2^53"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "numbers of pairs are far below 2^53")]
     pub(super) fn misranked_share(&self, values: &[f64]) -> f64 {
         f64::from(self.misranked(values)) / self.n_pairs().max(1) as f64
     }
 
     /// √(number of ordered pairs (j, k) with [y_j > y_k] ≠ [f_j > f_k])/(n(n − 1)), pairs of equal outputs included: at most
     /// 1/√(n(n − 1)).
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "numbers of pairs are far below 2^53"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "numbers of pairs are far below 2^53")]
     pub(super) fn vanishing_distance(&self, values: &[f64]) -> f64 {
         let n = values.len();
         let mut count = 0_usize;
@@ -216,9 +204,7 @@ impl<'a> LeaveOneOut<'a> {
 
     fn draw(&self, prior: &[f64], noise: Vec<f64>) -> HeldOut {
         let n = self.outputs.len();
-        let residual: Vec<f64> = (0..n)
-            .map(|i| self.outputs[i] - prior[i] - noise[i])
-            .collect();
+        let residual: Vec<f64> = (0..n).map(|i| self.outputs[i] - prior[i] - noise[i]).collect();
         let mut drawn = HeldOut {
             fitted: Vec::with_capacity(n),
             shifts: Vec::with_capacity(n),
@@ -315,19 +301,12 @@ impl ModelWeights {
     ///
     /// A task whose median loss is above the 95 % quantile of the target's takes no part (there too, against the dilution
     /// of weights by many bad tasks).
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "numbers of samples are far below 2^53"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "numbers of samples are far below 2^53")]
     pub(super) fn by_vote(own: &[u32], of_tasks: &[Vec<u32>]) -> Self {
         let limit = quantile(own, 0.95);
-        let taking_part: Vec<usize> = (0..of_tasks.len())
-            .filter(|task| quantile(&of_tasks[*task], 0.5) <= limit)
-            .collect();
-        let mut weights = Self {
-            target: 0.0,
-            tasks: vec![0.0; of_tasks.len()],
-        };
+        let taking_part: Vec<usize> =
+            (0..of_tasks.len()).filter(|task| quantile(&of_tasks[*task], 0.5) <= limit).collect();
+        let mut weights = Self { target: 0.0, tasks: vec![0.0; of_tasks.len()] };
         let share = 1.0 / own.len() as f64;
         for (sample, own) in own.iter().enumerate() {
             let losses = taking_part.iter().map(|task| of_tasks[*task][sample]);

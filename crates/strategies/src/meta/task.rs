@@ -188,10 +188,7 @@ impl TaskModels {
                 expected: "at least one",
             });
         };
-        if let Some(other) = tasks
-            .iter()
-            .find(|task| task.inputs.dim() != first.inputs.dim())
-        {
+        if let Some(other) = tasks.iter().find(|task| task.inputs.dim() != first.inputs.dim()) {
             return Err(StrategyError::Setting {
                 name: "dimension of a meta-task",
                 value: format!("{} ({})", other.inputs.dim(), other.name),
@@ -202,18 +199,11 @@ impl TaskModels {
         let settings = affine(surrogate.clone(), scale == OutputScale::Own);
         let models = (0..).zip(tasks).map(|(index, task)| {
             let outputs = task.outputs.iter().map(|v| units.apply(*v));
-            let task = MetaTask {
-                outputs: outputs.collect(),
-                ..task.clone()
-            };
+            let task = MetaTask { outputs: outputs.collect(), ..task.clone() };
             GpTask::new(&task, &settings, seed.child(Purpose::MetaTask, index))
         });
         let tasks = models.collect::<Result<Vec<_>, _>>()?;
-        Ok(Self {
-            scale,
-            units,
-            tasks,
-        })
+        Ok(Self { scale, units, tasks })
     }
 
     /// One model a task, in their order.
@@ -240,9 +230,7 @@ impl TaskModels {
         reason = "numbers of observations are far below 2^53"
     )]
     pub(super) fn search_size(&self, parts: &[(usize, f64)], n_own: usize) -> usize {
-        let counts = parts
-            .iter()
-            .map(|(task, _)| self.tasks[*task].inputs().len());
+        let counts = parts.iter().map(|(task, _)| self.tasks[*task].inputs().len());
         let squares: f64 = counts.map(|n| (n as f64).powi(2)).sum();
         (squares + (n_own as f64).powi(2)).sqrt() as usize
     }

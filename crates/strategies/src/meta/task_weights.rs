@@ -25,11 +25,7 @@ pub enum TaskWeighting {
 impl TaskWeighting {
     fn validate(self) -> Result<Self, StrategyError> {
         let fail = |name, value: f64, expected| {
-            Err(StrategyError::Setting {
-                name,
-                value: value.to_string(),
-                expected,
-            })
+            Err(StrategyError::Setting { name, value: value.to_string(), expected })
         };
         match self {
             Self::Online { rate } | Self::OnlineExact { rate, .. }
@@ -67,20 +63,14 @@ impl TaskWeights {
     /// # Errors
     /// If a parameter is out of range.
     pub fn new(weighting: TaskWeighting, n_tasks: usize) -> Result<Self, StrategyError> {
-        Ok(Self {
-            weighting: weighting.validate()?,
-            exponents: vec![0.0; n_tasks],
-        })
+        Ok(Self { weighting: weighting.validate()?, exponents: vec![0.0; n_tasks] })
     }
 
     /// Takes in one more estimate of all gaps.
     ///
     /// # Panics
     /// If there is not one gap a task.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "numbers of observations are far below 2^53"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "numbers of observations are far below 2^53")]
     pub fn observe(&mut self, gap_bounds: &[f64], tasks: &[GpTask]) {
         assert_eq!(gap_bounds.len(), self.exponents.len());
         let largest = tasks.iter().map(|task| task.outputs().len()).max();

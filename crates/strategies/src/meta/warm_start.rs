@@ -21,11 +21,7 @@ impl WarmStart {
     pub fn new(tasks: &[MetaTask], dim: usize, then: Box<dyn Strategy>) -> Self {
         let mut first = Points::new(dim);
         add_round(tasks, 0, tasks.len(), &mut first);
-        Self {
-            then,
-            first,
-            n_told: 0,
-        }
+        Self { then, first, n_told: 0 }
     }
 
     /// The best `n_points` points of some tasks: the best one of each in the order of tasks, then the second best ones, and so
@@ -49,9 +45,8 @@ impl WarmStart {
 /// Adds the points of this rank, 0 for the best, task by task, those aside that are there already, until there are `n_max`.
 fn add_round(tasks: &[MetaTask], rank: usize, n_max: usize, points: &mut Points) {
     for task in tasks {
-        let mut order: Vec<usize> = (0..task.outputs.len())
-            .filter(|index| task.outputs[*index].is_finite())
-            .collect();
+        let mut order: Vec<usize> =
+            (0..task.outputs.len()).filter(|index| task.outputs[*index].is_finite()).collect();
         // The last of equals comes first.
         order.sort_by(|a, b| (task.outputs[*b].total_cmp(&task.outputs[*a])).then(b.cmp(a)));
         if let Some(index) = order.get(rank)
@@ -67,10 +62,7 @@ impl Strategy for WarmStart {
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
         let next = self.n_told + pending.len();
         if next < self.first.len() {
-            return Ok(Proposal {
-                unit: self.first.row(next).to_vec(),
-                source: Source::MetaTasks,
-            });
+            return Ok(Proposal { unit: self.first.row(next).to_vec(), source: Source::MetaTasks });
         }
         self.then.ask(pending, stream)
     }

@@ -11,10 +11,7 @@ pub struct WeightedSum<'a> {
 impl<'a> WeightedSum<'a> {
     /// The function 0 in `dim` dimensions.
     pub fn new(dim: usize) -> Self {
-        Self {
-            dim,
-            terms: Vec::new(),
-        }
+        Self { dim, terms: Vec::new() }
     }
 
     /// Adds `weight` times a function.

@@ -37,9 +37,7 @@ impl RandomSearch {
     /// # Errors
     /// If a finite domain is empty or has a coordinate that is not finite.
     pub fn new(domain: Domain, repeats: Repeats) -> Result<Self, StrategyError> {
-        Ok(Self {
-            trials: Trials::new(domain, repeats)?,
-        })
+        Ok(Self { trials: Trials::new(domain, repeats)? })
     }
 }
 
@@ -47,10 +45,7 @@ impl Strategy for RandomSearch {
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
         let open = self.trials.with_pending(pending);
         open.check_exhausted()?;
-        Ok(Proposal {
-            unit: open.random(stream)?,
-            source: Source::Random,
-        })
+        Ok(Proposal { unit: open.random(stream)?, source: Source::Random })
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {

@@ -23,9 +23,7 @@ pub struct TsOptions {
 impl Default for TsOptions {
     /// 1: samples of the posterior as it is.
     fn default() -> Self {
-        Self {
-            ucb_multiplier: UcbMultiplier::Constant(1.0),
-        }
+        Self { ucb_multiplier: UcbMultiplier::Constant(1.0) }
     }
 }
 
@@ -148,8 +146,7 @@ impl ThompsonSampling {
             (OwnSampler::Exact(_), domain, Some(joint)) if domain.points().is_some() => {
                 let points = joint.domain();
                 let values = joint.sample(posterior, beta, stream)?;
-                self.proposer
-                    .propose_ranked(&values, points, pending, stream)
+                self.proposer.propose_ranked(&values, points, pending, stream)
             }
             (OwnSampler::Exact(prior), ..) => {
                 let sample = PathwiseSample::draw(posterior, prior, beta, stream)?;
@@ -180,8 +177,7 @@ impl ThompsonSampling {
         pending: &Points,
         stream: &mut Stream,
     ) -> Result<Proposal, StrategyError> {
-        self.proposer
-            .propose_maximum(function, source, pending, stream)
+        self.proposer.propose_maximum(function, source, pending, stream)
     }
 
     /// Query among candidates, best first.

@@ -9,10 +9,7 @@ use crate::running;
 #[test]
 fn rungs_are_powers_below_the_end() {
     let rungs = |first_rung, reduction, n_epochs| {
-        let options = AshaOptions {
-            reduction,
-            first_rung,
-        };
+        let options = AshaOptions { reduction, first_rung };
         AshaRule::new(options, n_epochs).unwrap().rungs().to_vec()
     };
     assert_eq!(rungs(1, 3, 81), [1, 3, 9, 27]);
@@ -20,10 +17,7 @@ fn rungs_are_powers_below_the_end() {
     assert_eq!(rungs(2, 4, 50), [2, 8, 32]);
     assert_eq!(rungs(1, 3, 1), [0; 0]);
     for (reduction, first_rung, n_epochs) in [(1, 1, 9), (3, 0, 9), (3, 1, 0)] {
-        let options = AshaOptions {
-            reduction,
-            first_rung,
-        };
+        let options = AshaOptions { reduction, first_rung };
         assert!(AshaRule::new(options, n_epochs).is_err());
     }
 }
@@ -49,14 +43,7 @@ fn the_best_third_goes_on_at_a_rung() {
 /// A trial at a rung is compared with what the others had there, by whom it was reached: a plain search agrees on random trials.
 #[test]
 fn halving_agrees_with_a_sorted_list() {
-    let rule = AshaRule::new(
-        AshaOptions {
-            reduction: 2,
-            first_rung: 2,
-        },
-        20,
-    )
-    .unwrap();
+    let rule = AshaRule::new(AshaOptions { reduction: 2, first_rung: 2 }, 20).unwrap();
     let mut stream = test_stream(30);
     let mut n_stopped = 0;
     for _ in 0..1000 {

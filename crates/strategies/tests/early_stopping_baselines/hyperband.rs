@@ -59,10 +59,7 @@ fn schedules_keep_the_papers_promises() {
                 assert_eq!(rungs[rungs.len() - 1].n_epochs, n_epochs);
                 for pair in rungs.windows(2) {
                     assert!(pair[0].n_epochs < pair[1].n_epochs);
-                    assert_eq!(
-                        pair[1].n_configurations,
-                        pair[0].n_configurations / reduction
-                    );
+                    assert_eq!(pair[1].n_configurations, pair[0].n_configurations / reduction);
                 }
                 // Rounding r up by a half and n by one at the first rung.
                 let most = n_brackets * n_epochs * 3 / 2 + n_epochs;
@@ -129,10 +126,7 @@ fn failed_configurations_are_promoted_last() {
     }
     assert_eq!(run.tell(Some(f64::NAN)), [1, 3]);
     let step = run.next_step();
-    assert_eq!(
-        (step.configuration, step.from_epoch, step.to_epoch),
-        (0, 1, 2)
-    );
+    assert_eq!((step.configuration, step.from_epoch, step.to_epoch), (0, 1, 2));
     run.tell(None);
     assert_eq!(run.next_step().configuration, 2);
     assert_eq!(run.tell(None), [2]); // all failed: the earlier one goes on
@@ -163,10 +157,8 @@ fn hyperbands_rule_halves_within_brackets() {
         numbers[rule.bracket_of(number)].push(number);
     }
     let judged = |bracket: usize, rivals: usize, n: usize| {
-        let others: Vec<TrainedTrial> = numbers[rivals][1..5]
-            .iter()
-            .map(|number| complete(*number, &[1.0; 9]))
-            .collect();
+        let others: Vec<TrainedTrial> =
+            numbers[rivals][1..5].iter().map(|number| complete(*number, &[1.0; 9])).collect();
         let trial = running(numbers[bracket][0], &vec![0.0; n]);
         rule.judge(&trial, &others).stops()
     };

@@ -8,11 +8,7 @@ mod median;
 use fedbo_algorithms::early_stopping::{LearningCurve, TrainedTrial, Training};
 
 fn trial(number: u64, values: &[f64], training: Training) -> TrainedTrial {
-    TrainedTrial {
-        number,
-        curve: LearningCurve::new(values.to_vec()),
-        training,
-    }
+    TrainedTrial { number, curve: LearningCurve::new(values.to_vec()), training }
 }
 
 fn running(number: u64, values: &[f64]) -> TrainedTrial {

@@ -9,10 +9,7 @@ use crate::{complete, running, trial};
 /// By hand: averages up to epoch 3 are 2, 4, 1 and 9 (the last trial's one value), their median is 3.
 #[test]
 fn the_median_rule_compares_the_best_with_averages() {
-    let rule = MedianRule::new(MedianOptions {
-        warmup_epochs: 0,
-        trials_min: 4,
-    });
+    let rule = MedianRule::new(MedianOptions { warmup_epochs: 0, trials_min: 4 });
     let others = [
         complete(0, &[1.0, 2.0, 3.0, 100.0]),
         complete(1, &[4.0, 4.0, 4.0, 100.0]),
@@ -26,10 +23,7 @@ fn the_median_rule_compares_the_best_with_averages() {
     assert!(!stops(&[3.0, 0.0, 0.0])); // its best counts, and only what is strictly worse stops
     assert!(!rule.judge(&running(9, &[0.0; 3]), &others[1..]).stops()); // three complete trials
     // Of an odd number the middle one: 2, 4 and 1.
-    let three = MedianRule::new(MedianOptions {
-        warmup_epochs: 0,
-        trials_min: 0,
-    });
+    let three = MedianRule::new(MedianOptions { warmup_epochs: 0, trials_min: 0 });
     let others = &others[..3];
     assert!(three.judge(&running(9, &[1.9, 0.0, 0.0]), others).stops());
     assert!(!three.judge(&running(9, &[2.0, 0.0, 0.0]), others).stops());
@@ -44,9 +38,5 @@ fn the_median_rule_lets_everybody_warm_up() {
         MedianRule::default().judge(&trial, &others).stops()
     };
     assert_eq!([5, 6, 9].map(stops), [false, true, true]);
-    assert!(
-        !MedianRule::default()
-            .judge(&running(9, &[0.0; 9]), &others[1..])
-            .stops()
-    );
+    assert!(!MedianRule::default().judge(&running(9, &[0.0; 9]), &others[1..]).stops());
 }

@@ -34,10 +34,7 @@ pub(crate) fn unit_box(dim: usize) -> Domain {
 /// `n` equidistant points of [0, 1].
 pub(crate) fn line(n: u32) -> Domain {
     let end = f64::from(n - 1).max(1.0);
-    Domain::Finite(Arc::new(Points::from_flat(
-        1,
-        (0..n).map(|i| f64::from(i) / end).collect(),
-    )))
+    Domain::Finite(Arc::new(Points::from_flat(1, (0..n).map(|i| f64::from(i) / end).collect())))
 }
 
 pub(crate) fn hyperparameters(dim: usize) -> Hyperparameters {
@@ -71,18 +68,12 @@ pub(crate) fn ts(domain: Domain, settings: ThompsonSettings) -> ThompsonSampling
 }
 
 pub(crate) fn observed(unit: &[f64], value: Option<f64>, source: Source) -> Observation {
-    Observation {
-        unit: unit.to_vec(),
-        value,
-        source,
-    }
+    Observation { unit: unit.to_vec(), value, source }
 }
 
 /// Points of the line with `n` points, told as initial observations of `f`.
 pub(crate) fn initial(xs: &[f64], f: impl Fn(f64) -> f64) -> Vec<Observation> {
-    xs.iter()
-        .map(|x| observed(&[*x], Some(f(*x)), Source::Initial))
-        .collect()
+    xs.iter().map(|x| observed(&[*x], Some(f(*x)), Source::Initial)).collect()
 }
 
 /// Asks with nothing running.

@@ -1,9 +1,6 @@
 //! Thompson sampling and its surrogate, by their contracts.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests, where a panic is a failure"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
 #[allow(dead_code, reason = "helpers that the tests of two crates share")]
 mod common;

@@ -40,9 +40,7 @@ fn each_rule_treats_an_evaluated_maximizer_as_documented() {
     let propose = |repeats, evaluated: &[f64]| {
         let mut strategy = strategy(unit_box(1), repeats);
         for x in evaluated {
-            strategy
-                .tell(&[observed(&[*x], Some(0.0), Source::Own)])
-                .unwrap();
+            strategy.tell(&[observed(&[*x], Some(0.0), Source::Own)]).unwrap();
         }
         let found = strategy
             .propose_maximum(&Valley, Source::Own, &Points::new(1), &mut test_stream(1))
@@ -54,10 +52,9 @@ fn each_rule_treats_an_evaluated_maximizer_as_documented() {
     }
     assert_eq!(propose(Repeats::Allow, &[1.0]), (1.0, Source::Own));
     assert_eq!(propose(Repeats::Avoid, &[1.0]), (0.0, Source::Own));
-    for (repeats, evaluated) in [
-        (Repeats::Avoid, [1.0, 0.0].as_slice()),
-        (Repeats::Randomize, &[1.0]),
-    ] {
+    for (repeats, evaluated) in
+        [(Repeats::Avoid, [1.0, 0.0].as_slice()), (Repeats::Randomize, &[1.0])]
+    {
         let (x, source) = propose(repeats, evaluated);
         assert!(source == Source::Random && x > 0.0 && x < 1.0, "{x}");
     }
@@ -67,13 +64,10 @@ fn each_rule_treats_an_evaluated_maximizer_as_documented() {
 #[test]
 fn a_random_stand_in_keeps_the_sender() {
     let mut strategy = strategy(unit_box(1), Repeats::Randomize);
-    strategy
-        .tell(&[observed(&[1.0], Some(0.0), Source::Own)])
-        .unwrap();
+    strategy.tell(&[observed(&[1.0], Some(0.0), Source::Own)]).unwrap();
     let source = Source::Message { sender: 3 };
-    let found = strategy
-        .propose_maximum(&Valley, source, &Points::new(1), &mut test_stream(1))
-        .unwrap();
+    let found =
+        strategy.propose_maximum(&Valley, source, &Points::new(1), &mut test_stream(1)).unwrap();
     assert_eq!(found.source, Source::RandomInstead { sender: 3 });
 }
 
@@ -85,14 +79,9 @@ fn a_finite_domain_is_exhausted_after_its_last_point() {
         let mut visited = Vec::new();
         for trial in 0..12 {
             let found = strategy.ask_alone(&mut test_stream(trial)).unwrap();
-            assert!(
-                !visited.contains(&found.unit),
-                "{repeats:?} repeats a point"
-            );
+            assert!(!visited.contains(&found.unit), "{repeats:?} repeats a point");
             let value = (trial % 4 != 0).then_some(found.unit[0]);
-            strategy
-                .tell(&[observed(&found.unit, value, found.source)])
-                .unwrap();
+            strategy.tell(&[observed(&found.unit, value, found.source)]).unwrap();
             visited.push(found.unit);
         }
         assert_eq!(
@@ -114,9 +103,7 @@ fn a_federations_agent_goes_on_when_a_discrete_space_is_used_up() {
     for trial in 0..9 {
         let found = strategy.ask_alone(&mut test_stream(trial)).unwrap();
         assert!(trial >= 4 || !visited.contains(&found.unit));
-        strategy
-            .tell(&[observed(&found.unit, Some(found.unit[0]), found.source)])
-            .unwrap();
+        strategy.tell(&[observed(&found.unit, Some(found.unit[0]), found.source)]).unwrap();
         visited.push(found.unit);
     }
 }
@@ -128,9 +115,7 @@ fn allow_repeats_what_succeeded_only() {
     let mut strategy = strategy(line(6), Repeats::Allow);
     for i in 0..6_u32 {
         let value = (i >= 4).then_some(1.0);
-        strategy
-            .tell(&[observed(&[f64::from(i) / 5.0], value, Source::Own)])
-            .unwrap();
+        strategy.tell(&[observed(&[f64::from(i) / 5.0], value, Source::Own)]).unwrap();
     }
     for stream in 0..200 {
         let found = strategy.ask_alone(&mut test_stream(stream)).unwrap();
@@ -151,10 +136,7 @@ fn allow_repeats_what_succeeded_only() {
 fn failed_points_are_not_proposed_again_and_again() {
     for maximizer in [
         Maximizer::MultiStart(MultiStart::for_dim(2)),
-        Maximizer::Direct(Direct {
-            max_evaluations: 500,
-            ..Direct::default()
-        }),
+        Maximizer::Direct(Direct { max_evaluations: 500, ..Direct::default() }),
     ] {
         let mut settings = own(2);
         settings.repeats = Repeats::Avoid;

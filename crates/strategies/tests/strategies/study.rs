@@ -12,11 +12,7 @@ use fedbo_testkit::{test_stream, uniform_points};
 use crate::common::{SEED, float, observed, unit_box};
 
 fn int(low: f64, high: f64) -> ParameterSpec {
-    ParameterSpec {
-        kind: "int".into(),
-        log: None,
-        ..float(low, high, false)
-    }
+    ParameterSpec { kind: "int".into(), log: None, ..float(low, high, false) }
 }
 
 fn choices(names: &[&str]) -> ParameterSpec {
@@ -35,10 +31,7 @@ fn model_based(domain: &Domain, noisy: bool) -> Vec<(&'static str, Box<dyn Strat
     let ucb = GpUcbSettings::for_study(dim, noisy);
     let ei = LogEiSettings::for_study(dim, noisy);
     vec![
-        (
-            "ts",
-            Box::new(ThompsonSampling::new(domain(), ts, seed).unwrap()),
-        ),
+        ("ts", Box::new(ThompsonSampling::new(domain(), ts, seed).unwrap())),
         ("gp-ucb", Box::new(GpUcb::new(domain(), ucb, seed).unwrap())),
         ("log-ei", Box::new(LogEi::new(domain(), ei, seed).unwrap())),
     ]
@@ -47,10 +40,7 @@ fn model_based(domain: &Domain, noisy: bool) -> Vec<(&'static str, Box<dyn Strat
 fn all_strategies(space: &Space) -> Vec<(&'static str, Box<dyn Strategy>)> {
     let domain = Domain::Space(space.clone());
     let mut all = model_based(&domain, false);
-    all.push((
-        "random",
-        Box::new(RandomSearch::new(domain, Repeats::Avoid).unwrap()),
-    ));
+    all.push(("random", Box::new(RandomSearch::new(domain, Repeats::Avoid).unwrap())));
     let sobol = SobolSearch::new(space.clone(), Repeats::Avoid, Seed::new(SEED));
     all.push(("sobol", Box::new(sobol.unwrap())));
     all
@@ -60,8 +50,7 @@ fn observations(n: usize) -> Vec<Observation> {
     let points = uniform_points(n, 2, &mut test_stream(1));
     let value = |x: &[f64]| -30.0 * (x[0] - 0.3).powi(2) + (5.0 * x[1]).sin();
     let told = points.rows().enumerate();
-    told.map(|(i, x)| observed(x, (i % 9 != 4).then(|| value(x)), Source::Initial))
-        .collect()
+    told.map(|(i, x)| observed(x, (i % 9 != 4).then(|| value(x)), Source::Initial)).collect()
 }
 
 /// Observations told one by one, in random portions or all at once, some of them failed, leave the same state to the last
@@ -124,13 +113,9 @@ fn scheduled_fits_are_counted_and_fall_back_to_the_initial_hyperparameters() {
     let mut huge = Surrogate::new(2, settings, None, Seed::new(SEED)).unwrap();
     let value = |i: usize| if i.is_multiple_of(2) { 1e200 } else { -1e200 };
     for (i, o) in all.iter().enumerate().take(4) {
-        huge.tell(&[observed(&o.unit, Some(value(i)), Source::Initial)])
-            .unwrap();
+        huge.tell(&[observed(&o.unit, Some(value(i)), Source::Initial)]).unwrap();
     }
-    assert_eq!(
-        (huge.diagnostics().n_fits, huge.diagnostics().n_failed_fits),
-        (3, 3)
-    );
+    assert_eq!((huge.diagnostics().n_fits, huge.diagnostics().n_failed_fits), (3, 3));
     assert_eq!(huge.posterior().kernel(), &initial.kernel);
 }
 
@@ -146,9 +131,7 @@ fn running_trials_are_never_proposed_again() {
             for unit in [[0.1, 0.9], [0.9, 0.2], [0.6, 0.6]] {
                 let unit = space.snap(&unit);
                 let value = Some(unit[0] - (unit[1] - 0.5).powi(2));
-                strategy
-                    .tell(&[observed(&unit, value, Source::Initial)])
-                    .unwrap();
+                strategy.tell(&[observed(&unit, value, Source::Initial)]).unwrap();
             }
             let mut running = Points::new(2);
             for trial in 0..5 {
@@ -169,14 +152,10 @@ fn a_discrete_space_is_used_up() {
     for (name, strategy) in &mut all_strategies(&small) {
         let mut visited: Vec<Vec<f64>> = Vec::new();
         for trial in 0..10 {
-            let found = strategy
-                .ask(&Points::new(4), &mut test_stream(trial))
-                .unwrap();
+            let found = strategy.ask(&Points::new(4), &mut test_stream(trial)).unwrap();
             assert!(!visited.contains(&found.unit), "{name} repeats");
             let value = (trial % 4 != 3).then_some(found.unit[0] + found.unit[2]);
-            strategy
-                .tell(&[observed(&found.unit, value, found.source)])
-                .unwrap();
+            strategy.tell(&[observed(&found.unit, value, found.source)]).unwrap();
             visited.push(found.unit);
         }
         let mut running = Points::new(4);
@@ -187,19 +166,13 @@ fn a_discrete_space_is_used_up() {
             running.push(&found.unit);
         }
         let nothing = strategy.ask(&running, &mut test_stream(12));
-        assert_eq!(
-            nothing,
-            Err(StrategyError::Exhausted { n_points: 12 }),
-            "{name}"
-        );
+        assert_eq!(nothing, Err(StrategyError::Exhausted { n_points: 12 }), "{name}");
         assert!(strategy.ask(&Points::new(4), &mut test_stream(12)).is_ok());
     }
     let mut noisy = RandomSearch::new(Domain::Space(small), Repeats::Allow).unwrap();
     for trial in 0..40 {
         let found = noisy.ask(&Points::new(4), &mut test_stream(trial)).unwrap();
-        noisy
-            .tell(&[observed(&found.unit, Some(0.0), found.source)])
-            .unwrap();
+        noisy.tell(&[observed(&found.unit, Some(0.0), found.source)]).unwrap();
     }
 }
 
@@ -248,20 +221,14 @@ fn mixed_spaces_converge() {
             for x in initial.rows() {
                 let unit = mixed.snap(x);
                 let y = value(&unit);
-                strategy
-                    .tell(&[observed(&unit, Some(y), Source::Initial)])
-                    .unwrap();
+                strategy.tell(&[observed(&unit, Some(y), Source::Initial)]).unwrap();
             }
             for trial in 0..30 {
                 let mut stream = test_stream(1000 * run + trial);
-                let found = strategy
-                    .ask(&Points::new(mixed.dim()), &mut stream)
-                    .unwrap();
+                let found = strategy.ask(&Points::new(mixed.dim()), &mut stream).unwrap();
                 let y = value(&found.unit);
                 best = best.max(y);
-                strategy
-                    .tell(&[observed(&found.unit, Some(y), found.source)])
-                    .unwrap();
+                strategy.tell(&[observed(&found.unit, Some(y), found.source)]).unwrap();
             }
             regrets.push(-best);
         }
@@ -284,8 +251,7 @@ fn sobol_search_counts_told_and_running_trials() {
         let same = fresh.ask(&running, &mut test_stream(99)).unwrap();
         assert_eq!(found, same);
         let value = (trial % 3 != 0).then_some(1.0);
-        told.tell(&[observed(&found.unit, value, Source::Random)])
-            .unwrap();
+        told.tell(&[observed(&found.unit, value, Source::Random)]).unwrap();
         running.push(&found.unit);
     }
 }
@@ -296,16 +262,11 @@ fn too_many_observations_are_refused() {
     let settings = LogEiSettings::for_study(1, false);
     let mut strategy = LogEi::new(unit_box(1), settings, Seed::new(SEED)).unwrap();
     let many = uniform_points(Surrogate::MAX_OBSERVATIONS + 1, 1, &mut test_stream(1));
-    let many: Vec<Observation> = many
-        .rows()
-        .map(|x| observed(x, Some(x[0]), Source::Initial))
-        .collect();
+    let many: Vec<Observation> =
+        many.rows().map(|x| observed(x, Some(x[0]), Source::Initial)).collect();
     strategy.tell(&many).unwrap();
     assert_eq!(
         strategy.ask(&Points::new(1), &mut test_stream(1)),
-        Err(StrategyError::TooManyObservations {
-            n_observations: 5001,
-            limit: 5000
-        })
+        Err(StrategyError::TooManyObservations { n_observations: 5001, limit: 5000 })
     );
 }

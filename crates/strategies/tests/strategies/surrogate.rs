@@ -11,11 +11,7 @@ use fedbo_testkit::{test_stream, uniform_points};
 use crate::common::{SEED, hyperparameters, observed};
 
 fn settings(hyperparameters: HyperparameterPolicy, standardize: bool) -> SurrogateSettings {
-    SurrogateSettings {
-        hyperparameters,
-        standardize,
-        sampler: OwnSampler::Exact(Prior::default()),
-    }
+    SurrogateSettings { hyperparameters, standardize, sampler: OwnSampler::Exact(Prior::default()) }
 }
 
 fn surrogate(settings: SurrogateSettings) -> Surrogate {
@@ -26,17 +22,10 @@ fn fitted(refit: Refit, standardize: bool) -> Surrogate {
     let options = FitOptions {
         criterion: FitCriterion::MaximumPosterior,
         n_restarts: 0,
-        local: LbfgsbOptions {
-            max_iterations: 3,
-            ..FitOptions::default().local
-        },
+        local: LbfgsbOptions { max_iterations: 3, ..FitOptions::default().local },
         ..FitOptions::default()
     };
-    let policy = HyperparameterPolicy::Fitted {
-        initial: hyperparameters(2),
-        options,
-        refit,
-    };
+    let policy = HyperparameterPolicy::Fitted { initial: hyperparameters(2), options, refit };
     surrogate(settings(policy, standardize))
 }
 
@@ -49,9 +38,7 @@ fn observations(n: usize) -> Vec<Observation> {
 }
 
 fn means(surrogate: &Surrogate, at: &Points) -> Vec<f64> {
-    at.rows()
-        .map(|x| surrogate.posterior().mean_variance(x).0)
-        .collect()
+    at.rows().map(|x| surrogate.posterior().mean_variance(x).0).collect()
 }
 
 /// With fixed hyperparameters, 30 observations told one by one, in portions or all at once give posterior means that
@@ -71,11 +58,7 @@ fn portions_do_not_matter() {
         };
         let at_once = tell(30, &all);
         let off = |other: &[f64]| {
-            other
-                .iter()
-                .zip(&at_once)
-                .map(|(a, b)| (a - b).abs())
-                .fold(0.0, f64::max)
+            other.iter().zip(&at_once).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
         };
         for portion in [1, 4, 13] {
             assert!(off(&tell(portion, &all)) < 1e-8, "in portions of {portion}");
@@ -114,9 +97,8 @@ fn a_portion_causes_one_fit_at_most() {
     let mut surrogate = fitted(Refit::At(vec![3, 9, 14]), true);
     surrogate.tell(&observations(10)).unwrap();
     assert_eq!(surrogate.diagnostics().n_fits, 1);
-    let failures: Vec<Observation> = (0..10)
-        .map(|i| observed(&[0.1 * f64::from(i), 0.5], None, Source::Own))
-        .collect();
+    let failures: Vec<Observation> =
+        (0..10).map(|i| observed(&[0.1 * f64::from(i), 0.5], None, Source::Own)).collect();
     surrogate.tell(&failures).unwrap();
     assert_eq!((surrogate.diagnostics().n_fits, surrogate.len()), (1, 10));
 }
@@ -129,10 +111,7 @@ fn failed_fits_are_counted() {
     let huge: Vec<Observation> = observations(5)
         .into_iter()
         .enumerate()
-        .map(|(i, o)| Observation {
-            value: Some(if i % 2 == 0 { 1e200 } else { -1e200 }),
-            ..o
-        })
+        .map(|(i, o)| Observation { value: Some(if i % 2 == 0 { 1e200 } else { -1e200 }), ..o })
         .collect();
     surrogate.tell(&huge).unwrap();
     let seen = surrogate.diagnostics();
@@ -151,13 +130,8 @@ fn values_that_are_not_finite_count_as_failures() {
     let mut surrogate = fitted(Refit::Geometric, true);
     surrogate.tell(&observations(6)).unwrap();
     let before = means(&surrogate, &at);
-    for (i, value) in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY]
-        .into_iter()
-        .enumerate()
-    {
-        surrogate
-            .tell(&[observed(&[0.3, 0.4], Some(value), Source::Own)])
-            .unwrap();
+    for (i, value) in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY].into_iter().enumerate() {
+        surrogate.tell(&[observed(&[0.3, 0.4], Some(value), Source::Own)]).unwrap();
         assert_eq!((surrogate.len(), surrogate.failed().len()), (6, i + 1));
     }
     assert_eq!(means(&surrogate, &at), before);
@@ -201,10 +175,7 @@ fn a_failed_posterior_changes_nothing() {
     surrogate.tell(std::slice::from_ref(&again)).unwrap();
     for portion in [1, 2, 1] {
         let refused = surrogate.tell(&vec![again.clone(); portion]);
-        assert!(
-            matches!(refused, Err(GpError::NotPositiveDefinite(_))),
-            "{refused:?}"
-        );
+        assert!(matches!(refused, Err(GpError::NotPositiveDefinite(_))), "{refused:?}");
         assert_eq!((surrogate.len(), surrogate.inputs().len()), (1, 1));
         assert_eq!(surrogate.posterior().len(), 1);
     }

@@ -29,18 +29,14 @@ fn thompson_sampling_beats_random_search_on_branin() {
         let random = best_of(&start).max(best_of(&uniform_points(30, 2, &mut stream)));
         let mut strategy = ts(unit_box(2), ThompsonSettings::default_for(2));
         for x in start.rows() {
-            strategy
-                .tell(&[observed(x, Some(branin(x)), Source::Initial)])
-                .unwrap();
+            strategy.tell(&[observed(x, Some(branin(x)), Source::Initial)]).unwrap();
         }
         let mut best = best_of(&start);
         for _ in 0..30 {
             let found = strategy.ask_alone(&mut stream).unwrap();
             let value = branin(&found.unit);
             best = best.max(value);
-            strategy
-                .tell(&[observed(&found.unit, Some(value), found.source)])
-                .unwrap();
+            strategy.tell(&[observed(&found.unit, Some(value), found.source)]).unwrap();
         }
         n_better += u32::from(best > random);
         regrets.push(-0.397_887 - best);
@@ -65,9 +61,7 @@ fn proposals_lie_in_the_finite_domain() {
                 let found = strategy.ask_alone(&mut test_stream(trial)).unwrap();
                 assert!(points.rows().any(|x| x == found.unit), "{found:?}");
                 let value = Some((7.0 * found.unit[0]).sin() + found.unit[1]);
-                strategy
-                    .tell(&[observed(&found.unit, value, found.source)])
-                    .unwrap();
+                strategy.tell(&[observed(&found.unit, value, found.source)]).unwrap();
             }
         }
     }
@@ -77,13 +71,8 @@ fn proposals_lie_in_the_finite_domain() {
 #[test]
 fn asking_changes_nothing() {
     let mut strategy = ts(unit_box(2), own(2));
-    strategy
-        .tell(&[observed(&[0.2, 0.7], Some(1.0), Source::Initial)])
-        .unwrap();
+    strategy.tell(&[observed(&[0.2, 0.7], Some(1.0), Source::Initial)]).unwrap();
     let first = strategy.ask_alone(&mut test_stream(4)).unwrap();
-    assert_ne!(
-        strategy.ask_alone(&mut test_stream(5)).unwrap().unit,
-        first.unit
-    );
+    assert_ne!(strategy.ask_alone(&mut test_stream(5)).unwrap().unit, first.unit);
     assert_eq!(strategy.ask_alone(&mut test_stream(4)).unwrap(), first);
 }

@@ -114,10 +114,7 @@ impl ReleaseArchive {
             path: path.to_owned(),
             cause: cause.to_string(),
         };
-        let none = |message: String| ArchiveError::NotAnArchive {
-            path: path.to_owned(),
-            message,
-        };
+        let none = |message: String| ArchiveError::NotAnArchive { path: path.to_owned(), message };
         let size = fs::metadata(path).map_err(unreadable)?.len();
         if size > BYTES_MAX {
             return Err(none(format!("{size} bytes, of at most {BYTES_MAX}")));
@@ -133,10 +130,7 @@ impl ReleaseArchive {
             return Err(none(format!("format = {:?}", head.format)));
         }
         if head.version != VERSION {
-            return Err(ArchiveError::Version {
-                path: path.to_owned(),
-                found: head.version,
-            });
+            return Err(ArchiveError::Version { path: path.to_owned(), found: head.version });
         }
         serde_json::from_str(&text).map_err(|error| none(error.to_string()))
     }

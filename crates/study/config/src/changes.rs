@@ -112,10 +112,7 @@ impl Keys {
     fn pad(&mut self, other: &Self) {
         let known: BTreeSet<String> = self.0.iter().map(|entry| entry.key.clone()).collect();
         let missing = other.0.iter().filter(|entry| !known.contains(&entry.key));
-        let missing = missing.map(|entry| Entry {
-            value: None,
-            ..entry.clone()
-        });
+        let missing = missing.map(|entry| Entry { value: None, ..entry.clone() });
         self.0.extend(missing);
     }
 }
@@ -124,9 +121,8 @@ impl Keys {
 fn same_form(value: &serde_json::Value) -> serde_json::Value {
     match value {
         serde_json::Value::Number(number) => {
-            let whole = number
-                .as_f64()
-                .filter(|number| number.fract() == 0.0 && number.abs() < 1e15);
+            let whole =
+                number.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 1e15);
             #[expect(clippy::cast_possible_truncation, reason = "whole, and below 10^15")]
             whole.map_or_else(|| value.clone(), |whole| (whole as i64).into())
         }
@@ -161,11 +157,8 @@ impl Changes {
     /// The keys that differ, in the order of `stored`; none if there is no such key. `stored_in` names what is stored, with
     /// its article.
     pub fn between(stored: &Keys, given: &Keys, stored_in: &'static str) -> Option<Self> {
-        let by_key: BTreeMap<&str, &Entry> = given
-            .0
-            .iter()
-            .map(|entry| (entry.key.as_str(), entry))
-            .collect();
+        let by_key: BTreeMap<&str, &Entry> =
+            given.0.iter().map(|entry| (entry.key.as_str(), entry)).collect();
         let differing = stored.0.iter().filter_map(|stored| {
             let given = by_key.get(stored.key.as_str())?;
             (stored.value != given.value).then(|| Change {
@@ -177,11 +170,7 @@ impl Changes {
             })
         });
         let all: Vec<Change> = differing.collect();
-        (!all.is_empty()).then_some(Self {
-            stored_in,
-            file: None,
-            all,
-        })
+        (!all.is_empty()).then_some(Self { stored_in, file: None, all })
     }
 
     /// The keys in which tables of two files differ, as they were read, also those that one of them lacks.
@@ -289,10 +278,7 @@ mod tests {
     fn a_changed_bound_is_named_with_its_line_and_both_values() {
         let text = "[space.lr]\ntype = \"float\"\nlow = 0.0\nhigh = 0.1\n\n[space.n]\ntype = \"int\"\nlow = 1\nhigh = 9\n";
         let file = TomlFile::from_text(Path::new("study.toml"), text);
-        let given = [
-            ("lr", ParameterSpec::float(0.0, 0.1)),
-            ("n", ParameterSpec::int(1, 9)),
-        ];
+        let given = [("lr", ParameterSpec::float(0.0, 0.1)), ("n", ParameterSpec::int(1, 9))];
         let stored = [
             ("lr", ParameterSpec::float(0.0, 0.2)),
             ("n", ParameterSpec::int(1, 9).with_step(2.0)),
@@ -310,10 +296,7 @@ mod tests {
     #[test]
     fn a_parameter_that_came_or_went_is_named_once() {
         let one = [("a", ParameterSpec::float(0.0, 1.0))];
-        let two = [
-            ("a", ParameterSpec::float(0.0, 1.0)),
-            ("b", ParameterSpec::int(0, 3)),
-        ];
+        let two = [("a", ParameterSpec::float(0.0, 1.0)), ("b", ParameterSpec::int(0, 3))];
         let changes = Changes::between(&keys(&one), &keys(&two), "the stored study").unwrap();
         assert_eq!(
             changes.to_string(),
@@ -331,10 +314,7 @@ mod tests {
         let changes = Changes::between_tables(&list("old"), &list("new"), "the run there");
         let text = changes.expect("one key").to_string();
         assert!(text.contains("new\"]") && text.contains("old\"]"), "{text}");
-        assert!(
-            text.contains("choices is …") && text.contains("has …"),
-            "{text}"
-        );
+        assert!(text.contains("choices is …") && text.contains("has …"), "{text}");
     }
 
     #[test]

@@ -101,9 +101,7 @@ impl<'a> Check<'a> {
         let usable = !name.trim().is_empty()
             && name.chars().count() <= NAME_CHARS_MAX
             && !name.starts_with(['.', '-'])
-            && !name
-                .chars()
-                .any(|c| c.is_control() || c == '/' || c == '\\');
+            && !name.chars().any(|c| c.is_control() || c == '/' || c == '\\');
         if usable {
             return Ok(());
         }
@@ -225,9 +223,7 @@ mod tests {
         let errors = [
             check.count(&["count"], read.count.unwrap_or(1), 9).err(),
             check.folder_name(&["name"], &name).err(),
-            check
-                .ucb_multiplier(&["ucb_multiplier"], read.ucb_multiplier)
-                .err(),
+            check.ucb_multiplier(&["ucb_multiplier"], read.ucb_multiplier).err(),
             negative.parse::<Example>().err(),
         ];
         let begins = [
@@ -248,9 +244,7 @@ mod tests {
         let (file, read) = file(
             "[space.width]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n[space.alpha]\ntype = \"float\"\nlow = 1e-3\nhigh = 1.0\nlog = true",
         );
-        let space = Check::new(&file)
-            .space(&["space"], &read.space)
-            .expect("a space");
+        let space = Check::new(&file).space(&["space"], &read.space).expect("a space");
         let names: Vec<&str> = space.parameters().iter().map(Parameter::name).collect();
         assert_eq!(names, ["width", "alpha"]);
     }
@@ -291,9 +285,8 @@ mod tests {
     #[test]
     fn a_command_is_checked_with_its_time_limit() {
         let error = |text: &str, owner: &str| {
-            let (file, read) = file(&format!(
-                "{text}\n[space.x]\ntype = \"int\"\nlow = 0\nhigh = 9"
-            ));
+            let (file, read) =
+                file(&format!("{text}\n[space.x]\ntype = \"int\"\nlow = 0\nhigh = 9"));
             let check = Check::new(&file);
             let space = check.space(&["space"], &read.space).expect("a space");
             let keys = CommandKeys {
@@ -301,9 +294,7 @@ mod tests {
                 timeout_s: read.timeout_s,
                 ..CommandKeys::default()
             };
-            let refused = check
-                .command(&[], owner, keys, &space)
-                .expect_err("refused");
+            let refused = check.command(&[], owner, keys, &space).expect_err("refused");
             refused.to_string()
         };
         let unknown = error("command = [\"true\", \"{y}\"]", "agent \"a\"");
@@ -312,10 +303,7 @@ mod tests {
             "{unknown}"
         );
         let empty = error("command = []", "");
-        assert!(
-            empty.starts_with("example.toml, line 1: command = []"),
-            "{empty}"
-        );
+        assert!(empty.starts_with("example.toml, line 1: command = []"), "{empty}");
         let timeout = error("command = [\"true\"]\ntimeout_s = 0", "");
         assert!(
             timeout

@@ -41,9 +41,7 @@ impl Check<'_> {
             return Err(self.file.value_error(path, expected));
         }
         // A billionth of a second at least, as zero would mean that no time is left.
-        Ok(Some(
-            Duration::from_secs_f64(seconds).max(Duration::from_nanos(1)),
-        ))
+        Ok(Some(Duration::from_secs_f64(seconds).max(Duration::from_nanos(1))))
     }
 
     /// The command that the keys `command`, `directory` and `timeout_s` of a table describe, checked against the space and

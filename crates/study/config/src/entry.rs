@@ -70,10 +70,7 @@ impl<'de> Visitor<'de> for UntypedValueVisitor {
         Ok(UntypedValue::Number(number))
     }
 
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a number for which a whole one was written"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "a number for which a whole one was written")]
     fn visit_i64<E: Error>(self, number: i64) -> Result<UntypedValue, E> {
         Ok(UntypedValue::Number(number as f64))
     }

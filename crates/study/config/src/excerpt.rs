@@ -39,10 +39,7 @@ pub(crate) fn excerpt(path: &Path, text: &str, span: &Range<usize>) -> String {
     let place: String = place.chars().filter(|c| !c.is_control()).collect();
     let indent = " ".repeat(number.to_string().len());
     let lines: Vec<&str> = body.lines().map(str::trim_end).collect();
-    format!(
-        "{indent}--> {place}:{number}:{column}\n{}",
-        lines.join("\n")
-    )
+    format!("{indent}--> {place}:{number}:{column}\n{}", lines.join("\n"))
 }
 
 /// A character that stands for one that the renderer would pass on to a terminal that obeys it; it takes as many bytes.
@@ -76,10 +73,7 @@ fn without_passwords(line: &str, marked: &Range<usize>) -> (String, Range<usize>
 fn cut<'a>(line: &'a str, marked: &Range<usize>) -> (&'a str, Range<usize>) {
     let start = floor(line, marked.start);
     let end = floor(line, marked.end).clamp(start, floor(line, start + AROUND));
-    let (from, to) = (
-        floor(line, start.saturating_sub(AROUND)),
-        floor(line, end + AROUND),
-    );
+    let (from, to) = (floor(line, start.saturating_sub(AROUND)), floor(line, end + AROUND));
     (&line[from..to], start - from..end - from)
 }
 
@@ -116,22 +110,13 @@ mod tests {
 
     #[test]
     fn carets_stand_under_their_part_behind_tabs_and_wide_characters() {
-        assert_eq!(
-            of("\tx =\t5", "5"),
-            " --> a.toml:1:6\n  |\n1 |     x =    5\n  |            ^"
-        );
-        assert_eq!(
-            of("漢字 = 5", "5"),
-            " --> a.toml:1:6\n  |\n1 | 漢字 = 5\n  |        ^"
-        );
+        assert_eq!(of("\tx =\t5", "5"), " --> a.toml:1:6\n  |\n1 |     x =    5\n  |            ^");
+        assert_eq!(of("漢字 = 5", "5"), " --> a.toml:1:6\n  |\n1 | 漢字 = 5\n  |        ^");
     }
 
     #[test]
     fn what_a_terminal_would_obey_is_not_sent_to_it() {
-        let shown = of(
-            "x = \"\u{1b}[31m\u{7}\u{202e}\u{9b}\u{61c}\u{200f}\" y",
-            "y",
-        );
+        let shown = of("x = \"\u{1b}[31m\u{7}\u{202e}\u{9b}\u{61c}\u{200f}\" y", "y");
         let lines: Vec<&str> = shown.lines().collect();
         let columns = |line: &str, sign: char| line.chars().position(|c| c == sign);
         assert_eq!(columns(lines[3], '^'), columns(lines[2], 'y'), "{shown}");
@@ -148,10 +133,7 @@ mod tests {
             let many = "\"filler\", ".repeat(n);
             let shown = of(&format!("x = [{many}'wrong', {many}]"), "'wrong'");
             let lines: Vec<&str> = shown.lines().collect();
-            assert!(
-                lines.iter().all(|line| line.chars().count() <= 130),
-                "{shown}"
-            );
+            assert!(lines.iter().all(|line| line.chars().count() <= 130), "{shown}");
             let at = lines[2].find("'wrong'").unwrap();
             assert_eq!(lines[3].find("^^^^^^^"), Some(at), "{shown}");
         }
@@ -165,10 +147,7 @@ mod tests {
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines[3].find('^'), lines[2].find("# old"), "{shown}");
         let shown = of(line, "\"postgresql://me:hunter2@host/db\"");
-        assert!(
-            shown.contains("me:***@host") && !shown.contains("hunter2"),
-            "{shown}"
-        );
+        assert!(shown.contains("me:***@host") && !shown.contains("hunter2"), "{shown}");
         let query = of("s = \"postgresql://h/db?password=hunter2\"", "s");
         assert!(!query.contains("hunter2"), "{query}");
     }

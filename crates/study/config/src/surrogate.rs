@@ -102,10 +102,7 @@ impl Check<'_> {
 /// 0.3 √d, the start of every fit (`SurrogateSettings::default_for`).
 #[must_use]
 pub fn default_lengthscale(dim: usize) -> f64 {
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "input dimensions are far below 2^53"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "input dimensions are far below 2^53")]
     let root = (dim as f64).sqrt();
     0.3 * root
 }

@@ -118,26 +118,16 @@ impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Read { path, cause } => write!(f, "cannot read {}: {cause}", path.display())?,
-            Self::Syntax {
-                place,
-                column,
-                message,
-            } => write!(f, "{place}, column {column}: {message}")?,
-            Self::UnknownKey {
-                place,
-                key,
-                nearest,
-                known,
-            } => {
+            Self::Syntax { place, column, message } => {
+                write!(f, "{place}, column {column}: {message}")?
+            }
+            Self::UnknownKey { place, key, nearest, known } => {
                 let suggestion = suggestion(nearest.as_deref(), known);
                 write!(f, "{place}: unknown key {key}; {suggestion}")?;
             }
-            Self::Value {
-                place,
-                key,
-                found,
-                expected,
-            } => write!(f, "{place}: {key} = {found}, expected {expected}")?,
+            Self::Value { place, key, found, expected } => {
+                write!(f, "{place}: {key} = {found}, expected {expected}")?
+            }
             Self::Missing { place, key, remedy } => {
                 write!(f, "{place}: {key} is missing; {remedy}")?;
             }
@@ -182,10 +172,7 @@ impl TomlFile {
     /// # Errors
     /// If it cannot be read or is not UTF-8.
     pub fn read(path: &Path) -> Result<Self, FileError> {
-        let read = |cause: String| FileError::Read {
-            path: path.to_owned(),
-            cause,
-        };
+        let read = |cause: String| FileError::Read { path: path.to_owned(), cause };
         let bytes = std::fs::read(path).map_err(|error| read(error.to_string()))?;
         let text = String::from_utf8(bytes)
             .map_err(|_| read("it is not a text file in UTF-8".to_owned()))?;
@@ -259,10 +246,7 @@ impl TomlFile {
             let Some(DeValue::Table(table)) = find(root, table).map(|found| found.value) else {
                 return Vec::new();
             };
-            table
-                .keys()
-                .map(|key| (key.span().start, key.get_ref().to_string()))
-                .collect()
+            table.keys().map(|key| (key.span().start, key.get_ref().to_string())).collect()
         });
         keys.sort();
         keys.into_iter().map(|(_, key)| key).collect()
@@ -277,10 +261,9 @@ impl TomlFile {
             .map_or_else(|| "nothing".to_owned(), shown);
         FileError::Value {
             place: match &found {
-                Some((key, value)) => Place {
-                    line: self.place_at(key).line,
-                    ..self.place_at(value)
-                },
+                Some((key, value)) => {
+                    Place { line: self.place_at(key).line, ..self.place_at(value) }
+                }
                 None => self.place(path),
             },
             key: format_key_path(path),
@@ -315,10 +298,7 @@ impl TomlFile {
 
     /// An error about what stands at `path`, in words of its own.
     pub fn error(&self, path: &[&str], message: impl Into<String>) -> FileError {
-        FileError::Invalid {
-            place: self.place(path),
-            message: message.into(),
-        }
+        FileError::Invalid { place: self.place(path), message: message.into() }
     }
 
     /// The line, from 1, of a key that the file has.
@@ -329,16 +309,10 @@ impl TomlFile {
 
     /// Returns the place of `path`, or of the innermost table of it that there is.
     fn place(&self, path: &[&str]) -> Place {
-        let found = (0..path.len())
-            .rev()
-            .find_map(|end| self.span_of(&path[..=end]));
+        let found = (0..path.len()).rev().find_map(|end| self.span_of(&path[..=end]));
         match found {
             Some((key, _)) => self.place_at(&key),
-            None => Place {
-                path: self.path.as_path().into(),
-                line: None,
-                excerpt: None,
-            },
+            None => Place { path: self.path.as_path().into(), line: None, excerpt: None },
         }
     }
 
@@ -348,9 +322,7 @@ impl TomlFile {
     }
 
     fn within<R: Default>(&self, look: impl FnOnce(&DeTable<'_>) -> R) -> R {
-        DeTable::parse(&self.text)
-            .map(|root| look(root.get_ref()))
-            .unwrap_or_default()
+        DeTable::parse(&self.text).map(|root| look(root.get_ref())).unwrap_or_default()
     }
 
     fn place_at(&self, span: &Range<usize>) -> Place {
@@ -376,10 +348,7 @@ impl TomlFile {
 
     fn column_at(&self, at: usize) -> usize {
         let before = self.text.get(..at).unwrap_or(&self.text);
-        1 + before
-            .rsplit('\n')
-            .next()
-            .map_or(0, |line| line.chars().count())
+        1 + before.rsplit('\n').next().map_or(0, |line| line.chars().count())
     }
 
     /// Puts an error of serde into the words of this project.
@@ -399,14 +368,9 @@ impl TomlFile {
                 None => path.push(key.clone()),
             }
             let steps: Vec<&str> = path.iter().map(String::as_str).collect();
-            let named = self
-                .span_of(&steps)
-                .map_or_else(|| span.clone(), |(key, _)| key);
+            let named = self.span_of(&steps).map_or_else(|| span.clone(), |(key, _)| key);
             return FileError::UnknownKey {
-                place: Place {
-                    line: self.place_at(&span).line,
-                    ..self.place_at(&named)
-                },
+                place: Place { line: self.place_at(&span).line, ..self.place_at(&named) },
                 nearest: nearest(&key, known.iter().map(String::as_str)).map(Box::from),
                 key: format_key_path(&path),
                 known,
@@ -433,10 +397,7 @@ impl TomlFile {
                 }
                 refused
             }
-            _ => FileError::Invalid {
-                place: self.place_at(&span),
-                message: message.to_owned(),
-            },
+            _ => FileError::Invalid { place: self.place_at(&span), message: message.to_owned() },
         }
     }
 }
@@ -524,11 +485,7 @@ fn descend<'a, 'i>(
     path: &[&str],
 ) -> Option<Found<'a, 'i>> {
     let Some((step, rest)) = path.split_first() else {
-        return Some(Found {
-            key,
-            span: value.span(),
-            value: value.get_ref(),
-        });
+        return Some(Found { key, span: value.span(), value: value.get_ref() });
     };
     match value.get_ref() {
         DeValue::Table(table) => {

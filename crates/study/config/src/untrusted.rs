@@ -33,14 +33,9 @@ pub struct UnlistedChoice {
 #[must_use]
 pub fn odd_choices(space: &Space) -> Vec<UnlistedChoice> {
     let of_parameter = |parameter: &Parameter| {
-        let odd = texts(parameter)
-            .into_iter()
-            .filter(|text| !is_plain_choice(text));
+        let odd = texts(parameter).into_iter().filter(|text| !is_plain_choice(text));
         let name = parameter.name().to_owned();
-        let odd = odd.map(|choice| UnlistedChoice {
-            parameter: name.clone(),
-            choice,
-        });
+        let odd = odd.map(|choice| UnlistedChoice { parameter: name.clone(), choice });
         odd.collect::<Vec<_>>()
     };
     space.parameters().iter().flat_map(of_parameter).collect()
@@ -122,9 +117,8 @@ impl Check<'_> {
         }
         // INV-24: what stands in nobody's own file is plain.
         let odd = odd_choices(space);
-        let Some(UnlistedChoice { parameter, choice }) = odd
-            .into_iter()
-            .find(|odd| !own.contains_key(&odd.parameter))
+        let Some(UnlistedChoice { parameter, choice }) =
+            odd.into_iter().find(|odd| !own.contains_key(&odd.parameter))
         else {
             return Ok(());
         };
@@ -201,9 +195,7 @@ mod tests {
     #[test]
     fn plain_choices_are_taken_and_all_others_are_not() {
         let long = "a".repeat(CHARS_MAX);
-        for plain in [
-            "rbf", "matern-5", "RBF_2", "1e-3", "64,32", "c++", "v1.0", "_", &long,
-        ] {
+        for plain in ["rbf", "matern-5", "RBF_2", "1e-3", "64,32", "c++", "v1.0", "_", &long] {
             assert_eq!(checked(&[plain, "other"], ""), Ok(()), "{plain}");
         }
         let longer = "a".repeat(CHARS_MAX + 1);
@@ -246,10 +238,7 @@ mod tests {
             &longer,
         ] {
             let message = checked(&[odd, "other"], "").expect_err(odd);
-            assert!(
-                message.contains("kernel") && message.contains("[choices]"),
-                "{message}"
-            );
+            assert!(message.contains("kernel") && message.contains("[choices]"), "{message}");
         }
     }
 
@@ -259,10 +248,7 @@ mod tests {
         let listed = "[choices]\nkernel = [\"rbf\", \"my odd choice\"]";
         assert_eq!(checked(&odd, listed), Ok(()));
         for (own, words) in [
-            (
-                "",
-                "add [choices] with kernel = [\"rbf\", \"my odd choice\"]",
-            ),
+            ("", "add [choices] with kernel = [\"rbf\", \"my odd choice\"]"),
             (
                 "[choices]\nkernel = [\"rbf\"]",
                 "line 2: choices.kernel lacks the study's choice \"my odd choice\"",
@@ -279,10 +265,7 @@ mod tests {
                 "[choices]\nkernel = [\"rbf\", \"my odd choice\", 16]",
                 "16 is no choice of the study's, which are \"rbf\", \"my odd choice\"",
             ),
-            (
-                "[choices]\nwidth = [\"a\"]",
-                "choices.width: \"a\" is no choice",
-            ),
+            ("[choices]\nwidth = [\"a\"]", "choices.width: \"a\" is no choice"),
         ] {
             let message = checked(&odd, own).expect_err(own);
             assert!(message.contains(words), "{own}: {message}");
@@ -300,17 +283,7 @@ mod tests {
         for name in ["x", "learning_rate", "optim.lr", "l-2", "_", "X1"] {
             assert!(check(name).is_ok(), "{name}");
         }
-        for name in [
-            "-x",
-            "1x",
-            "a;b",
-            "$x",
-            "a/b",
-            "a..b",
-            "é",
-            "x\u{202e}",
-            "a=b",
-        ] {
+        for name in ["-x", "1x", "a;b", "$x", "a/b", "a..b", "é", "x\u{202e}", "a=b"] {
             let message = check(name).expect_err(name).to_string();
             assert!(message.contains("the name of a parameter has"), "{message}");
         }

@@ -321,12 +321,7 @@ struct Training<'a> {
 
 impl<'a> Training<'a> {
     fn new(monitor: &'a dyn Monitor) -> Self {
-        Self {
-            monitor,
-            stop_by: None,
-            is_stopped: false,
-            is_cut_off: false,
-        }
+        Self { monitor, stop_by: None, is_stopped: false, is_cut_off: false }
     }
 
     /// Passes on what the command has said, until it is stopped or the run is (`stop`).

@@ -64,10 +64,7 @@ pub enum Failure {
         stderr: String,
     },
     /// The command ran longer than allowed and was killed.
-    #[error(
-        "the command was killed after its timeout of {timeout_s} s{}",
-        Tail(stderr)
-    )]
+    #[error("the command was killed after its timeout of {timeout_s} s{}", Tail(stderr))]
     TimedOut {
         /// The allowed time in seconds.
         timeout_s: f64,
@@ -121,10 +118,6 @@ struct Tail<'a>(&'a str);
 
 impl std::fmt::Display for Tail<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.0.is_empty() {
-            Ok(())
-        } else {
-            write!(f, "; its standard error ends: {}", self.0)
-        }
+        if self.0.is_empty() { Ok(()) } else { write!(f, "; its standard error ends: {}", self.0) }
     }
 }

@@ -43,11 +43,7 @@ pub struct FailureCounter {
 impl FailureCounter {
     /// For a run that begins; `has_value` says whether an earlier trial has a value.
     pub fn new(failures_max: FailuresMax, has_value: bool) -> Self {
-        Self {
-            failures_max,
-            has_value,
-            n_in_a_row: 0,
-        }
+        Self { failures_max, has_value, n_in_a_row: 0 }
     }
 
     /// A trial has a value, in this run or before.

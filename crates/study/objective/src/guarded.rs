@@ -67,18 +67,12 @@ mod tests {
     #[test]
     fn panics_and_non_finite_values_become_failures() {
         assert_eq!(guarded(|| 1.5), Outcome::Value(1.5));
-        let panicked = |message: &str| {
-            Outcome::Failed(Failure::Panicked {
-                message: message.to_owned(),
-            })
-        };
+        let panicked =
+            |message: &str| Outcome::Failed(Failure::Panicked { message: message.to_owned() });
         assert_eq!(guarded(|| panic!("boom")), panicked("boom"));
         let words = || panic!("boom {}", std::hint::black_box(7));
         assert_eq!(guarded(words), panicked("boom 7"));
-        assert_eq!(
-            guarded(|| std::panic::panic_any(3_u8)),
-            panicked("no message")
-        );
+        assert_eq!(guarded(|| std::panic::panic_any(3_u8)), panicked("no message"));
         assert_eq!(
             guarded(|| f64::NEG_INFINITY),
             Outcome::Failed(Failure::NotFinite(f64::NEG_INFINITY))

@@ -16,11 +16,7 @@ fn branin(a: f64, b: f64) -> f64 {
 
 fn main() -> Result<(), StudyError> {
     for (name, left) in [("a < 2.5 fails", true), ("a > 2.5 fails", false)] {
-        for strategy in [
-            StrategySpec::log_ei(),
-            StrategySpec::ts(),
-            StrategySpec::gp_ucb(),
-        ] {
+        for strategy in [StrategySpec::log_ei(), StrategySpec::ts(), StrategySpec::gp_ucb()] {
             let (mut failed, mut regrets) = (Vec::new(), Vec::new());
             for seed in 0..10 {
                 let definition = Definition::new("branin")

@@ -51,10 +51,7 @@ fn course(
     let study = Study::in_memory(definition)?;
     study.optimize(n_trials, |point| Ok(season.loss(point)))?;
     let mut best = f64::INFINITY;
-    let values = study
-        .trials()?
-        .into_iter()
-        .filter_map(|trial| trial.value());
+    let values = study.trials()?.into_iter().filter_map(|trial| trial.value());
     Ok(values
         .map(|value| {
             best = best.min(value);
@@ -64,36 +61,23 @@ fn course(
 }
 
 fn old_studies(seed: u64, has_ripples: bool) -> Result<Vec<OldStudy>, StudyError> {
-    [
-        ("spring", 0.55, 1.0),
-        ("summer", 0.45, 1.1),
-        ("winter", 0.5, -1.0),
-    ]
-    .into_iter()
-    .map(|(name, centre, sign)| {
-        let season = SeasonObjective {
-            centre,
-            sign,
-            has_ripples,
-        };
-        let study = Study::in_memory(&plain(seed))?;
-        study.optimize(20, |point| Ok(season.loss(point)))?;
-        let trials = study.trials()?.into_iter();
-        let values = trials.filter_map(|trial| Some((trial.point.clone(), trial.value()?)));
-        Ok(OldStudy::new(name, values)?)
-    })
-    .collect()
+    [("spring", 0.55, 1.0), ("summer", 0.45, 1.1), ("winter", 0.5, -1.0)]
+        .into_iter()
+        .map(|(name, centre, sign)| {
+            let season = SeasonObjective { centre, sign, has_ripples };
+            let study = Study::in_memory(&plain(seed))?;
+            study.optimize(20, |point| Ok(season.loss(point)))?;
+            let trials = study.trials()?.into_iter();
+            let values = trials.filter_map(|trial| Some((trial.point.clone(), trial.value()?)));
+            Ok(OldStudy::new(name, values)?)
+        })
+        .collect()
 }
 
 fn main() -> Result<(), StudyError> {
-    let autumn = |has_ripples| SeasonObjective {
-        centre: 0.5,
-        sign: 1.0,
-        has_ripples,
-    };
-    let wide = StrategySpec::RmGpUcb(RmGpUcbOptions {
-        ucb_multiplier: UcbMultiplier::Constant(2.0),
-    });
+    let autumn = |has_ripples| SeasonObjective { centre: 0.5, sign: 1.0, has_ripples };
+    let wide =
+        StrategySpec::RmGpUcb(RmGpUcbOptions { ucb_multiplier: UcbMultiplier::Constant(2.0) });
     for (has_ripples, n_seeds, after) in [(false, 12, [3, 5, 10]), (true, 8, [5, 10, 25])] {
         println!("ripples: {has_ripples}; best value after {after:?} trials");
         let n_trials = after[2] as u64;
@@ -108,9 +92,7 @@ fn main() -> Result<(), StudyError> {
             for seed in 0..n_seeds {
                 let learning = || -> Result<Definition, StudyError> {
                     let studies = old_studies(seed, has_ripples)?;
-                    Ok(studies
-                        .into_iter()
-                        .fold(plain(seed), Definition::learn_from))
+                    Ok(studies.into_iter().fold(plain(seed), Definition::learn_from))
                 };
                 let definition = match arm {
                     "rm-gp-ucb" => learning()?,
@@ -131,10 +113,8 @@ fn main() -> Result<(), StudyError> {
             for n in after {
                 let mean =
                     courses.iter().map(|best| best[n - 1].ln()).sum::<f64>() / courses.len() as f64;
-                let n_better = courses
-                    .iter()
-                    .zip(&without)
-                    .filter(|(ours, lone)| ours[n - 1] < lone[n - 1]);
+                let n_better =
+                    courses.iter().zip(&without).filter(|(ours, lone)| ours[n - 1] < lone[n - 1]);
                 print!("  {:.2e} ({})", mean.exp(), n_better.count());
             }
             println!();

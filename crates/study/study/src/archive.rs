@@ -76,10 +76,9 @@ impl ArchiveTable {
                 let remedy = "add file = \"...\", the archive that a federation published";
                 Err(file.missing_error(&["archive", "file"], remedy))
             }
-            Some(path) => Ok(ArchiveFile {
-                text: path.display().to_string(),
-                path: file.folder().join(path),
-            }),
+            Some(path) => {
+                Ok(ArchiveFile { text: path.display().to_string(), path: file.folder().join(path) })
+            }
         }
     }
 }
@@ -90,10 +89,7 @@ impl ArchiveFile {
     /// # Errors
     /// If it cannot be read or is none.
     pub fn read(&self) -> Result<ArchiveSpec, ArchiveMisfit> {
-        ArchiveSpec::read(&self.path).map(|spec| ArchiveSpec {
-            source: self.text.clone(),
-            ..spec
-        })
+        ArchiveSpec::read(&self.path).map(|spec| ArchiveSpec { source: self.text.clone(), ..spec })
     }
 }
 
@@ -103,10 +99,7 @@ impl ArchiveSpec {
     /// # Errors
     /// If it cannot be read or is none.
     pub fn read(path: &Path) -> Result<Self, ArchiveMisfit> {
-        Ok(Self {
-            source: path.display().to_string(),
-            archive: ReleaseArchive::read(path)?,
-        })
+        Ok(Self { source: path.display().to_string(), archive: ReleaseArchive::read(path)? })
     }
 
     /// A strategy that asks the archive with probability s/t in step t, s its share of signal, and `then` otherwise.
@@ -141,10 +134,7 @@ impl ArchiveSpec {
         };
         match differences.is_empty() {
             true => Ok(()),
-            false => Err(ArchiveMisfit::Space {
-                federation,
-                differences,
-            }),
+            false => Err(ArchiveMisfit::Space { federation, differences }),
         }
     }
 }

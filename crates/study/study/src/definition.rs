@@ -175,10 +175,7 @@ impl Definition {
     /// # Errors
     /// If a declaration is not valid.
     pub fn space(&self) -> Result<Space, StudyError> {
-        let specs = self
-            .space
-            .iter()
-            .map(|each| (each.name.as_str(), &each.spec));
+        let specs = self.space.iter().map(|each| (each.name.as_str(), &each.spec));
         Ok(Space::from_specs(specs)?)
     }
 
@@ -197,10 +194,8 @@ impl Definition {
 
     /// The keys in which `given` differs from this one, which is stored.
     pub fn difference(&self, given: &Self) -> Option<StudyError> {
-        let differs = |changes| StudyError::Differs {
-            name: self.name.clone(),
-            changes: Box::new(changes),
-        };
+        let differs =
+            |changes| StudyError::Differs { name: self.name.clone(), changes: Box::new(changes) };
         if self.archive != given.archive {
             let source = |archive: &Option<ArchiveSpec>| {
                 let source = archive.as_ref().map(|archive| archive.source.as_str());
@@ -280,12 +275,7 @@ impl Definition {
         keys.push(&["study", "direction"], self.direction);
         keys.push(&["study", "seed"], self.seed);
         keys.push(&["strategy", "name"], self.strategy.name());
-        push_options(
-            &mut keys,
-            "strategy",
-            &StrategySpec::all(),
-            Some(&self.strategy),
-        );
+        push_options(&mut keys, "strategy", &StrategySpec::all(), Some(&self.strategy));
         keys.push(&["study", "initial"], self.n_initial);
         keys.push(&["study", "noisy"], self.noisy);
         keys
@@ -334,10 +324,7 @@ impl Parts<'_> {
                 return by_name(error.into());
             }
         }
-        let has_studies = self
-            .learns
-            .as_ref()
-            .is_some_and(|learns| learns.has_studies);
+        let has_studies = self.learns.as_ref().is_some_and(|learns| learns.has_studies);
         match (&self.learns, self.strategy.requires_old_studies()) {
             (None, true) => by_name(MetaError::NoStudies { strategy }.into()),
             (Some(_), _) if !has_studies => by_name(MetaError::NoStudies { strategy }.into()),

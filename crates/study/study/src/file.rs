@@ -136,11 +136,7 @@ fn read(file: &TomlFile) -> Result<StudyToml, FileError> {
 }
 
 fn strategy_options(file: &TomlFile) -> TableOptions<'_> {
-    TableOptions {
-        file,
-        table: "strategy",
-        keys: &["name"],
-    }
+    TableOptions { file, table: "strategy", keys: &["name"] }
 }
 
 impl StudyToml {
@@ -159,10 +155,7 @@ impl StudyToml {
             return Err(file.missing_error(&["study", "name"], remedy));
         };
         check.folder_name(&["study", "name"], name)?;
-        let directions = [
-            ("maximize", Direction::Maximize),
-            ("minimize", Direction::Minimize),
-        ];
+        let directions = [("maximize", Direction::Maximize), ("minimize", Direction::Minimize)];
         let at = ["study", "direction"];
         let direction = check.word(&at, study.direction.as_deref(), &directions)?;
         let Some(direction) = direction else {
@@ -214,11 +207,7 @@ impl StudyToml {
                 early_stopping: spec,
             },
             meta,
-            archive: self
-                .archive
-                .as_ref()
-                .map(|archive| archive.validate(file))
-                .transpose()?,
+            archive: self.archive.as_ref().map(|archive| archive.validate(file)).transpose()?,
             n_trials,
             jobs: check.count(&["study", "jobs"], study.jobs.unwrap_or(1), JOBS_MAX)?,
             failures_max: FailuresMax::from_key(study.failures_max),
@@ -254,10 +243,10 @@ impl StudyToml {
         };
         let parts = Parts {
             strategy: &strategy,
-            learns: self.meta.as_ref().map(|meta| Learning {
-                has_studies: true,
-                has_warm_start: meta.has_warm_start(),
-            }),
+            learns: self
+                .meta
+                .as_ref()
+                .map(|meta| Learning { has_studies: true, has_warm_start: meta.has_warm_start() }),
             has_archive: self.archive.is_some(),
             early_stopping,
         };

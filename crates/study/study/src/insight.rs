@@ -76,9 +76,7 @@ impl Insight {
         let seed = Seed::new(definition.seed);
         let mut surrogate = Surrogate::new(space.dim(), settings, None, seed)
             .map_err(fedbo_algorithms::StrategyError::from)?;
-        surrogate
-            .tell(&observations)
-            .map_err(fedbo_algorithms::StrategyError::from)?;
+        surrogate.tell(&observations).map_err(fedbo_algorithms::StrategyError::from)?;
 
         let mut best = 0;
         let means: Vec<f64> = observations
@@ -115,10 +113,7 @@ fn representative(all: Vec<(Trial, f64)>, to_maximize: impl Fn(f64) -> f64) -> V
     order.extend((0..n_spread).map(|i| rest[i * rest.len() / n_spread]));
     order.sort_unstable();
     let mut all: Vec<Option<(Trial, f64)>> = all.into_iter().map(Some).collect();
-    order
-        .into_iter()
-        .filter_map(|index| all[index].take())
-        .collect()
+    order.into_iter().filter_map(|index| all[index].take()).collect()
 }
 
 fn importance(space: &Space, surrogate: &Surrogate, seed: Seed) -> Vec<ParameterImportance> {
@@ -136,13 +131,11 @@ fn importance(space: &Space, surrogate: &Surrogate, seed: Seed) -> Vec<Parameter
         .iter()
         .zip(shares)
         .zip(distances)
-        .map(
-            |((parameter, variance_share), distance)| ParameterImportance {
-                name: parameter.name().to_owned(),
-                variance_share,
-                relevance: if all > 0.0 { distance / all } else { 0.0 },
-            },
-        )
+        .map(|((parameter, variance_share), distance)| ParameterImportance {
+            name: parameter.name().to_owned(),
+            variance_share,
+            relevance: if all > 0.0 { distance / all } else { 0.0 },
+        })
         .collect()
 }
 
@@ -239,19 +232,13 @@ mod tests {
     #[test]
     fn interacting_parameters_share_everything() {
         let shares = total_effects(&space(), Seed::new(1), |u| (u[0] - 0.5) * (u[4] - 0.5));
-        assert!(
-            (shares[0] - 1.0).abs() < 0.05 && (shares[2] - 1.0).abs() < 0.05,
-            "{shares:?}"
-        );
+        assert!((shares[0] - 1.0).abs() < 0.05 && (shares[2] - 1.0).abs() < 0.05, "{shares:?}");
         assert!(shares[1].abs() < 1e-12, "{shares:?}");
     }
 
     #[test]
     fn a_constant_function_has_no_effects() {
         let shares = total_effects(&space(), Seed::new(1), |_| 3.0);
-        assert!(
-            shares.iter().all(|share| share.abs() < 1e-300),
-            "{shares:?}"
-        );
+        assert!(shares.iter().all(|share| share.abs() < 1e-300), "{shares:?}");
     }
 }

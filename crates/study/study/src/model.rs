@@ -137,8 +137,7 @@ impl Model {
                 })
             })
             .collect::<Result<Vec<_>, StudyError>>()?;
-        self.first
-            .retain(|best| !observations.iter().any(|o| is_same_point(&o.unit, best)));
+        self.first.retain(|best| !observations.iter().any(|o| is_same_point(&o.unit, best)));
         match &mut self.strategy {
             ModelStrategy::Final(strategy) => strategy.tell(&observations)?,
             ModelStrategy::Epochs(epochs) => {
@@ -167,9 +166,7 @@ impl Model {
         for trial in open {
             pending.push(&self.space.encode(&trial.point)?);
         }
-        let mut stream = self
-            .seed
-            .stream(Purpose::Proposal, number, u64::from(attempt));
+        let mut stream = self.seed.stream(Purpose::Proposal, number, u64::from(attempt));
         if attempt > 0 {
             let unit = Domain::Space(self.space.clone()).random(&mut stream);
             let source = Source::Random;
@@ -177,10 +174,7 @@ impl Model {
         }
         let mut first = self.first.iter();
         if let Some(unit) = first.find(|best| !pending.rows().any(|row| is_same_point(row, best))) {
-            return Ok(Proposal {
-                unit: unit.clone(),
-                source: Source::MetaTasks,
-            });
+            return Ok(Proposal { unit: unit.clone(), source: Source::MetaTasks });
         }
         if !self.definition.strategy.has_surrogate() {
             return self.asked(&pending, &mut stream);
@@ -224,16 +218,11 @@ fn chooser(
     space: &Space,
     seed: Seed,
 ) -> Result<ModelStrategy, StudyError> {
-    let setup = Setup {
-        space,
-        noisy: definition.noisy,
-        seed,
-    };
+    let setup = Setup { space, noisy: definition.noisy, seed };
     // Trials that report as they train are modelled over points and epochs, by strategies that know such a bound.
-    if let (Some(spec), Some(ucb_multiplier)) = (
-        &definition.early_stopping,
-        definition.strategy.epoch_bound(),
-    ) {
+    if let (Some(spec), Some(ucb_multiplier)) =
+        (&definition.early_stopping, definition.strategy.epoch_bound())
+    {
         let settings = EpochGpUcbSettings {
             ucb_multiplier,
             ..EpochGpUcbSettings::for_study(space, definition.noisy, spec.epochs as usize)

@@ -17,10 +17,7 @@ impl StudyFile {
             Some(meta) => meta.read(&self.definition, &self.space, &self.storage)?,
         };
         let archive = self.archive.as_ref().map(ArchiveFile::read).transpose()?;
-        Ok(Definition {
-            archive,
-            ..self.definition_with(studies)
-        })
+        Ok(Definition { archive, ..self.definition_with(studies) })
     }
 
     fn definition_with(&self, studies: Vec<OldStudy>) -> Definition {
@@ -39,10 +36,9 @@ impl StudyFile {
     /// An error with the lines of this file.
     fn located(&self, error: StudyError) -> StudyError {
         match error {
-            StudyError::Differs { name, changes } => StudyError::Differs {
-                name,
-                changes: Box::new(changes.located(&self.source)),
-            },
+            StudyError::Differs { name, changes } => {
+                StudyError::Differs { name, changes: Box::new(changes.located(&self.source)) }
+            }
             other => other,
         }
     }
@@ -62,9 +58,7 @@ impl StudyFile {
             }
             (Some(given), None) => {
                 let given = given.sources.iter();
-                given
-                    .map(|source| OldStudy::without_trials(source.text()))
-                    .collect()
+                given.map(|source| OldStudy::without_trials(source.text())).collect()
             }
             (None, _) => Vec::new(),
         };
@@ -123,11 +117,6 @@ impl StudyFile {
         let (Some(file), Some(stored)) = (&self.meta, &stored.meta) else {
             return Vec::new();
         };
-        file.news(
-            &self.definition,
-            &self.space,
-            &self.storage,
-            &stored.studies,
-        )
+        file.news(&self.definition, &self.space, &self.storage, &stored.studies)
     }
 }

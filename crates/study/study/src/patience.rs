@@ -28,13 +28,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(patience: Patience, direction: Direction) -> Self {
-        Self {
-            patience,
-            direction,
-            n_told: 0,
-            best: None,
-            n_without: 0,
-        }
+        Self { patience, direction, n_told: 0, best: None, n_without: 0 }
     }
 
     pub(crate) fn n_told(&self) -> u64 {
@@ -94,10 +88,7 @@ mod tests {
 
     /// After how many of these endings, taken in one by one, the study ends.
     fn ends_after(n_trials: u64, improvement_min: f64, endings: &[Told]) -> Option<usize> {
-        let patience = Patience {
-            n_trials,
-            improvement_min,
-        };
+        let patience = Patience { n_trials, improvement_min };
         let mut progress = Progress::new(patience, Direction::Minimize);
         (0..).zip(endings).position(|(number, ending)| {
             progress.absorb(&[told(number, ending.clone())]);
@@ -106,18 +97,11 @@ mod tests {
     }
 
     fn failed() -> Told {
-        Told::Failed {
-            kind: "exit".to_owned(),
-            message: String::new(),
-        }
+        Told::Failed { kind: "exit".to_owned(), message: String::new() }
     }
 
     fn stopped() -> Told {
-        Told::Stopped {
-            epoch: 1,
-            value: 0.0,
-            because: String::new(),
-        }
+        Told::Stopped { epoch: 1, value: 0.0, because: String::new() }
     }
 
     #[test]

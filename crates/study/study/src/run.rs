@@ -129,12 +129,7 @@ impl Study {
         function: impl Fn(&Point) -> Result<f64, String> + Send + Sync,
     ) -> Result<RunReport, StudyError> {
         let options = RunOptions::sequential(n_trials);
-        self.run(
-            &Closure(function),
-            &options,
-            &NullObserver,
-            &AtomicBool::new(false),
-        )
+        self.run(&Closure(function), &options, &NullObserver, &AtomicBool::new(false))
     }
 
     /// Evaluates an objective with `options.jobs` workers until the study has its trials, or `stop` is set. Other processes
@@ -170,9 +165,7 @@ impl Study {
             warnings: RunWarnings::default(),
             first_error: Mutex::new(None),
             ended: Mutex::new(Ended::Complete),
-            workers: (0..options.jobs.max(1))
-                .map(|_| Worker::of_this_process())
-                .collect(),
+            workers: (0..options.jobs.max(1)).map(|_| Worker::of_this_process()).collect(),
             at_work: Mutex::new(options.jobs.max(1)),
             changed: Condvar::new(),
         };
@@ -182,19 +175,9 @@ impl Study {
             }
             shared.keep_leases();
         });
-        let Shared {
-            first_error,
-            n_told,
-            n_failed,
-            n_stopped,
-            ended,
-            n_failed_in_a_row,
-            ..
-        } = shared;
-        if let Some(error) = first_error
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner)
-        {
+        let Shared { first_error, n_told, n_failed, n_stopped, ended, n_failed_in_a_row, .. } =
+            shared;
+        if let Some(error) = first_error.into_inner().unwrap_or_else(PoisonError::into_inner) {
             return Err(error);
         }
         let trials = self.trials()?;
@@ -314,10 +297,7 @@ impl Shared<'_> {
             }
         };
         self.observer.started(&trial);
-        let id = TrialId {
-            agent: 0,
-            trial: trial.number,
-        };
+        let id = TrialId { agent: 0, trial: trial.number };
         let outcome = if study.definition().early_stopping.is_some() {
             match self.train(worker, &mut trial, id)? {
                 ControlFlow::Continue(outcome) => outcome,
@@ -334,10 +314,9 @@ impl Shared<'_> {
                 let message = failure.to_string();
                 return Err(StudyError::Objective { message });
             }
-            Outcome::Failed(failure) => Told::Failed {
-                kind: failure.kind().to_owned(),
-                message: failure.to_string(),
-            },
+            Outcome::Failed(failure) => {
+                Told::Failed { kind: failure.kind().to_owned(), message: failure.to_string() }
+            }
             Outcome::Interrupted => {
                 self.release_trial(worker, &trial)?;
                 return Ok(ControlFlow::Break(()));
@@ -365,10 +344,8 @@ impl Shared<'_> {
             TrainingOutcome::Failed(told) => self.tell(worker, trial.clone(), told)?,
             TrainingOutcome::Lost(cause) => {
                 // This worker was taken for gone, and somebody else evaluates the trial.
-                self.observer.warning(&format!(
-                    "what trial {} reports is not used: {cause}",
-                    trial.number
-                ));
+                self.observer
+                    .warning(&format!("what trial {} reports is not used: {cause}", trial.number));
             }
             TrainingOutcome::Error(error) => {
                 if let Err(second) = self.release_trial(worker, trial) {
@@ -393,10 +370,7 @@ impl Shared<'_> {
 
     fn tell(&self, worker: &Worker, trial: Trial, told: Told) -> Result<(), StudyError> {
         let number = trial.number;
-        match self
-            .study
-            .tell_as(TellAuthority::Worker(&worker.id), number, &told)
-        {
+        match self.study.tell_as(TellAuthority::Worker(&worker.id), number, &told) {
             Ok(_) => {}
             Err(StudyError::Storage(
                 cause @ (StorageError::NotHeld { .. } | StorageError::ToldOtherwise { .. }),
@@ -408,11 +382,7 @@ impl Shared<'_> {
             }
             Err(StudyError::Storage(cause)) => {
                 self.observer.unstored(number, &told);
-                return Err(StudyError::Unstored {
-                    number,
-                    told,
-                    cause,
-                });
+                return Err(StudyError::Unstored { number, told, cause });
             }
             Err(other) => return Err(other),
         }
@@ -503,10 +473,7 @@ impl Shared<'_> {
     }
 
     fn fail(&self, error: StudyError) {
-        let mut first = self
-            .first_error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut first = self.first_error.lock().unwrap_or_else(PoisonError::into_inner);
         match &*first {
             None => *first = Some(error),
             // A value that could not be stored must not be lost behind another error.
@@ -528,8 +495,7 @@ impl Shared<'_> {
                 drop(at_work);
                 for worker in &self.workers {
                     if let Err(error) = self.study.renew(worker, self.options.lease) {
-                        self.observer
-                            .warning(&format!("a lease could not be renewed: {error}"));
+                        self.observer.warning(&format!("a lease could not be renewed: {error}"));
                     }
                 }
                 at_work = self.at_work.lock().unwrap_or_else(PoisonError::into_inner);
@@ -543,11 +509,7 @@ struct Leaving<'a>(&'a Shared<'a>);
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        let mut at_work = self
-            .0
-            .at_work
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut at_work = self.0.at_work.lock().unwrap_or_else(PoisonError::into_inner);
         *at_work -= 1;
         self.0.changed.notify_all();
     }

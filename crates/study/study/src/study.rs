@@ -48,10 +48,7 @@ impl fmt::Debug for Study {
 
 /// The result of asking.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "made once a trial, and mostly of the large kind"
-)]
+#[expect(clippy::large_enum_variant, reason = "made once a trial, and mostly of the large kind")]
 pub enum AskOutcome {
     /// A trial to evaluate.
     Trial(Trial),
@@ -102,10 +99,7 @@ impl Study {
             (Some(name), _) => records
                 .iter()
                 .find(|record| record.name == name)
-                .ok_or_else(|| StudyError::NoStudy {
-                    name: name.to_owned(),
-                    known: known(),
-                })?,
+                .ok_or_else(|| StudyError::NoStudy { name: name.to_owned(), known: known() })?,
             (None, [only]) => only,
             (None, _) => return Err(StudyError::WhichStudy { known: known() }),
         };
@@ -283,9 +277,7 @@ impl Study {
             let n_points = slot.as_ref().map_or(0, Model::n_known);
             return Err(StrategyError::Exhausted { n_points }.into());
         }
-        Err(StudyError::Overtaken {
-            attempts: ATTEMPTS_MAX,
-        })
+        Err(StudyError::Overtaken { attempts: ATTEMPTS_MAX })
     }
 
     /// Tells the value of a trial that is held by hand, or that nobody holds.
@@ -301,10 +293,7 @@ impl Study {
     /// # Errors
     /// As for [`Study::tell`].
     pub fn tell_failed(&self, number: u64, message: &str) -> Result<TellOutcome, StudyError> {
-        let told = Told::Failed {
-            kind: "reported".to_owned(),
-            message: message.to_owned(),
-        };
+        let told = Told::Failed { kind: "reported".to_owned(), message: message.to_owned() };
         self.tell_as(TellAuthority::Hand, number, &told)
     }
 
@@ -423,9 +412,7 @@ impl Study {
                 return Ok(added);
             }
         }
-        Err(StudyError::Overtaken {
-            attempts: ATTEMPTS_MAX,
-        })
+        Err(StudyError::Overtaken { attempts: ATTEMPTS_MAX })
     }
 
     /// Lets a trial that is held by hand wait for somebody else.
@@ -488,12 +475,8 @@ impl Study {
             Err(error) => Some(error.to_string()),
         };
         let trials = self.trials()?;
-        let problems = trials
-            .iter()
-            .filter_map(|trial| problem(trial).map(|what| (trial, what)));
-        Ok(problems
-            .map(|(trial, what)| format!("trial {}: {what}", trial.number))
-            .collect())
+        let problems = trials.iter().filter_map(|trial| problem(trial).map(|what| (trial, what)));
+        Ok(problems.map(|(trial, what)| format!("trial {}: {what}", trial.number)).collect())
     }
 
     /// Trials that have not ended, in the order of asking.
@@ -550,9 +533,7 @@ impl Study {
         self.take_in(model, &snapshot.told)?;
         let units = Units::of(meta);
         let n_told = model.n_told();
-        Ok(model
-            .transfer()
-            .map(|transfer| units.step(n_told, transfer)))
+        Ok(model.transfer().map(|transfer| units.step(n_told, transfer)))
     }
 
     /// The same before the first trial and after each that was told, in the order of telling: computed anew from what is stored.
@@ -576,11 +557,7 @@ impl Study {
                 model.absorb(std::slice::from_ref(trial))?;
             }
             let n_told = model.n_told();
-            steps.extend(
-                model
-                    .transfer()
-                    .map(|transfer| units.step(n_told, transfer)),
-            );
+            steps.extend(model.transfer().map(|transfer| units.step(n_told, transfer)));
         }
         Ok(Some(steps))
     }
@@ -600,10 +577,7 @@ impl Study {
     /// The old studies, if the strategy learns from them; the best of their points may be tried first all the same.
     fn learned_from(&self) -> Option<&MetaSpec> {
         let meta = self.definition.meta.as_ref()?;
-        self.definition
-            .strategy
-            .requires_old_studies()
-            .then_some(meta)
+        self.definition.strategy.requires_old_studies().then_some(meta)
     }
 
     fn built<'a>(&self, slot: &'a mut Option<Model>) -> Result<&'a mut Model, StudyError> {

@@ -1,8 +1,5 @@
 //! BO-BOS in a study: which trials it stops and why, after any interruption, and what the strategy learns from them.
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests: a failure is the test's"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -52,10 +49,7 @@ fn definition() -> Definition {
 
 /// The same with this done to BO-BOS's settings.
 fn with(change: impl FnOnce(&mut Settings)) -> Definition {
-    let mut settings = Settings {
-        epochs: N_EPOCHS,
-        options: BoBosOptions::for_epochs(N_EPOCHS),
-    };
+    let mut settings = Settings { epochs: N_EPOCHS, options: BoBosOptions::for_epochs(N_EPOCHS) };
     change(&mut settings);
     let rule = StoppingRuleSpec::BoBos(settings.options);
     Definition {
@@ -80,11 +74,7 @@ struct Network {
     pause: Duration,
 }
 
-const PLAIN: Network = Network {
-    offset: 0.0,
-    scale: 1.0,
-    pause: Duration::ZERO,
-};
+const PLAIN: Network = Network { offset: 0.0, scale: 1.0, pause: Duration::ZERO };
 
 impl Network {
     fn value(&self, point: &Point, epoch: u32) -> f64 {
@@ -147,15 +137,10 @@ fn best(study: &Study) -> f64 {
 
 /// A study none of whose trials can be judged, as its values lie outside the bounds: the strategy is the same.
 fn without_stops() -> Study {
-    let study = Study::in_memory(&with(|settings| {
-        settings.options.bounds = range([50.0, 60.0])
-    }))
-    .unwrap();
+    let study =
+        Study::in_memory(&with(|settings| settings.options.bounds = range([50.0, 60.0]))).unwrap();
     let report = sequential(&study, &PLAIN);
-    assert_eq!(
-        report.n_stopped, 0,
-        "what lies outside the bounds is not stopped"
-    );
+    assert_eq!(report.n_stopped, 0, "what lies outside the bounds is not stopped");
     study
 }
 
@@ -171,17 +156,9 @@ fn poor_trials_are_stopped_and_the_best_is_found_nevertheless() {
         let stopped: Vec<&Trial> = trials.iter().filter(|t| stop_of(t).is_some()).collect();
         assert_eq!((report.n_told, report.n_stopped), (26, stopped.len()));
         assert!(stopped.len() >= 6, "{bounds:?}: {} stopped", stopped.len());
-        assert!(
-            n_epochs(&trials) * 10 < n_whole * 8,
-            "a fifth of all epochs is saved"
-        );
+        assert!(n_epochs(&trials) * 10 < n_whole * 8, "a fifth of all epochs is saved");
         // Four thousandths of what there is to find.
-        assert!(
-            best(&study) > best(&whole) - 0.004,
-            "{} {}",
-            best(&study),
-            best(&whole)
-        );
+        assert!(best(&study) > best(&whole) - 0.004, "{} {}", best(&study), best(&whole));
         for trial in &trials {
             let Some((epoch, because)) = stop_of(trial) else {
                 assert_eq!(trial.reports.len(), N_EPOCHS as usize);
@@ -192,22 +169,15 @@ fn poor_trials_are_stopped_and_the_best_is_found_nevertheless() {
             assert!(because.contains("it would end better than"), "{because}");
             // None that was stopped would have been the best by then, as curves hold what they promise.
             let before = trials[..usize::try_from(trial.number).unwrap()].iter();
-            let of_before = before
-                .map(|trial| promise(&trial.point))
-                .fold(0.0, f64::max);
+            let of_before = before.map(|trial| promise(&trial.point)).fold(0.0, f64::max);
             assert!(promise(&trial.point) < of_before, "trial {}", trial.number);
         }
         // Some initial ones were as poor as those: that they were not stopped is no accident.
         let poorest = |source: &str| {
             let of_source = trials.iter().filter(|trial| trial.source == source);
-            of_source
-                .map(|trial| promise(&trial.point))
-                .fold(1.0, f64::min)
+            of_source.map(|trial| promise(&trial.point)).fold(1.0, f64::min)
         };
-        let best_stopped = stopped
-            .iter()
-            .map(|t| promise(&t.point))
-            .fold(0.0, f64::max);
+        let best_stopped = stopped.iter().map(|t| promise(&t.point)).fold(0.0, f64::max);
         assert!(poorest("initial") < best_stopped);
     }
 }
@@ -216,16 +186,11 @@ fn poor_trials_are_stopped_and_the_best_is_found_nevertheless() {
 #[test]
 fn a_study_that_minimizes_stops_the_same_trials() {
     let study = |direction, bounds| {
-        let definition = Definition {
-            direction,
-            ..with(|settings| settings.options.bounds = bounds)
-        };
+        let definition =
+            Definition { direction, ..with(|settings| settings.options.bounds = bounds) };
         Study::in_memory(&definition).unwrap()
     };
-    let losses = Network {
-        scale: -1.0,
-        ..PLAIN
-    };
+    let losses = Network { scale: -1.0, ..PLAIN };
     for (gains, costs) in [(None, None), (range([0.0, 1.0]), range([-1.0, 0.0]))] {
         let up = study(Direction::Maximize, gains);
         sequential(&up, &PLAIN);
@@ -240,21 +205,14 @@ fn a_study_that_minimizes_stops_the_same_trials() {
     }
     // Without bounds, any unit does: a loss in the hundreds.
     let down = study(Direction::Minimize, None);
-    let hundreds = Network {
-        offset: 400.0,
-        scale: -300.0,
-        ..PLAIN
-    };
+    let hundreds = Network { offset: 400.0, scale: -300.0, ..PLAIN };
     let report = sequential(&down, &hundreds);
     assert!(report.n_stopped >= 6, "{}", report.n_stopped);
     let trials = down.trials().unwrap();
     let (_, because) = trials.iter().find_map(stop_of).unwrap();
     let incumbent = because.split_whitespace().nth(5).unwrap();
     let incumbent: f64 = incumbent.parse().unwrap();
-    assert!(
-        (100.0..400.0).contains(&incumbent),
-        "in the user's unit: {because}"
-    );
+    assert!((100.0..400.0).contains(&incumbent), "in the user's unit: {because}");
 }
 
 /// A study that is left in the middle of any trial, before and after its first epochs, and opened anew goes on as one that never was.
@@ -330,10 +288,8 @@ fn the_rule_of_a_trial_explains_its_stop() {
         incumbent = incumbent.max(curve.last());
     }
     assert!(matches!(study.bos_rule(999), Err(StudyError::Storage(_))));
-    let median = Definition {
-        early_stopping: Some(EarlyStoppingSpec::median(N_EPOCHS)),
-        ..definition()
-    };
+    let median =
+        Definition { early_stopping: Some(EarlyStoppingSpec::median(N_EPOCHS)), ..definition() };
     let study = Study::in_memory(&median).unwrap();
     assert_eq!(study.bos_rule(0).unwrap(), None);
 }
@@ -367,9 +323,7 @@ fn who_leaves_out_a_first_epoch_is_not_stopped() {
         let study = Study::in_memory(&definition()).unwrap();
         let warnings = Warnings::default();
         let (options, stop) = (RunOptions::sequential(N_TRIALS), AtomicBool::new(false));
-        let report = study
-            .run(&Gaps(reports), &options, &warnings, &stop)
-            .unwrap();
+        let report = study.run(&Gaps(reports), &options, &warnings, &stop).unwrap();
         (report.n_stopped, warnings.0.into_inner().unwrap())
     };
     for (reports, n_reported) in [
@@ -400,29 +354,17 @@ fn a_stopped_trial_teaches_the_strategy() {
         let trial = study.ask().unwrap();
         told(&study, &trial);
         let next = study.ask().unwrap();
-        assert_eq!(
-            (trial.source.as_str(), next.source.as_str()),
-            ("own", "own")
-        );
+        assert_eq!((trial.source.as_str(), next.source.as_str()), ("own", "own"));
         (trial.point, next.point)
     };
     let stopped_at = |level: f64| {
         move |study: &Study, trial: &Trial| {
             let values = [0.25, 0.5, 0.75, 1.0].map(|share| share * level);
             for (epoch, value) in (1..).zip(values) {
-                assert_eq!(
-                    study.report(trial.number, epoch, value).unwrap(),
-                    Verdict::Continue
-                );
+                assert_eq!(study.report(trial.number, epoch, value).unwrap(), Verdict::Continue);
             }
-            let told = Told::Stopped {
-                epoch: 4,
-                value: level,
-                because: "a test".to_owned(),
-            };
-            study
-                .tell_as(TellAuthority::Hand, trial.number, &told)
-                .unwrap();
+            let told = Told::Stopped { epoch: 4, value: level, because: "a test".to_owned() };
+            study.tell_as(TellAuthority::Hand, trial.number, &told).unwrap();
         }
     };
     let (first, after_poor) = next_after(&stopped_at(0.05));
@@ -434,10 +376,7 @@ fn a_stopped_trial_teaches_the_strategy() {
         let squares = ["x", "y", "z"].map(|name| (a.number(name) - b.number(name)).powi(2));
         squares.iter().sum::<f64>().sqrt()
     };
-    assert!(
-        distance(&after_poor, &first) > 0.2,
-        "what was poor is left: {after_poor:?}"
-    );
+    assert!(distance(&after_poor, &first) > 0.2, "what was poor is left: {after_poor:?}");
     assert!(distance(&after_good, &first) < distance(&after_poor, &first));
     for (a, b) in [(&after_poor, &after_good), (&after_poor, &after_failure)] {
         assert!(distance(a, b) > 0.01, "{a:?} {b:?}");
@@ -447,14 +386,8 @@ fn a_stopped_trial_teaches_the_strategy() {
 #[test]
 fn several_workers_stop_trials_side_by_side() {
     let study = Study::in_memory(&definition()).unwrap();
-    let network = Network {
-        pause: Duration::from_micros(300),
-        ..PLAIN
-    };
-    let options = RunOptions {
-        jobs: 3,
-        ..RunOptions::sequential(N_TRIALS)
-    };
+    let network = Network { pause: Duration::from_micros(300), ..PLAIN };
+    let options = RunOptions { jobs: 3, ..RunOptions::sequential(N_TRIALS) };
     let report = run(&study, &network, &options);
     assert_eq!((report.n_told, report.n_failed, report.n_open), (26, 0, 0));
     let trials = study.trials().unwrap();
@@ -474,19 +407,12 @@ fn several_workers_stop_trials_side_by_side() {
 #[test]
 fn what_does_not_go_together_is_refused_by_name() {
     let refused = |definition: Definition| Study::in_memory(&definition).unwrap_err().to_string();
-    for strategy in [
-        StrategySpec::random(),
-        StrategySpec::sobol(),
-        StrategySpec::log_ei(),
-    ] {
+    for strategy in [StrategySpec::random(), StrategySpec::sobol(), StrategySpec::log_ei()] {
         let expected = format!(
             "rule \"bo-bos\" needs the strategy \"gp-ucb\", which it is made of, not {:?}",
             strategy.name()
         );
-        let message = refused(Definition {
-            strategy,
-            ..definition()
-        });
+        let message = refused(Definition { strategy, ..definition() });
         assert!(message.contains(&expected), "{message}");
     }
     type Change = fn(&mut Settings);
@@ -498,26 +424,15 @@ fn what_does_not_go_together_is_refused_by_name() {
         ("first_epochs = 25, ", |s| s.options.first_epochs = N_EPOCHS),
         ("stop_std_ratio = 0.5, ", |s| s.options.stop_std_ratio = 0.5),
         ("wrong_stop_loss = 0, ", |s| s.options.wrong_stop_loss = 0.0),
-        ("wrong_stop_growth = 0.9, ", |s| {
-            s.options.wrong_stop_growth = 0.9
-        }),
-        ("wrong_continue_loss = NaN, ", |s| {
-            s.options.wrong_continue_loss = f64::NAN
-        }),
+        ("wrong_stop_growth = 0.9, ", |s| s.options.wrong_stop_growth = 0.9),
+        ("wrong_continue_loss = NaN, ", |s| s.options.wrong_continue_loss = f64::NAN),
         ("epoch_cost = 0, ", |s| s.options.epoch_cost = 0.0),
-        ("bounds = [1, 1], ", |s| {
-            s.options.bounds = range([1.0, 1.0])
-        }),
-        ("bounds = [0, inf], ", |s| {
-            s.options.bounds = range([0.0, f64::INFINITY])
-        }),
+        ("bounds = [1, 1], ", |s| s.options.bounds = range([1.0, 1.0])),
+        ("bounds = [0, inf], ", |s| s.options.bounds = range([0.0, f64::INFINITY])),
     ];
     for (expected, change) in cases {
         let message = refused(with(change));
-        assert!(
-            message.contains(&format!("[early_stopping] {expected}")),
-            "{message}"
-        );
+        assert!(message.contains(&format!("[early_stopping] {expected}")), "{message}");
     }
     assert!(Study::in_memory(&with(|s| (s.epochs, s.options.first_epochs) = (3, 2))).is_ok());
 

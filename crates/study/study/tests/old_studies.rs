@@ -49,10 +49,7 @@ fn learning() -> Definition {
 
 fn trials(study: &Study) -> Vec<(Point, Option<f64>)> {
     let trials = study.trials().unwrap();
-    trials
-        .into_iter()
-        .map(|t| (t.point.clone(), t.value()))
-        .collect()
+    trials.into_iter().map(|t| (t.point.clone(), t.value())).collect()
 }
 
 fn evaluate(point: &Point) -> Result<f64, String> {
@@ -63,21 +60,13 @@ fn evaluate(point: &Point) -> Result<f64, String> {
 fn a_misleading_study_is_dropped_and_the_other_helps_from_the_first_query_on() {
     for scale in [MetaScale::Common, MetaScale::Raw, MetaScale::Own] {
         let definition = learning().meta_scale(scale);
-        assert_eq!(
-            definition.n_initial,
-            if scale == MetaScale::Own { 5 } else { 0 }
-        );
+        assert_eq!(definition.n_initial, if scale == MetaScale::Own { 5 } else { 0 });
         let study = Study::in_memory(&definition).unwrap();
         study.optimize(12, evaluate).unwrap();
         let steps = study.transfer_history().unwrap().unwrap();
         assert_eq!(steps.len(), 13);
-        let [like, unlike] = &steps[12].studies[..] else {
-            panic!("two studies")
-        };
-        assert!(
-            unlike.weight < 0.05 && unlike.dropped && !like.dropped,
-            "{scale:?} {steps:?}"
-        );
+        let [like, unlike] = &steps[12].studies[..] else { panic!("two studies") };
+        assert!(unlike.weight < 0.05 && unlike.dropped && !like.dropped, "{scale:?} {steps:?}");
         assert!(unlike.distance > like.distance, "{scale:?}");
         assert_eq!(study.transfer().unwrap().as_ref(), steps.last());
         let best = study.best().unwrap().unwrap();
@@ -93,24 +82,15 @@ fn distances_are_in_the_units_of_the_values() {
         let definition = learning().meta_scale(scale).initial(20); // by then the objective is known
         let study = Study::in_memory(&definition).unwrap();
         study.optimize(22, evaluate).unwrap();
-        study.transfer().unwrap().unwrap().studies[1]
-            .distance
-            .unwrap()
+        study.transfer().unwrap().unwrap().studies[1].distance.unwrap()
     };
     // The mean of |(1 − b) − b| at the old points.
     let points = old("", bowl);
     let n = f64::from(u32::try_from(points.len()).unwrap());
-    let expected = points
-        .trials()
-        .map(|(_, b)| (1.0 - 2.0 * b).abs())
-        .sum::<f64>()
-        / n;
+    let expected = points.trials().map(|(_, b)| (1.0 - 2.0 * b).abs()).sum::<f64>() / n;
     for scale in [MetaScale::Common, MetaScale::Raw] {
         let distance = distance(scale);
-        assert!(
-            (distance - expected).abs() < 0.25 * expected,
-            "{distance} {expected}"
-        );
+        assert!((distance - expected).abs() < 0.25 * expected, "{distance} {expected}");
     }
 }
 
@@ -121,17 +101,9 @@ fn weights_wait_for_the_initial_design_to_end() {
     study.optimize(6, evaluate).unwrap();
     let steps = study.transfer_history().unwrap().unwrap();
     let shares: Vec<f64> = steps.iter().map(|step| step.share).collect();
-    assert!(
-        shares[..5].iter().all(|share| (share - 1.0).abs() < 1e-12),
-        "{shares:?}"
-    );
+    assert!(shares[..5].iter().all(|share| (share - 1.0).abs() < 1e-12), "{shares:?}");
     assert!(shares[5] < 0.8 && shares[6] < shares[5], "{shares:?}");
-    let sources: Vec<String> = study
-        .trials()
-        .unwrap()
-        .into_iter()
-        .map(|t| t.source)
-        .collect();
+    let sources: Vec<String> = study.trials().unwrap().into_iter().map(|t| t.source).collect();
     assert_eq!(sources[3], "initial");
     assert_ne!(sources[4], "initial");
 }
@@ -155,10 +127,7 @@ fn every_strategy_goes_on_after_an_interruption_as_if_there_had_been_none() {
         let study = Study::load(storage, None).unwrap();
         assert_eq!(trials(&study), trials(&whole), "{}", strategy.name());
         assert_eq!(study.transfer().unwrap(), whole.transfer().unwrap());
-        assert_eq!(
-            study.transfer_history().unwrap(),
-            whole.transfer_history().unwrap()
-        );
+        assert_eq!(study.transfer_history().unwrap(), whole.transfer_history().unwrap());
     }
 }
 
@@ -168,25 +137,17 @@ fn other_trials_of_an_old_study_are_another_definition() {
     Study::open(storage.clone(), &learning()).unwrap();
     let mut changed = learning();
     changed.meta.as_mut().unwrap().studies[1].rows[3].1 += 1e-9;
-    let error = Study::open(storage.clone(), &changed)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("list of trials of old study \"unlike\" is another"),
-        "{error}"
-    );
-    let error = Study::open(storage.clone(), &plain().initial(0))
-        .unwrap_err()
-        .to_string();
+    let error = Study::open(storage.clone(), &changed).unwrap_err().to_string();
+    assert!(error.contains("list of trials of old study \"unlike\" is another"), "{error}");
+    let error = Study::open(storage.clone(), &plain().initial(0)).unwrap_err().to_string();
     assert!(
         error.contains(
             "meta.studies is not set in what is given, the stored study has [\"like\",\"unlike\"]"
         ),
         "{error}"
     );
-    let error = Study::open(storage, &learning().meta_scale(MetaScale::Raw))
-        .unwrap_err()
-        .to_string();
+    let error =
+        Study::open(storage, &learning().meta_scale(MetaScale::Raw)).unwrap_err().to_string();
     assert!(
         error.contains("meta.scale") && error.contains("the stored study has \"common\""),
         "{error}"
@@ -215,17 +176,11 @@ fn what_cannot_be_learned_from_is_refused_before_anything_is_stored() {
     assert!(error.contains("\"ts\" does not learn"), "{error}");
     let outside = OldStudy::new("far", [(at(0.5, 0.5), 1.0), (at(1.5, 0.5), 1.0)]).unwrap();
     let error = refused(plain().learn_from(outside));
-    assert!(
-        error.contains("old study \"far\", trial 1: parameter x = 1.5"),
-        "{error}"
-    );
+    assert!(error.contains("old study \"far\", trial 1: parameter x = 1.5"), "{error}");
     let nan = OldStudy::new("nan", [(at(0.5, 0.5), f64::NAN)]).unwrap();
     let error = refused(plain().learn_from(nan));
     assert!(error.contains("old study \"nan\", trial 0: NaN"), "{error}");
-    assert!(matches!(
-        OldStudy::new("empty", []),
-        Err(MetaError::NoTrial { .. })
-    ));
+    assert!(matches!(OldStudy::new("empty", []), Err(MetaError::NoTrial { .. })));
     let other = Point::new(vec![("y".to_owned(), Value::Float(0.1))]);
     assert!(OldStudy::new("two", [(at(0.1, 0.1), 1.0), (other, 1.0)]).is_err());
 }
@@ -265,11 +220,7 @@ fn an_old_study_is_constant_in_a_parameter_that_it_did_not_have() {
     let std_and_bend = |inputs: Points| {
         let name = "old".to_owned();
         let outputs = outputs.clone();
-        let task = MetaTask {
-            name,
-            inputs,
-            outputs,
-        };
+        let task = MetaTask { name, inputs, outputs };
         let settings = SurrogateSettings::for_space(&file.space, false);
         let models = TaskModels::fit(&[task], OutputScale::Own, &settings, Seed::new(1)).unwrap();
         let mut grid = Points::new(2);
@@ -279,9 +230,7 @@ fn an_old_study_is_constant_in_a_parameter_that_it_did_not_have() {
             }
         }
         let (means, variances) = models.tasks()[0].mean_variances(&grid);
-        let bend = means
-            .chunks(3)
-            .map(|m| (m[0] - m[1]).abs().max((m[2] - m[1]).abs()));
+        let bend = means.chunks(3).map(|m| (m[0] - m[1]).abs().max((m[2] - m[1]).abs()));
         let std = variances.iter().map(|v| v.sqrt()).fold(0.0, f64::max);
         (std, bend.fold(0.0, f64::max))
     };
@@ -298,13 +247,7 @@ fn a_file_whose_old_studies_cannot_be_read_leaves_nothing_behind() {
     let text = "[study]\nname = \"new\"\ndirection = \"maximize\"\ntrials = 5\nstorage = \"sqlite:new.db\"\n\
                 [space.x]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n[meta]\nstudies = [\"sqlite:old.db\"]\n";
     std::fs::write(&path, text).unwrap();
-    let error = StudyFile::load(Path::new(&path))
-        .unwrap()
-        .open()
-        .unwrap_err();
-    assert!(
-        matches!(error, StudyError::Meta(MetaError::Unreadable { .. })),
-        "{error}"
-    );
+    let error = StudyFile::load(Path::new(&path)).unwrap().open().unwrap_err();
+    assert!(matches!(error, StudyError::Meta(MetaError::Unreadable { .. })), "{error}");
     assert!(!folder.path().join("new.db").exists());
 }

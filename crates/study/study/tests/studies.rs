@@ -29,11 +29,7 @@ fn mixed(strategy: StrategySpec) -> Definition {
 }
 
 fn loss(point: &Point) -> f64 {
-    let kind = if point.choice("kind") == "b" {
-        0.0
-    } else {
-        0.3
-    };
+    let kind = if point.choice("kind") == "b" { 0.0 } else { 0.3 };
     (point.number("x") - 0.25).powi(2)
         + (point.number("rate").log10() + 2.0).powi(2) / 4.0
         + (point.number("n") - 4.0).powi(2) / 30.0
@@ -55,14 +51,7 @@ fn course(study: &Study) -> Vec<(u64, String, String, Option<u64>)> {
         .trials()
         .unwrap()
         .iter()
-        .map(|t| {
-            (
-                t.number,
-                text(t),
-                t.source.clone(),
-                t.value().map(f64::to_bits),
-            )
-        })
+        .map(|t| (t.number, text(t), t.source.clone(), t.value().map(f64::to_bits)))
         .collect()
 }
 
@@ -99,9 +88,7 @@ fn an_evaluation_that_was_interrupted_is_taken_up_again() {
     }
     let study = Study::in_memory(&definition).unwrap();
     let (options, go) = (RunOptions::sequential(15), AtomicBool::new(false));
-    study
-        .run(&Interrupted, &options, &NullObserver, &go)
-        .unwrap();
+    study.run(&Interrupted, &options, &NullObserver, &go).unwrap();
     let open: Vec<Trial> = study.trials().unwrap();
     assert_eq!(open.len(), 12, "the trial that was given back waits");
     assert_eq!((open[11].state.word(), open[11].attempts), ("waiting", 0));
@@ -111,11 +98,7 @@ fn an_evaluation_that_was_interrupted_is_taken_up_again() {
 
 #[test]
 fn every_strategy_finds_a_better_point_than_it_began_with() {
-    for strategy in [
-        StrategySpec::ts(),
-        StrategySpec::gp_ucb(),
-        StrategySpec::log_ei(),
-    ] {
+    for strategy in [StrategySpec::ts(), StrategySpec::gp_ucb(), StrategySpec::log_ei()] {
         let study = Study::in_memory(&mixed(strategy)).unwrap();
         study.optimize(40, |point| Ok(loss(point))).unwrap();
         let best = study.best().unwrap().unwrap();
@@ -133,18 +116,11 @@ fn a_batch_is_of_different_points_and_later_tells_may_come_in_any_order() {
             for trial in batch.iter().rev() {
                 study.tell(trial.number, loss(&trial.point)).unwrap();
             }
-            let seen: BTreeSet<String> = course(&study)
-                .into_iter()
-                .map(|(_, point, ..)| point)
-                .collect();
+            let seen: BTreeSet<String> =
+                course(&study).into_iter().map(|(_, point, ..)| point).collect();
             assert_eq!(seen.len(), 6 * (round + 1), "{strategy:?} repeats a point");
         }
-        let order: Vec<u64> = study
-            .trials()
-            .unwrap()
-            .iter()
-            .map(|t| t.told_seq.unwrap())
-            .collect();
+        let order: Vec<u64> = study.trials().unwrap().iter().map(|t| t.told_seq.unwrap()).collect();
         assert_eq!(order[..6], [6, 5, 4, 3, 2, 1]);
     }
 }
@@ -158,11 +134,7 @@ fn a_small_space_is_tried_once_and_then_the_run_ends() {
             .strategy(strategy());
         let study = Study::in_memory(&definition).unwrap();
         let report = study.optimize(100, |point| Ok(point.number("n"))).unwrap();
-        assert_eq!(
-            (report.ended, report.n_told),
-            (Ended::Exhausted, 12),
-            "{strategy:?}"
-        );
+        assert_eq!((report.ended, report.n_told), (Ended::Exhausted, 12), "{strategy:?}");
         let points: BTreeSet<String> = course(&study).into_iter().map(|t| t.1).collect();
         assert_eq!(points.len(), 12);
     }
@@ -176,11 +148,7 @@ fn a_range_of_few_floats_is_used_up_too() {
             .strategy(strategy);
         let study = Study::in_memory(&definition).unwrap();
         let report = study.optimize(20, |point| Ok(point.number("x"))).unwrap();
-        assert_eq!(
-            (report.ended, report.n_told),
-            (Ended::Exhausted, 4),
-            "{strategy:?}"
-        );
+        assert_eq!((report.ended, report.n_told), (Ended::Exhausted, 4), "{strategy:?}");
     }
 }
 
@@ -189,17 +157,11 @@ fn a_range_of_few_floats_is_used_up_too() {
 fn a_space_is_used_up_only_when_the_trials_of_others_have_ended() {
     let definition = Definition::new("pair").parameter("n", ParameterSpec::int(0, 1));
     let study = Study::in_memory(&definition).unwrap();
-    let elsewhere = Worker {
-        id: "elsewhere".into(),
-        process: None,
-    };
+    let elsewhere = Worker { id: "elsewhere".into(), process: None };
     let lease = Some(Duration::from_millis(300));
     study.ask_as(&elsewhere, lease, None).unwrap();
     let report = study.optimize(9, |point| Ok(point.number("n"))).unwrap();
-    assert_eq!(
-        (report.ended, report.n_told, report.n_open),
-        (Ended::Exhausted, 2, 0)
-    );
+    assert_eq!((report.ended, report.n_told, report.n_open), (Ended::Exhausted, 2, 0));
 }
 
 #[test]
@@ -215,22 +177,15 @@ fn an_objective_that_cannot_be_started_uses_up_no_trial() {
     }
     let study = Study::in_memory(&mixed(StrategySpec::ts())).unwrap();
     let (options, go) = (RunOptions::sequential(9), AtomicBool::new(false));
-    let ended = study
-        .run(&VanishedStorage, &options, &NullObserver, &go)
-        .unwrap_err();
+    let ended = study.run(&VanishedStorage, &options, &NullObserver, &go).unwrap_err();
     assert!(matches!(ended, StudyError::Objective { .. }), "{ended}");
     let trials = study.trials().unwrap();
-    assert_eq!(
-        (trials.len(), trials[0].state.word(), trials[0].attempts),
-        (1, "waiting", 0)
-    );
+    assert_eq!((trials.len(), trials[0].state.word(), trials[0].attempts), (1, "waiting", 0));
 }
 
 #[test]
 fn a_noisy_study_may_repeat_a_point() {
-    let definition = Definition::new("small")
-        .parameter("n", ParameterSpec::int(1, 4))
-        .noisy();
+    let definition = Definition::new("small").parameter("n", ParameterSpec::int(1, 4)).noisy();
     let study = Study::in_memory(&definition).unwrap();
     let counter = AtomicUsize::new(0);
     let report = study.optimize(30, |point| {
@@ -255,24 +210,14 @@ fn enqueued_points_come_first_and_only_once() {
         ])
     };
     let waiting = study.enqueue(&given(Value::Float(0.1))).unwrap();
-    assert_eq!(
-        waiting.point.get("n"),
-        Some(&Value::Int(4)),
-        "typed like the space"
-    );
+    assert_eq!(waiting.point.get("n"), Some(&Value::Int(4)), "typed like the space");
     let again = study.enqueue(&given(Value::Float(0.1)));
     assert_eq!(again, Err(StudyError::Duplicate { number: 0 }));
-    assert!(matches!(
-        study.enqueue(&given(Value::Float(3.0))),
-        Err(StudyError::Space(_))
-    ));
+    assert!(matches!(study.enqueue(&given(Value::Float(3.0))), Err(StudyError::Space(_))));
     study.enqueue(&given(Value::Int(1))).unwrap();
     let first = study.ask().unwrap();
     assert_eq!((first.number, first.source.as_str()), (0, "enqueued"));
-    assert!(
-        (first.point.number("x") - 0.1).abs() < 1e-300,
-        "the value is as given"
-    );
+    assert!((first.point.number("x") - 0.1).abs() < 1e-300, "the value is as given");
     assert_eq!(study.ask().unwrap().number, 1);
     assert_eq!(study.ask().unwrap().source, "initial");
 }
@@ -308,11 +253,7 @@ fn a_region_that_fails_is_left_alone() {
         let square = b - 5.1 / (4.0 * pi * pi) * a * a + 5.0 / pi * a - 6.0;
         square * square + 10.0 * (1.0 - 1.0 / (8.0 * pi)) * a.cos() + 10.0
     };
-    for strategy in [
-        StrategySpec::ts(),
-        StrategySpec::gp_ucb(),
-        StrategySpec::log_ei(),
-    ] {
+    for strategy in [StrategySpec::ts(), StrategySpec::gp_ucb(), StrategySpec::log_ei()] {
         let definition = Definition::new("half")
             .parameter("a", ParameterSpec::float(-5.0, 10.0))
             .parameter("b", ParameterSpec::float(0.0, 15.0))
@@ -340,13 +281,7 @@ fn values_must_be_finite_and_are_told_once() {
     study.tell(trial.number, 1.5).unwrap();
     let other = study.tell(trial.number, 1.6).unwrap_err().to_string();
     assert_eq!(other, "trial 0 has ended already with the value 1.5");
-    assert!(
-        study
-            .tell(7, 1.0)
-            .unwrap_err()
-            .to_string()
-            .contains("no trial 7")
-    );
+    assert!(study.tell(7, 1.0).unwrap_err().to_string().contains("no trial 7"));
 }
 
 /// An objective whose outcomes come in the order of the calls, each after so many milliseconds; the last one repeats.
@@ -363,9 +298,7 @@ impl Objective for Scripted {
         std::thread::sleep(Duration::from_millis(wait_ms));
         match value {
             Some(value) => Outcome::Value(value),
-            None => Outcome::Failed(Failure::Reported {
-                message: "as told".to_owned(),
-            }),
+            None => Outcome::Failed(Failure::Reported { message: "as told".to_owned() }),
         }
     }
 }
@@ -383,11 +316,8 @@ fn scripted(
 /// A value that another worker tells afterwards does not change how many failures ended the run.
 #[test]
 fn the_failures_that_ended_a_run_are_counted_when_it_ends() {
-    let options = RunOptions {
-        jobs: 2,
-        failures_max: FailuresMax::Always(2),
-        ..RunOptions::sequential(50)
-    };
+    let options =
+        RunOptions { jobs: 2, failures_max: FailuresMax::Always(2), ..RunOptions::sequential(50) };
     let report = scripted(&[(400, Some(1.0)), (0, None)], &options);
     assert_eq!(report.ended, Ended::Failing);
     assert_eq!((report.n_failed_in_a_row, report.n_told), (2, 3));
@@ -398,10 +328,7 @@ fn the_failures_that_ended_a_run_are_counted_when_it_ends() {
 fn a_study_waits_for_its_workers_before_it_is_out_of_patience() {
     let options = RunOptions {
         jobs: 2,
-        patience: Some(Patience {
-            n_trials: 2,
-            improvement_min: 0.0,
-        }),
+        patience: Some(Patience { n_trials: 2, improvement_min: 0.0 }),
         ..RunOptions::sequential(50)
     };
     // `mixed` minimizes: the second call is the best.
@@ -423,10 +350,7 @@ fn many_workers_of_two_processes_share_a_study() {
             Outcome::Value(loss(point))
         }
     }
-    let options = RunOptions {
-        jobs: 4,
-        ..RunOptions::sequential(400)
-    };
+    let options = RunOptions { jobs: 4, ..RunOptions::sequential(400) };
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -449,10 +373,7 @@ fn a_worker_waits_for_others_and_takes_over_what_they_leave() {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
     let study = Study::open(Arc::clone(&storage), &definition).unwrap();
     // Somebody elsewhere holds a trial, with a lease that will run out.
-    let elsewhere = Worker {
-        id: "elsewhere".into(),
-        process: None,
-    };
+    let elsewhere = Worker { id: "elsewhere".into(), process: None };
     let lease = Some(Duration::from_millis(1500));
     let AskOutcome::Trial(held) = study.ask_as(&elsewhere, lease, None).unwrap() else {
         panic!("an empty study has a trial to give");
@@ -531,15 +452,9 @@ fn another_definition_under_the_same_name_is_refused() {
         refused.to_string()
     };
     let seed = refusal(&mixed(StrategySpec::ts()).seed(6));
-    assert!(
-        seed.contains("study.seed is 6 in what is given, the stored study has 5"),
-        "{seed}"
-    );
+    assert!(seed.contains("study.seed is 6 in what is given, the stored study has 5"), "{seed}");
     let strategy = refusal(&mixed(StrategySpec::gp_ucb()));
-    assert!(
-        strategy.contains("strategy.name is \"gp-ucb\""),
-        "{strategy}"
-    );
+    assert!(strategy.contains("strategy.name is \"gp-ucb\""), "{strategy}");
     let mut wider = definition.clone();
     wider.space[0].spec.high = Some(2.0);
     let space = refusal(&wider);
@@ -549,10 +464,7 @@ fn another_definition_under_the_same_name_is_refused() {
     );
     assert!(Study::open(Arc::clone(&storage), &definition).is_ok());
     let unknown = Study::load(storage, Some("other")).unwrap_err().to_string();
-    assert!(
-        unknown.contains("\"other\"") && unknown.contains("\"mixed\""),
-        "{unknown}"
-    );
+    assert!(unknown.contains("\"other\"") && unknown.contains("\"mixed\""), "{unknown}");
 }
 
 /// More trials than the surrogate of an insight sees.
@@ -566,11 +478,7 @@ fn importance_is_known_of_any_number_of_trials() {
     study.optimize(2100, |point| Ok(point.number("x"))).unwrap();
     let insight = study.insight().unwrap().unwrap();
     assert_eq!(insight.n_values, 2000);
-    assert!(
-        insight.importance[0].variance_share > 0.95,
-        "{:?}",
-        insight.importance
-    );
+    assert!(insight.importance[0].variance_share > 0.95, "{:?}", insight.importance);
     assert!(insight.mean > 0.99, "{}", insight.mean);
     assert!(study.check().unwrap().is_empty());
 }
@@ -591,10 +499,7 @@ fn importance_finds_the_parameter_that_matters() {
     assert!(share("strong").variance_share > 0.9, "{importance:?}");
     assert!(share("weak").variance_share < 0.1, "{importance:?}");
     assert!(share("none").variance_share < 0.02, "{importance:?}");
-    assert!(
-        share("strong").relevance > share("none").relevance,
-        "{importance:?}"
-    );
+    assert!(share("strong").relevance > share("none").relevance, "{importance:?}");
 }
 
 /// Queries the middle of the cube, moved by a draw, and nothing else; or no point at all.
@@ -607,20 +512,10 @@ struct Own {
 impl Strategy for Own {
     fn ask(&self, _: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
         let shift = 1e-3 * self.n_told as f64;
-        let unit = vec![
-            0.5 + shift,
-            0.4 + 0.1 * stream.uniform(),
-            0.5,
-            1.0,
-            0.0,
-            0.0,
-        ];
+        let unit = vec![0.5 + shift, 0.4 + 0.1 * stream.uniform(), 0.5, 1.0, 0.0, 0.0];
         let source = Source::Own;
         Ok(match self.goes_wrong {
-            true => Proposal {
-                unit: vec![f64::NAN],
-                source,
-            },
+            true => Proposal { unit: vec![f64::NAN], source },
             false => Proposal { unit, source },
         })
     }
@@ -651,22 +546,10 @@ fn a_strategy_of_ones_own_goes_on_after_an_interruption_and_is_asked_by_nobody_e
     assert_eq!(points(&study), points(&whole));
     let error = study.ask().unwrap_err();
     assert!(matches!(&error, StudyError::OwnStrategy { name } if name == "mixed"));
-    let wrong = Own {
-        goes_wrong: true,
-        ..Own::default()
-    };
+    let wrong = Own { goes_wrong: true, ..Own::default() };
     let error = study.with_strategy(wrong).unwrap().ask().unwrap_err();
-    assert!(
-        matches!(error, StudyError::NoPoint { dim: 6, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, StudyError::NoPoint { dim: 6, .. }), "{error}");
     let other = Study::in_memory(&mixed(StrategySpec::log_ei())).unwrap();
     let error = other.with_strategy(Own::default()).unwrap_err();
-    assert!(matches!(
-        error,
-        StudyError::NotOwnStrategy {
-            strategy: "log-ei",
-            ..
-        }
-    ));
+    assert!(matches!(error, StudyError::NotOwnStrategy { strategy: "log-ei", .. }));
 }

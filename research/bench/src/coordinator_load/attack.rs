@@ -53,9 +53,7 @@ impl Attackers {
         uploads: &Arc<Uploads>,
     ) -> Result<Self> {
         let (is_on, told) = watch::channel(false);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut attackers = Vec::new();
         for index in 0..n {
             let attacker = Attacker {
@@ -131,12 +129,8 @@ impl Attacker {
         let mut client = Client::connect(self.address, &self.connector).await?;
         match self.index % 4 {
             1 => {
-                send_slowly(
-                    &mut client,
-                    b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: 0",
-                    0,
-                )
-                .await
+                send_slowly(&mut client, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: 0", 0)
+                    .await
             }
             2 => {
                 let request = self.uploads.request(0, 0);

@@ -23,9 +23,7 @@ pub(crate) fn rows(numbers: &[u32]) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     for n in numbers {
         let server = Server::start(&prepared.folder())?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let grown = runtime.block_on(grow(&server, *n, &connector, &uploads))?;
         let mut row = crate::measure::columns(json!({ "peer": "fedbo", "connections": n }));
         for (stage, mib) in ["sockets", "handshakes", "uploads"].into_iter().zip(grown) {
@@ -63,10 +61,7 @@ async fn grow(
         client.ask(&uploads.request(slot, 0)).await?;
     }
     let with_uploads = server.resident_mib()?.0 - before;
-    anyhow::ensure!(
-        count(clients.len()) >= f64::from(n),
-        "connections are missing"
-    );
+    anyhow::ensure!(count(clients.len()) >= f64::from(n), "connections are missing");
     Ok([with_sockets, with_handshakes, with_uploads])
 }
 

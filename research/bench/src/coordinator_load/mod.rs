@@ -104,9 +104,7 @@ pub(crate) fn rows(load: &Load) -> Result<Vec<Value>> {
     let server = Server::start(&prepared.folder())?;
     let (idle_mib, _) = server.resident_mib()?;
     let connector = connector(prepared.certificate.clone())?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut used = None;
     let attackers = load
         .attack
@@ -128,9 +126,7 @@ pub(crate) fn rows(load: &Load) -> Result<Vec<Value>> {
             Ok(())
         },
     ))?;
-    let used = used
-        .context("no round was played")?
-        .until(Used::now(&server)?);
+    let used = used.context("no round was played")?.until(Used::now(&server)?);
     if let Some(attackers) = attackers {
         attackers.end();
     }
@@ -154,24 +150,15 @@ pub(crate) fn rows(load: &Load) -> Result<Vec<Value>> {
     row.extend(attacked(&seen, load));
     for (name, p) in [("commit_p50_ms", 0.5), ("commit_p99_ms", 0.99)] {
         let bound = bucket_bound(&metrics, "fedbo_commit_seconds", p);
-        row.insert(
-            name.into(),
-            rounded(1e3 * bound.context("no commits in /metrics")?, 1),
-        );
+        row.insert(name.into(), rounded(1e3 * bound.context("no commits in /metrics")?, 1));
     }
     Ok(vec![Value::Object(row)])
 }
 
 /// Uploads and their latencies.
 fn figures(seen: &Seen, load: &Load) -> serde_json::Map<String, Value> {
-    let accepted = || {
-        seen.uploads
-            .iter()
-            .filter(|sent| sent.fate == UploadOutcome::Accepted)
-    };
-    let latencies: Vec<f64> = accepted()
-        .map(|sent| 1e3 * sent.latency.as_secs_f64())
-        .collect();
+    let accepted = || seen.uploads.iter().filter(|sent| sent.fate == UploadOutcome::Accepted);
+    let latencies: Vec<f64> = accepted().map(|sent| 1e3 * sent.latency.as_secs_f64()).collect();
     // By round, from its beginning to its last answer.
     let mut rates = Vec::new();
     for (round, begun) in (0..load.rounds).zip(&seen.begun) {
@@ -206,10 +193,7 @@ fn attacked(seen: &Seen, load: &Load) -> serde_json::Map<String, Value> {
         let of_kind = blocks.filter(|block| load.is_attacked(block * BLOCK) == is_attacked);
         let p99s: Vec<f64> = of_kind
             .filter_map(|block| {
-                let of_block = seen
-                    .uploads
-                    .iter()
-                    .filter(|sent| sent.round / BLOCK == block);
+                let of_block = seen.uploads.iter().filter(|sent| sent.round / BLOCK == block);
                 let ms: Vec<f64> = of_block.map(|s| 1e3 * s.latency.as_secs_f64()).collect();
                 (!ms.is_empty()).then(|| quantile(&ms, 0.99))
             })

@@ -10,9 +10,7 @@ pub(super) fn cpu_seconds(pid: u32) -> Result<f64> {
     let path = format!("/proc/{pid}/stat");
     let text = fs::read_to_string(&path).with_context(|| format!("{path}: Linux only"))?;
     // The name, in brackets, may hold spaces; after it user and system time are the 12th and 13th field.
-    let after_name = text
-        .rsplit_once(')')
-        .context("a stat line without a name")?;
+    let after_name = text.rsplit_once(')').context("a stat line without a name")?;
     let fields: Vec<&str> = after_name.1.split_whitespace().collect();
     ticks(fields.get(11..13).context("a short stat line")?)
 }
@@ -35,18 +33,13 @@ pub(super) fn resident_mib(pid: u32) -> Result<(f64, f64)> {
     let of = |name: &str| -> Result<f64> {
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         let kib = line.and_then(|line| line.split_whitespace().next());
-        let kib: f64 = kib
-            .with_context(|| format!("no {name} in {path}"))?
-            .parse()?;
+        let kib: f64 = kib.with_context(|| format!("no {name} in {path}"))?.parse()?;
         Ok(kib / 1024.0)
     };
     Ok((of("VmRSS:")?, of("VmHWM:")?))
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "ticks of a run are far below 2^53"
-)]
+#[expect(clippy::cast_precision_loss, reason = "ticks of a run are far below 2^53")]
 fn ticks(fields: &[&str]) -> Result<f64> {
     let mut sum = 0_u64;
     for field in fields {

@@ -69,9 +69,7 @@ pub(super) async fn play(
     let (stage, stages) = watch::channel(Stage::Before);
     let mut carriers = JoinSet::new();
     for index in 0..load.connections {
-        let slots: Vec<u32> = (index..load.agents)
-            .step_by(load.connections as usize)
-            .collect();
+        let slots: Vec<u32> = (index..load.agents).step_by(load.connections as usize).collect();
         let carrier = UploadConnection {
             client: Client::connect(address, connector).await?,
             uploads: Arc::clone(&uploads),
@@ -102,11 +100,7 @@ pub(super) async fn play(
                 bail!("a connection ended before the study")
             }
         };
-        ensure!(
-            handout.round == round + 1,
-            "round {} began after {round}",
-            handout.round
-        );
+        ensure!(handout.round == round + 1, "round {} began after {round}", handout.round);
         let Content::Releases(entries) = handout.content else {
             bail!("messages were handed out instead of releases")
         };
@@ -156,17 +150,10 @@ async fn next(
                     n_slots: prepared.study.n_slots,
                     release_bytes_max: RELEASE_MAX,
                 };
-                return Ok(Handout::from_bytes(
-                    answer.body,
-                    &prepared.coordinator,
-                    limits,
-                )?);
+                return Ok(Handout::from_bytes(answer.body, &prepared.coordinator, limits)?);
             }
             204 if header(answer.head, "fedbo-state") == Some("running") => {}
-            status => bail!(
-                "{status} to a poll: {}",
-                String::from_utf8_lossy(answer.body)
-            ),
+            status => bail!("{status} to a poll: {}", String::from_utf8_lossy(answer.body)),
         }
     }
     bail!("round {} did not begin", round + 1)
@@ -214,8 +201,7 @@ impl UploadConnection {
     /// The time from the beginning of a round until the upload of this connection's n-th slot is due.
     fn due(&self, at: usize) -> Duration {
         let place = crate::measure::count(at) + self.offset;
-        self.spread
-            .mul_f64(place / crate::measure::count(self.slots.len()))
+        self.spread.mul_f64(place / crate::measure::count(self.slots.len()))
     }
 
     async fn upload(&mut self, slot: u32, round: u64, due: Instant) -> Result<Sent> {
@@ -237,12 +223,6 @@ impl UploadConnection {
             ),
         };
         let answered = Instant::now();
-        Ok(Sent {
-            round,
-            slot,
-            latency: answered - since,
-            answered,
-            fate,
-        })
+        Ok(Sent { round, slot, latency: answered - since, answered, fate })
     }
 }

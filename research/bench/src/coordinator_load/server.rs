@@ -35,14 +35,9 @@ pub(crate) fn serve(folder: &Path) -> Result<()> {
         key: home.key(),
         lease: fedbo_coordinator::LEASE,
         holder: format!("process {}", std::process::id()),
-        limits: ConnectionLimits {
-            n_connections: 8192,
-            ..ConnectionLimits::default()
-        },
+        limits: ConnectionLimits { n_connections: 8192, ..ConnectionLimits::default() },
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let service = runtime.block_on(Service::start(settings))?;
     let metrics = service.metrics().context("metrics have an address")?;
     println!("{} {metrics}", service.address());
@@ -77,11 +72,7 @@ impl Server {
             let status = child.wait()?;
             bail!("the coordinator did not start ({status})");
         };
-        Ok(Self {
-            child,
-            address,
-            metrics,
-        })
+        Ok(Self { child, address, metrics })
     }
 
     /// Returns the metrics that it serves at `/metrics`.

@@ -45,11 +45,8 @@ impl Prepared {
         let file = aside.path().join("federation.toml");
         fs::write(&file, text(load))?;
         let coordinator = home.key().public();
-        let (federation, config) = Federation::freeze(
-            &file,
-            &coordinator.to_string(),
-            &fedbo_objective::NoProblems,
-        )?;
+        let (federation, config) =
+            Federation::freeze(&file, &coordinator.to_string(), &fedbo_objective::NoProblems)?;
         let record = home.create_study(&federation, &config)?;
         let store = home.store();
         let mut keys = Vec::new();
@@ -65,23 +62,14 @@ impl Prepared {
         let study = Study::of(&record, &home.key())?;
         let pair = rcgen::generate_simple_self_signed([SERVER_NAME.to_owned()])?;
         fs::write(aside.path().join(CERTIFICATE), pair.cert.pem())?;
-        fs::write(
-            aside.path().join(CERTIFICATE_KEY),
-            pair.signing_key.serialize_pem(),
-        )?;
+        fs::write(aside.path().join(CERTIFICATE_KEY), pair.signing_key.serialize_pem())?;
         drop((home, store));
         let folder = tempfile::tempdir()?;
         for entry in fs::read_dir(aside.path())? {
             let entry = entry?;
             fs::copy(entry.path(), folder.path().join(entry.file_name()))?;
         }
-        Ok(Self {
-            folder,
-            study,
-            coordinator,
-            certificate: pair.cert.der().clone(),
-            keys,
-        })
+        Ok(Self { folder, study, coordinator, certificate: pair.cert.der().clone(), keys })
     }
 
     pub(super) fn folder(&self) -> PathBuf {
@@ -131,31 +119,17 @@ impl Uploads {
             config: study.digest,
             map: Digest(study.map.0),
             time_ms: now_ms()?,
-            keys: prepared
-                .keys
-                .iter()
-                .map(|k| k.public().to_string())
-                .collect(),
+            keys: prepared.keys.iter().map(|k| k.public().to_string()).collect(),
             signatures: Vec::new(),
         };
         let of_round = |round: u64| {
             let of = |(slot, key): (u32, &SigningKey)| {
                 let body = uploads.body(slot, round);
                 let target = target(round, slot);
-                sign_request(
-                    key,
-                    &prepared.coordinator,
-                    "PUT",
-                    &target,
-                    &body,
-                    uploads.time_ms,
-                )
-                .signature
+                sign_request(key, &prepared.coordinator, "PUT", &target, &body, uploads.time_ms)
+                    .signature
             };
-            (0..)
-                .zip(&prepared.keys)
-                .map(of)
-                .collect::<Vec<Signature>>()
+            (0..).zip(&prepared.keys).map(of).collect::<Vec<Signature>>()
         };
         let signatures: Vec<Vec<Signature>> =
             (0..load.rounds).into_par_iter().map(of_round).collect();

@@ -24,21 +24,11 @@ pub(super) fn check(seen: &Seen, prepared: &Prepared, uploads: &Uploads) -> Resu
         None => fedbo_ledger::Head::uncharged(prepared.study.config.as_bytes()),
     };
     for (round, entry) in (0..).zip(&seen.entries) {
-        ensure!(
-            entry.round == round,
-            "a release of round {} in the place of {round}",
-            entry.round
-        );
+        ensure!(entry.round == round, "a release of round {} in the place of {round}", entry.round);
         head = head.follow(entry.round, &entry.event, &entry.release);
     }
-    let head = LedgerHead {
-        seq: head.seq,
-        hash: head.hash,
-    };
-    ensure!(
-        head == seen.head,
-        "the releases do not lead to the head that was handed out"
-    );
+    let head = LedgerHead { seq: head.seq, hash: head.hash };
+    ensure!(head == seen.head, "the releases do not lead to the head that was handed out");
     if !federation.is_simulation() {
         return Ok(0);
     }
@@ -46,11 +36,7 @@ pub(super) fn check(seen: &Seen, prepared: &Prepared, uploads: &Uploads) -> Resu
         anyhow::bail!("the study's sums are not integers")
     };
     let mut accepted = vec![Vec::new(); seen.entries.len()];
-    for sent in seen
-        .uploads
-        .iter()
-        .filter(|sent| sent.fate == UploadOutcome::Accepted)
-    {
+    for sent in seen.uploads.iter().filter(|sent| sent.fate == UploadOutcome::Accepted) {
         let of_round = accepted.get_mut(usize::try_from(sent.round)?);
         of_round.context("an upload of no round")?.push(sent.slot);
     }

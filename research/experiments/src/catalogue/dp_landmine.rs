@@ -47,10 +47,7 @@ impl Setup {
     fn read(folder: &Path) -> anyhow::Result<Self> {
         let fields = read_fields(folder)?;
         let svm = |field| LandmineSvm::new(&fields, field).map(Arc::new);
-        Ok(Self {
-            svms: (0..N_AGENTS).map(svm).collect::<Result<_, _>>()?,
-            n_rounds: N_ROUNDS,
-        })
+        Ok(Self { svms: (0..N_AGENTS).map(svm).collect::<Result<_, _>>()?, n_rounds: N_ROUNDS })
     }
 }
 
@@ -62,10 +59,8 @@ pub(super) fn run(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExperimentResult> {
-    let folder = options
-        .data
-        .as_deref()
-        .context("dp-landmine needs the data folder: pass --data DIR")?;
+    let folder =
+        options.data.as_deref().context("dp-landmine needs the data folder: pass --data DIR")?;
     let runs = options.runs.unwrap_or(10);
     check_folder(&options.out, options.overwrite)?;
     let setup = Setup::read(folder)?;
@@ -120,11 +115,7 @@ pub(super) fn run(
     summary.add_tradeoff(tradeoff(&arms)?, &options.out)?;
     let shares = shares.into_inner().unwrap_or_else(PoisonError::into_inner);
     let notes = notes::notes(folder, &arms, &summary, &shares)?;
-    Ok(ExperimentResult {
-        summary,
-        ended,
-        notes,
-    })
+    Ok(ExperimentResult { summary, ended, notes })
 }
 
 /// One session; its rows once for every panel that shows the arm.
@@ -161,10 +152,7 @@ fn session(
     let rows = mean.into_rows();
     let of_panel = |panel: &&str| {
         let experiment = (*panel).to_owned();
-        rows.iter().map(move |row| Row {
-            experiment: experiment.clone(),
-            ..row.clone()
-        })
+        rows.iter().map(move |row| Row { experiment: experiment.clone(), ..row.clone() })
     };
     Ok((arm.panels.iter().flat_map(of_panel).collect(), ended))
 }
@@ -194,12 +182,8 @@ fn member(
         let within: Vec<f64> = (0..DIM).map(|_| stream.uniform()).collect();
         space.snap(&start.place(region, &within))
     });
-    let plan = AgentPlan {
-        id,
-        history: Vec::new(),
-        initial: initial.collect(),
-        n_rounds: setup.n_rounds,
-    };
+    let plan =
+        AgentPlan { id, history: Vec::new(), initial: initial.collect(), n_rounds: setup.n_rounds };
     Ok(Member {
         agent: Agent::new(strategy, plan, *seed)?,
         direction: svm.direction(),

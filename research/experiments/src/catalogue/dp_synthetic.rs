@@ -106,11 +106,7 @@ pub(super) fn run(
     let summary = conclude(&rows, ended, request, pairs, &options.out)?;
     let shares = shares.lock().unwrap_or_else(PoisonError::into_inner);
     let notes = notes(&arms, &shares)?;
-    Ok(ExperimentResult {
-        summary,
-        ended,
-        notes,
-    })
+    Ok(ExperimentResult { summary, ended, notes })
 }
 
 /// One session; its rows once for every panel that shows the arm.
@@ -147,20 +143,12 @@ fn session(
         let n_agents = family.agents.len();
         let strategy = approach.strategy(domain, own()?, Arc::clone(&map), n_agents, own_seed)?;
         let region = id as usize % start.n_regions();
-        let inside: Vec<f64> = family
-            .grid
-            .iter()
-            .copied()
-            .filter(|x| start.region_of(&[*x]) == region)
-            .collect();
+        let inside: Vec<f64> =
+            family.grid.iter().copied().filter(|x| start.region_of(&[*x]) == region).collect();
         let mut stream = seed.stream(Purpose::InitialDesign, u64::from(id), 0);
         let initial = (0..N_INITIAL).map(|_| vec![inside[stream.below(inside.len())]]);
-        let plan = AgentPlan {
-            id,
-            history: Vec::new(),
-            initial: initial.collect(),
-            n_rounds: N_ROUNDS,
-        };
+        let plan =
+            AgentPlan { id, history: Vec::new(), initial: initial.collect(), n_rounds: N_ROUNDS };
         members.push(Member {
             agent: Agent::new(strategy, plan, *seed)?,
             objective: Arc::new(GridObjective {
@@ -175,9 +163,7 @@ fn session(
     let best = |values: &Vec<f64>| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let optima = family.agents.iter().map(best).collect();
     let truth = |agent: u32, point: &fedbo_space::Point| {
-        grid_index(point).map_or(f64::NEG_INFINITY, |index| {
-            family.agents[agent as usize][index]
-        })
+        grid_index(point).map_or(f64::NEG_INFINITY, |index| family.agents[agent as usize][index])
     };
     let mut mean = PopulationMean::new(unit.clone(), N_INITIAL, Some((optima, Box::new(truth))));
     let ended = approach.run(&mut members, &map, seed, &mut mean, stop)?;
@@ -188,10 +174,8 @@ fn session(
     drop(known);
     let of_panel = |panel: &&str| {
         let experiment = (*panel).to_owned();
-        rows.iter().map(move |row| fedbo_report::Row {
-            experiment: experiment.clone(),
-            ..row.clone()
-        })
+        rows.iter()
+            .map(move |row| fedbo_report::Row { experiment: experiment.clone(), ..row.clone() })
     };
     Ok((arm.panels.iter().flat_map(of_panel).collect(), ended))
 }

@@ -86,26 +86,18 @@ pub(super) fn run(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExperimentResult> {
-    let folder = options
-        .data
-        .as_deref()
-        .context("fts-landmine needs the data folder: pass --data DIR")?;
+    let folder =
+        options.data.as_deref().context("fts-landmine needs the data folder: pass --data DIR")?;
     let runs = options.runs.unwrap_or(20);
     check_folder(&options.out, options.overwrite)?;
     let seed = Seed::new(options.seed);
-    let units: Vec<(usize, u32)> = (0..N_TARGETS)
-        .flat_map(|target| (0..runs).map(move |run| (target, run)))
-        .collect();
-    let mut setup = Setup {
-        fields: Fields::read(folder)?,
-        histories: BTreeMap::new(),
-    };
+    let units: Vec<(usize, u32)> =
+        (0..N_TARGETS).flat_map(|target| (0..runs).map(move |run| (target, run))).collect();
+    let mut setup = Setup { fields: Fields::read(folder)?, histories: BTreeMap::new() };
     let past: Vec<(usize, u32, usize)> = units
         .iter()
         .flat_map(|&(target, run)| {
-            (0..N_FIELDS)
-                .filter(move |f| *f != target)
-                .map(move |f| (target, run, f))
+            (0..N_FIELDS).filter(move |f| *f != target).map(move |f| (target, run, f))
         })
         .collect();
     progress.stage("the other fields' own runs", past.len());
@@ -122,12 +114,8 @@ pub(super) fn run(
             setup.histories.insert(key, history);
         }
     }
-    let parameters: Vec<String> = setup.fields.svms[0]
-        .space()
-        .parameters()
-        .iter()
-        .map(|p| p.name().to_owned())
-        .collect();
+    let parameters: Vec<String> =
+        setup.fields.svms[0].space().parameters().iter().map(|p| p.name().to_owned()).collect();
     let writer = ResultsWriter::create(&options.out, &parameters, options.overwrite)?;
     let arms = arms();
     let mut jobs = Vec::new();
@@ -156,10 +144,7 @@ pub(super) fn run(
         panel_by: PanelBy::Experiment,
         mean_over_agents: false,
         shared_y: true,
-        references: vec![Reference {
-            label: "best of an 88-point grid".into(),
-            value: 0.8495,
-        }],
+        references: vec![Reference { label: "best of an 88-point grid".into(), value: 0.8495 }],
     };
     let request = SummaryRequest {
         experiment: "fts-landmine".into(),
@@ -186,11 +171,7 @@ pub(super) fn run(
     };
     let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
     let notes = compare_with_authors(folder, &summary)?;
-    Ok(ExperimentResult {
-        summary,
-        ended,
-        notes,
-    })
+    Ok(ExperimentResult { summary, ended, notes })
 }
 
 /// Our results in the paper's setting beside those of the authors' own runs, with the reasons for differences.
@@ -200,10 +181,7 @@ fn compare_with_authors(folder: &Path, summary: &Summary) -> anyhow::Result<Vec<
         csv::Reader::from_path(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut notes =
         vec!["best AUC after 50 queries, ours and the authors' (mean ± s.e.):".to_owned()];
-    let ours = summary
-        .configurations
-        .iter()
-        .find(|part| part.experiment == PAPER);
+    let ours = summary.configurations.iter().find(|part| part.experiment == PAPER);
     for record in reader.deserialize() {
         let row: AuthorsResult =
             record.with_context(|| format!("{} is malformed", path.display()))?;
@@ -250,8 +228,7 @@ struct AuthorsResult {
 }
 
 pub(super) fn unit_seed(seed: Seed, target: usize, run: u32) -> Seed {
-    seed.child(Purpose::Run, u64::from(run))
-        .child(Purpose::Agent, target as u64)
+    seed.child(Purpose::Run, u64::from(run)).child(Purpose::Agent, target as u64)
 }
 
 /// GP-based TS of a field on its own, 3 random points and 50 queries, as every other agent has done before.
@@ -270,39 +247,17 @@ pub(super) fn history(
     }
     let seed = seed.child(Purpose::History, field as u64);
     let mut stream = seed.stream(Purpose::InitialDesign, 0, 0);
-    let initial = (0..N_INITIAL)
-        .map(|_| vec![stream.uniform(), stream.uniform()])
-        .collect();
+    let initial = (0..N_INITIAL).map(|_| vec![stream.uniform(), stream.uniform()]).collect();
     let map = helpful_map(seed, 100)?;
-    let alone = FtsSettings {
-        local_prob: LocalProb::Constant(1.0),
-        ..helpful(MessageContent::Posterior)
-    };
-    let mut members = [member(
-        fields,
-        field,
-        &map,
-        alone,
-        Vec::new(),
-        initial,
-        seed,
-    )?];
+    let alone =
+        FtsSettings { local_prob: LocalProb::Constant(1.0), ..helpful(MessageContent::Posterior) };
+    let mut members = [member(fields, field, &map, alone, Vec::new(), initial, seed)?];
     let mut collect = Collect(Vec::new());
-    let ended = run_relayed(
-        &mut members,
-        Vec::new(),
-        map.n_features(),
-        map.hash(),
-        &mut collect,
-        stop,
-    )?;
+    let ended =
+        run_relayed(&mut members, Vec::new(), map.n_features(), map.hash(), &mut collect, stop)?;
     let observed = collect.0.into_iter().map(|record| Observation {
         unit: record.trial.unit,
-        value: if let Outcome::Value(value) = record.outcome {
-            Some(value)
-        } else {
-            None
-        },
+        value: if let Outcome::Value(value) = record.outcome { Some(value) } else { None },
         source: Source::Initial,
     });
     Ok((ended == Ended::Complete).then(|| observed.collect()))
@@ -316,10 +271,7 @@ fn session(
     seed: Seed,
 ) -> anyhow::Result<Session> {
     let (map, mut settings) = if arm.configuration == PAPER {
-        (
-            Arc::clone(&setup.fields.paper_maps[&arm.n_features]),
-            paper(arm.content)?,
-        )
+        (Arc::clone(&setup.fields.paper_maps[&arm.n_features]), paper(arm.content)?)
     } else {
         (helpful_map(seed, arm.n_features)?, helpful(arm.content))
     };
@@ -335,12 +287,8 @@ fn session(
                     .cloned()
                     .context("the other fields' runs were interrupted")?
             };
-            let plan = AgentPlan {
-                id: u32::try_from(field)?,
-                history,
-                initial: Vec::new(),
-                n_rounds: 0,
-            };
+            let plan =
+                AgentPlan { id: u32::try_from(field)?, history, initial: Vec::new(), n_rounds: 0 };
             contributions.push(contribute(&map, &settings, plan, &seed)?);
         }
     } else {
@@ -348,15 +296,7 @@ fn session(
     }
     let initial = setup.fields.initial(target, run);
     let n_initial = initial.len();
-    let member = member(
-        &setup.fields,
-        target,
-        &map,
-        settings,
-        Vec::new(),
-        initial,
-        seed,
-    )?;
+    let member = member(&setup.fields, target, &map, settings, Vec::new(), initial, seed)?;
     Ok(Session {
         members: vec![(format!("field {target}"), member)],
         contributions,
@@ -387,12 +327,7 @@ fn member(
         Arc::clone(map),
         seed.child(Purpose::Agent, field as u64),
     )?;
-    let plan = AgentPlan {
-        id,
-        history,
-        initial,
-        n_rounds: N_ROUNDS,
-    };
+    let plan = AgentPlan { id, history, initial, n_rounds: N_ROUNDS };
     Ok(Member {
         agent: Agent::new(fts, plan, seed)?,
         direction: svm.direction(),
@@ -422,11 +357,7 @@ pub(super) fn paper(content: MessageContent) -> anyhow::Result<FtsSettings> {
     Ok(FtsSettings {
         own: ThompsonSettings {
             surrogate: SurrogateSettings {
-                hyperparameters: HyperparameterPolicy::Fitted {
-                    initial,
-                    options,
-                    refit,
-                },
+                hyperparameters: HyperparameterPolicy::Fitted { initial, options, refit },
                 standardize: false,
                 sampler: OwnSampler::Features(N_OWN_FEATURES),
             },
@@ -455,10 +386,7 @@ pub(super) fn helpful(content: MessageContent) -> FtsSettings {
         own: ThompsonSettings::default_for(DIM),
         local_prob: LocalProb::InverseSqrt,
         agent_sampling: AgentSampling::Learned { sharpness: 2.0 },
-        message: MessageSettings {
-            content,
-            ..MessageSettings::default()
-        },
+        message: MessageSettings { content, ..MessageSettings::default() },
     }
 }
 
@@ -467,14 +395,8 @@ pub(super) fn helpful_map(seed: Seed, n_features: usize) -> anyhow::Result<Arc<F
         n_features,
         dim: DIM,
         family: Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::LogNormal {
-            median: 0.3,
-            spread: 0.7,
-        },
+        lengthscale: LengthscaleLaw::LogNormal { median: 0.3, spread: 0.7 },
         sampling: FeatureSampling::Random,
     };
-    Ok(Arc::new(FeatureMap::draw(
-        &description,
-        &mut seed.stream(Purpose::SharedFeatures, 0, 0),
-    )?))
+    Ok(Arc::new(FeatureMap::draw(&description, &mut seed.stream(Purpose::SharedFeatures, 0, 0))?))
 }

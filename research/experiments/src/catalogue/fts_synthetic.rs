@@ -83,18 +83,8 @@ fn panels() -> Vec<Panel> {
         ]
     };
     vec![
-        Panel {
-            name: "d=0.02 t_n=40",
-            gap: SMALL_GAP,
-            n_obs: 40,
-            arms: by_features(),
-        },
-        Panel {
-            name: "d=0.02 t_n=100",
-            gap: SMALL_GAP,
-            n_obs: 100,
-            arms: by_features(),
-        },
+        Panel { name: "d=0.02 t_n=40", gap: SMALL_GAP, n_obs: 40, arms: by_features() },
+        Panel { name: "d=0.02 t_n=100", gap: SMALL_GAP, n_obs: 100, arms: by_features() },
         Panel {
             name: "d=1.2 t_n=100",
             gap: LARGE_GAP,
@@ -175,11 +165,7 @@ pub(super) fn run(
                     panel.is_some_and(|panel| panel.arms.iter().any(|other| other.name == placebo));
                 pairs.push((
                     arm.name.to_owned(),
-                    if exists {
-                        placebo
-                    } else {
-                        "placebo".to_owned()
-                    },
+                    if exists { placebo } else { "placebo".to_owned() },
                 ));
             }
         }
@@ -191,11 +177,7 @@ pub(super) fn run(
          d_n = 1.2 FTS is comparable, and a fast p_t matches TS."
             .to_owned(),
     ];
-    Ok(ExperimentResult {
-        summary,
-        ended,
-        notes,
-    })
+    Ok(ExperimentResult { summary, ended, notes })
 }
 
 /// The target's session: the same function, initial input, agents' observations and noise for all arms of a run.
@@ -226,12 +208,8 @@ fn session(prior: &GridPrior, panel: &Panel, arm: &Arm, seed: Seed) -> anyhow::R
                 value: Some(*y),
                 source: Source::Initial,
             });
-            let plan = AgentPlan {
-                id,
-                history: history.collect(),
-                initial: Vec::new(),
-                n_rounds: 0,
-            };
+            let plan =
+                AgentPlan { id, history: history.collect(), initial: Vec::new(), n_rounds: 0 };
             contributions.push(contribute(&map, &settings, plan, &seed)?);
         }
     }
@@ -243,11 +221,7 @@ fn session(prior: &GridPrior, panel: &Panel, arm: &Arm, seed: Seed) -> anyhow::R
         n_rounds: N_ROUNDS,
     };
     let fts = Fts::new(Domain::Finite(grid), settings, Arc::clone(&map), seed)?;
-    let objective = GridObjective {
-        values: family.target,
-        noise_std: NOISE_VARIANCE.sqrt(),
-        seed,
-    };
+    let objective = GridObjective { values: family.target, noise_std: NOISE_VARIANCE.sqrt(), seed };
     let values = objective.values.clone();
     let optimum = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let member = Member {

@@ -19,10 +19,7 @@ use fedbo_runner::RowLabels;
 use fedbo_runner::federation::run_arm;
 
 /// The federation's file, as it stands in the repository.
-const FILE: (&str, &str) = (
-    "examples/wine.toml",
-    include_str!("../../../../examples/wine.toml"),
-);
+const FILE: (&str, &str) = ("examples/wine.toml", include_str!("../../../../examples/wine.toml"));
 
 pub(super) fn run(
     options: &RunOptions,
@@ -39,12 +36,8 @@ pub(super) fn run(
         ALGORITHMS,
     )?;
     federation.seed = options.seed;
-    let parameters: Vec<String> = federation
-        .space
-        .parameters()
-        .iter()
-        .map(|p| p.name().to_owned())
-        .collect();
+    let parameters: Vec<String> =
+        federation.space.parameters().iter().map(|p| p.name().to_owned()).collect();
     let writer = ResultsWriter::create(&options.out, &parameters, options.overwrite)?;
     let federation = &federation;
     let mut jobs = Vec::new();
@@ -86,17 +79,9 @@ pub(super) fn run(
         wall_seconds: BTreeMap::new(),
         figure: Some(figure),
     };
-    let pairs_of = |_: &str| {
-        ["ts", "placebo"]
-            .map(|control| ("fts".into(), control.into()))
-            .into()
-    };
+    let pairs_of = |_: &str| ["ts", "placebo"].map(|control| ("fts".into(), control.into())).into();
     let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
-    Ok(ExperimentResult {
-        summary,
-        ended,
-        notes: Vec::new(),
-    })
+    Ok(ExperimentResult { summary, ended, notes: Vec::new() })
 }
 
 /// An arm of the federation in one repetition.

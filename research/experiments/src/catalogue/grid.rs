@@ -19,10 +19,7 @@ impl Objective for GridObjective {
         let Some(index) = grid_index(point) else {
             return Outcome::Failed(Failure::NotFinite(f64::NAN));
         };
-        let noise = self
-            .seed
-            .stream(Purpose::ObservationNoise, trial.agent, trial.trial)
-            .normal();
+        let noise = self.seed.stream(Purpose::ObservationNoise, trial.agent, trial.trial).normal();
         Outcome::Value(self.values[index] + self.noise_std * noise)
     }
 }
@@ -35,11 +32,7 @@ pub(super) fn grid_decoder() -> Decoder {
 /// Index of a grid point.
 pub(super) fn grid_index(point: &Point) -> Option<usize> {
     let x = point.get("x").and_then(Value::as_f64)?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "x lies in [0,1]"
-    )]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "x lies in [0,1]")]
     let index = (x * (N_GRID - 1) as f64).round() as usize;
     (index < N_GRID).then_some(index)
 }

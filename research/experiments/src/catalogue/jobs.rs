@@ -99,12 +99,7 @@ pub(super) fn contribute(
     let names: Vec<String> = (0..map.dim()).map(|i| format!("x{i}")).collect();
     let space = Space::from_specs(names.iter().map(|name| (name.as_str(), &unit)))?;
     let own_seed = seed.child(Purpose::Agent, u64::from(plan.id));
-    let fts = Fts::new(
-        Domain::Space(space),
-        settings.clone(),
-        Arc::clone(map),
-        own_seed,
-    )?;
+    let fts = Fts::new(Domain::Space(space), settings.clone(), Arc::clone(map), own_seed)?;
     let id = plan.id;
     let effects = Agent::new(fts, plan, *seed)?.start()?;
     let upload = effects.into_iter().find_map(|effect| match effect {
@@ -126,12 +121,8 @@ pub(super) fn run_jobs(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<(Vec<Row>, Ended)> {
-    let queue = Mutex::new(Queue {
-        writer,
-        next: 0,
-        waiting: BTreeMap::new(),
-        written: Vec::new(),
-    });
+    let queue =
+        Mutex::new(Queue { writer, next: 0, waiting: BTreeMap::new(), written: Vec::new() });
     let results: Vec<anyhow::Result<Ended>> = jobs
         .par_iter()
         .enumerate()
@@ -140,14 +131,8 @@ pub(super) fn run_jobs(
                 return Ok(Ended::Interrupted);
             }
             let (rows, ended) = (job.work)(&job.unit, stop)?;
-            let rows = if ended == Ended::Complete {
-                rows
-            } else {
-                Vec::new()
-            };
-            let mut queue = queue
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            let rows = if ended == Ended::Complete { rows } else { Vec::new() };
+            let mut queue = queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             queue.put(index, rows)?;
             progress.job_ended(&format!(
                 "{} {} run {}",
@@ -156,9 +141,7 @@ pub(super) fn run_jobs(
             Ok(ended)
         })
         .collect();
-    let mut queue = queue
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut queue = queue.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     queue.flush_rest()?;
     let mut ended = Ended::Complete;
     for result in results {
@@ -235,50 +218,21 @@ impl Queue {
 }
 
 fn run_session_of(unit: &RowLabels, session: Session, stop: &AtomicBool) -> JobResult {
-    let Session {
-        members,
-        contributions,
-        n_features,
-        map,
-        n_initial,
-        optimum,
-        truth,
-        name_of,
-    } = session;
+    let Session { members, contributions, n_features, map, n_initial, optimum, truth, name_of } =
+        session;
     let mut tallies = BTreeMap::new();
     let mut seats = Vec::with_capacity(members.len());
     for (name, member) in members {
-        let unit = RowLabels {
-            agent: name,
-            ..unit.clone()
-        };
+        let unit = RowLabels { agent: name, ..unit.clone() };
         tallies.insert(
             member.agent.id(),
-            (
-                RowBuilder::new(unit, member.direction, n_initial, optimum),
-                Vec::new(),
-            ),
+            (RowBuilder::new(unit, member.direction, n_initial, optimum), Vec::new()),
         );
         seats.push(member);
     }
-    let mut collector = Collector {
-        tallies,
-        truth,
-        name_of,
-    };
-    let ended = run_relayed(
-        &mut seats,
-        contributions,
-        n_features,
-        map,
-        &mut collector,
-        stop,
-    )?;
-    let rows = collector
-        .tallies
-        .into_values()
-        .flat_map(|(_, rows)| rows)
-        .collect();
+    let mut collector = Collector { tallies, truth, name_of };
+    let ended = run_relayed(&mut seats, contributions, n_features, map, &mut collector, stop)?;
+    let rows = collector.tallies.into_values().flat_map(|(_, rows)| rows).collect();
     Ok((rows, ended))
 }
 

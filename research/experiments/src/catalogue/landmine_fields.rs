@@ -65,10 +65,8 @@ impl Fields {
 
     /// The 50 queries that the authors recorded for a field, each with its own value.
     pub(super) fn recorded(&self, field: usize) -> Vec<Observation> {
-        let of_it = self
-            .recorded
-            .iter()
-            .filter(|point| point.field == field && point.position >= 1);
+        let of_it =
+            self.recorded.iter().filter(|point| point.field == field && point.position >= 1);
         of_it
             .map(|p| Observation {
                 unit: p.x.to_vec(),

@@ -249,7 +249,5 @@ pub fn catalogue() -> &'static [Experiment] {
 
 /// The experiment of this name.
 pub fn find(name: &str) -> Option<&'static Experiment> {
-    catalogue()
-        .iter()
-        .find(|experiment| experiment.name == name)
+    catalogue().iter().find(|experiment| experiment.name == name)
 }

@@ -96,16 +96,8 @@ impl CollaborationMode {
     /// Returns the privacy event of one release as if its noise were not simulated; none where there is no noise.
     pub(super) fn event(&self, n_agents: usize) -> anyhow::Result<Option<PrivacyEvent>> {
         let (sampling, multiplier) = match self.release {
-            Release::Paper {
-                sampling,
-                noise_multiplier,
-                ..
-            } => (sampling, noise_multiplier),
-            Release::Lattice {
-                sampling_rate,
-                noise_multiplier,
-                ..
-            } => {
+            Release::Paper { sampling, noise_multiplier, .. } => (sampling, noise_multiplier),
+            Release::Lattice { sampling_rate, noise_multiplier, .. } => {
                 let rate = SamplingRate::new(sampling_rate)?;
                 (PaperSampling::Poisson(rate), noise_multiplier)
             }
@@ -137,16 +129,10 @@ impl CollaborationMode {
         let sizes = self.region_sizes(n_agents);
         let size = sizes.iter().copied().min().unwrap_or(0) as f64;
         match self.release {
-            Release::Lattice {
-                sampling_rate,
-                noise_multiplier,
-                ..
-            } => root * noise_multiplier / (sampling_rate * size),
-            Release::Paper {
-                sampling,
-                noise_multiplier,
-                ..
-            } => {
+            Release::Lattice { sampling_rate, noise_multiplier, .. } => {
+                root * noise_multiplier / (sampling_rate * size)
+            }
+            Release::Paper { sampling, noise_multiplier, .. } => {
                 let weight = |size| self.emphasis.weights(0, size, n_agents).0;
                 let largest = sizes.iter().map(|size| weight(*size)).fold(0.0, f64::max);
                 let regions = f64::from(self.n_regions).sqrt();
@@ -157,11 +143,7 @@ impl CollaborationMode {
 
     /// The cube cut into the regions that agents explore at the beginning.
     pub(super) fn start_partition(&self, dim: usize) -> anyhow::Result<Partition> {
-        let n_regions = if self.regional_start {
-            self.n_regions
-        } else {
-            1
-        };
+        let n_regions = if self.regional_start { self.n_regions } else { 1 };
         Ok(Partition::of_cube(dim, n_regions)?)
     }
 
@@ -208,11 +190,7 @@ impl CollaborationMode {
         let uniform_from = self.emphasis.uniform_from().unwrap_or(u64::MAX);
         let schedule = ReleaseSchedule::new(self.n_releases, self.every, uniform_from)?;
         match self.release {
-            Release::Paper {
-                sampling,
-                noise_multiplier,
-                max_norm,
-            } => {
+            Release::Paper { sampling, noise_multiplier, max_norm } => {
                 let mechanism = PaperMechanism::new(PaperSettings {
                     n_slots,
                     n_regions: self.n_regions,
@@ -228,11 +206,7 @@ impl CollaborationMode {
                 let rounds = PaperRounds::new(mechanism, weights, source);
                 drive(members, rounds, schedule, map, observer, stop)
             }
-            Release::Lattice {
-                sampling_rate,
-                noise_multiplier,
-                max_norm,
-            } => {
+            Release::Lattice { sampling_rate, noise_multiplier, max_norm } => {
                 let mechanism = Mechanism::new(MechanismSettings {
                     n_slots,
                     n_regions: self.n_regions,
@@ -258,14 +232,7 @@ fn drive<M: RoundMechanism>(
 ) -> anyhow::Result<Ended> {
     let mut coordinator = Aggregator::new(rounds, schedule, map.hash(), None);
     let store = &mut NullReleaseStore;
-    Ok(run_session(
-        members,
-        Vec::new(),
-        &mut coordinator,
-        store,
-        observer,
-        stop,
-    )?)
+    Ok(run_session(members, Vec::new(), &mut coordinator, store, observer, stop)?)
 }
 
 /// Best true value of an agent and the true value at a point of it, where they are known.

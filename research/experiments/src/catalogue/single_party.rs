@@ -123,11 +123,7 @@ pub(super) fn run(
             .collect()
     };
     let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
-    Ok(ExperimentResult {
-        summary,
-        ended,
-        notes: vec![median_table(&rows)],
-    })
+    Ok(ExperimentResult { summary, ended, notes: vec![median_table(&rows)] })
 }
 
 fn definition(problem: &dyn Problem, strategy: StrategySpec, seed: u64) -> Definition {
@@ -151,21 +147,12 @@ fn work(
     stop: &AtomicBool,
 ) -> JobResult {
     let study = Study::in_memory(definition)?;
-    let report = study.run(
-        problem,
-        &StudyOptions::sequential(N_TRIALS),
-        &NullObserver,
-        stop,
-    )?;
+    let report = study.run(problem, &StudyOptions::sequential(N_TRIALS), &NullObserver, stop)?;
     if report.ended == fedbo_study::Ended::Stopped {
         return Ok((Vec::new(), Ended::Interrupted));
     }
-    let mut tally = RowBuilder::new(
-        unit.clone(),
-        problem.direction(),
-        N_INITIAL,
-        problem.optimum(),
-    );
+    let mut tally =
+        RowBuilder::new(unit.clone(), problem.direction(), N_INITIAL, problem.optimum());
     let rows = study.trials()?.into_iter().map(|trial| {
         let ended = match trial.told() {
             Some(Told::Failed { message, .. }) => Err(message.clone()),
@@ -178,10 +165,7 @@ fn work(
             .iter()
             .map(|name| {
                 let value = row.parameters.iter().find(|(known, _)| known == name);
-                (
-                    name.clone(),
-                    value.map_or(String::new(), |(_, v)| v.clone()),
-                )
+                (name.clone(), value.map_or(String::new(), |(_, v)| v.clone()))
             })
             .collect();
         row

@@ -34,22 +34,12 @@ pub struct CartState {
 impl CartState {
     /// A state from its coordinates in the order of the fields.
     pub fn new([position, velocity, angle, angular_velocity]: [f64; 4]) -> Self {
-        Self {
-            position,
-            velocity,
-            angle,
-            angular_velocity,
-        }
+        Self { position, velocity, angle, angular_velocity }
     }
 
     /// Its coordinates in the order of the fields.
     pub fn coordinates(self) -> [f64; 4] {
-        [
-            self.position,
-            self.velocity,
-            self.angle,
-            self.angular_velocity,
-        ]
+        [self.position, self.velocity, self.angle, self.angular_velocity]
     }
 
     /// The state one step later under a push of `force` N to the right (Barto, Sutton & Anderson 1983, without friction).
@@ -91,12 +81,8 @@ impl CartState {
     }
 
     /// At rest in the middle, the pole upright.
-    pub(super) const ZERO: Self = Self {
-        position: 0.0,
-        velocity: 0.0,
-        angle: 0.0,
-        angular_velocity: 0.0,
-    };
+    pub(super) const ZERO: Self =
+        Self { position: 0.0, velocity: 0.0, angle: 0.0, angular_velocity: 0.0 };
 }
 
 #[cfg(test)]

@@ -33,11 +33,7 @@ impl Autoencoder {
     /// Random networks for codes of `n_code` numbers.
     fn random(n_code: usize, seed: Seed) -> Self {
         let network = |inputs, outputs, index| {
-            let sizes = Sizes {
-                inputs,
-                hidden: N_HIDDEN,
-                outputs,
-            };
+            let sizes = Sizes { inputs, hidden: N_HIDDEN, outputs };
             Perceptron::random(sizes, &mut seed.stream(Purpose::Problem, index, 0))
         };
         Self {
@@ -105,11 +101,7 @@ impl Autoencoder {
         let (means, logs) = encoded.outputs.split_at(self.n_code);
         let stds: Vec<f64> = logs.iter().map(|log| (0.5 * log).exp()).collect();
         let spreads = stds.iter().zip(noise).map(|(s, e)| s * e);
-        let code: Vec<f64> = means
-            .iter()
-            .zip(spreads)
-            .map(|(m, spread)| m + spread)
-            .collect();
+        let code: Vec<f64> = means.iter().zip(spreads).map(|(m, spread)| m + spread).collect();
         let decoded = self.decoder.activations(&code);
         let excesses = decoded.outputs.iter().zip(pixels);
         let excesses: Vec<f64> = excesses.map(|(y, x)| share * (logistic(*y) - x)).collect();
@@ -121,8 +113,7 @@ impl Autoencoder {
             slopes[self.n_code + j] =
                 0.5 * (stds[j] * noise[j] * code_slopes[j] + share * (stds[j] * stds[j] - 1.0));
         }
-        self.encoder
-            .add_slopes(pixels, &encoded, &slopes, &mut gradients.encoder);
+        self.encoder.add_slopes(pixels, &encoded, &slopes, &mut gradients.encoder);
     }
 }
 
@@ -167,11 +158,7 @@ mod tests {
             for k in (0..gradient.len()).step_by(41) {
                 let near = |change: f64| {
                     let mut near = model.clone();
-                    let part = if is_encoder {
-                        &mut near.encoder
-                    } else {
-                        &mut near.decoder
-                    };
+                    let part = if is_encoder { &mut near.encoder } else { &mut near.decoder };
                     part.parameters[k] += change;
                     loss(&near)
                 };

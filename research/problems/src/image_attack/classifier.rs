@@ -14,11 +14,7 @@ const LEARNING_RATE: f64 = 3e-3;
 /// Standard deviation of the noise on each pixel in training.
 const PIXEL_NOISE: f64 = 0.2;
 /// Size of the network.
-const SIZES: Sizes = Sizes {
-    inputs: N_PIXELS,
-    hidden: 128,
-    outputs: N_DIGITS,
-};
+const SIZES: Sizes = Sizes { inputs: N_PIXELS, hidden: 128, outputs: N_DIGITS };
 
 /// A classifier of digits: p_k = exp(y_k)/Σ_j exp(y_j) with the outputs y of a perceptron.
 #[derive(Clone, Debug)]
@@ -28,10 +24,7 @@ impl Classifier {
     /// Trained to lower the mean of −ln p of the images' digits, by Adam on mini-batches, with normal noise on all pixels: so it
     /// knows more images that it has not seen.
     pub(super) fn trained(images: &[Digit], seed: Seed) -> Self {
-        let mut model = Self(Perceptron::random(
-            SIZES,
-            &mut seed.stream(Purpose::Problem, 0, 0),
-        ));
+        let mut model = Self(Perceptron::random(SIZES, &mut seed.stream(Purpose::Problem, 0, 0)));
         let mut adam = Adam::new(model.0.parameters.len());
         let mut gradient = vec![0.0; model.0.parameters.len()];
         let mut order: Vec<usize> = (0..images.len()).collect();
@@ -90,14 +83,11 @@ mod tests {
     #[test]
     fn slopes_are_those_of_the_loss() {
         let images = &digits()[..3];
-        let mut model = Classifier(Perceptron::random(
-            SIZES,
-            &mut Seed::new(5).stream(Purpose::Test, 0, 0),
-        ));
+        let mut model =
+            Classifier(Perceptron::random(SIZES, &mut Seed::new(5).stream(Purpose::Test, 0, 0)));
         let loss = |model: &Classifier| -> f64 {
-            let losses = images
-                .iter()
-                .map(|image| -model.probabilities(&image.pixels)[image.digit].ln());
+            let losses =
+                images.iter().map(|image| -model.probabilities(&image.pixels)[image.digit].ln());
             losses.sum()
         };
         let mut gradient = vec![0.0; model.0.parameters.len()];

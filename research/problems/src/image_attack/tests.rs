@@ -63,10 +63,7 @@ fn principal_components<const N: usize>(
             for before in 0..k {
                 let other = next[before];
                 let along: f64 = next[k].iter().zip(other).map(|(a, b)| a * b).sum();
-                next[k]
-                    .iter_mut()
-                    .zip(other)
-                    .for_each(|(a, b)| *a -= along * b);
+                next[k].iter_mut().zip(other).for_each(|(a, b)| *a -= along * b);
             }
             let length = next[k].iter().map(|a| a * a).sum::<f64>().sqrt();
             next[k].iter_mut().for_each(|a| *a /= length);
@@ -93,11 +90,7 @@ fn two_numbers_of_code_say_more_than_two_principal_components() {
     for image in &held_out {
         let code = GAME.autoencoder.code(&image.pixels);
         let decoded = GAME.autoencoder.image(&code);
-        let rests = image
-            .pixels
-            .iter()
-            .zip(decoded)
-            .map(|(x, g)| (x - g).powi(2));
+        let rests = image.pixels.iter().zip(decoded).map(|(x, g)| (x - g).powi(2));
         coded += share * rests.sum::<f64>();
         let centred = image.pixels.iter().zip(mean).map(|(x, m)| (x - m).powi(2));
         let kept = directions.map(|direction| part(image, &mean, &direction).powi(2));
@@ -108,10 +101,7 @@ fn two_numbers_of_code_say_more_than_two_principal_components() {
     }
     assert!((3.2..3.6).contains(&projected), "{projected}");
     assert!(coded < 0.8 * projected, "{coded} and {projected}");
-    assert!(
-        squares.iter().all(|square| (0.6..1.3).contains(square)),
-        "{squares:?}"
-    );
+    assert!(squares.iter().all(|square| (0.6..1.3).contains(square)), "{squares:?}");
 }
 
 /// An action is a move of the code between −2 and 2; what is decoded replaces a pixel as far as ε lets it.
@@ -197,18 +187,12 @@ fn images_are_open_or_won_by_either_side() {
         let actions = random_actions(40, image as u64);
         let (attacks, defences) = actions.split_at(20);
         let row = |attack: &[f64; 2]| {
-            let outcomes = defences
-                .iter()
-                .map(|defence| game.play(image, attack, defence));
+            let outcomes = defences.iter().map(|defence| game.play(image, attack, defence));
             outcomes.map(|outcome| outcome.unwrap().success()).collect()
         };
         attacks.iter().map(row).collect::<Vec<Vec<bool>>>()
     };
-    let attacked = share(|image| {
-        successes(image)
-            .iter()
-            .any(|row| row.iter().all(|won| *won))
-    });
+    let attacked = share(|image| successes(image).iter().any(|row| row.iter().all(|won| *won)));
     let defended = share(|image| {
         let rows = successes(image);
         (0..20).any(|column| rows.iter().all(|row| !row[column]))
@@ -230,14 +214,8 @@ fn an_outcome_is_a_function_of_image_and_actions() {
     wider.max_change = ImageAttack::MAX_CHANGE;
     for image in 0..10 {
         let outcome = GAME.play(image, &[0.2, 0.9], &[0.7, 0.7]).unwrap();
-        assert_eq!(
-            outcome,
-            wider.play(image, &[0.2, 0.9], &[0.7, 0.7]).unwrap()
-        );
-        assert_ne!(
-            outcome,
-            again.play(image, &[0.2, 0.9], &[0.7, 0.7]).unwrap()
-        );
+        assert_eq!(outcome, wider.play(image, &[0.2, 0.9], &[0.7, 0.7]).unwrap());
+        assert_ne!(outcome, again.play(image, &[0.2, 0.9], &[0.7, 0.7]).unwrap());
         assert_ne!(outcome, GAME.play(image, &[0.2, 0.9], &[0.7, 0.6]).unwrap());
     }
 }
@@ -253,12 +231,8 @@ fn contested_images_are_those_where_no_action_always_wins() {
     let mut n = [0; 3];
     for image in 0..80 {
         let succeeds = |a: &[f64; 2], d: &[f64; 2]| GAME.play(image, a, d).unwrap().success();
-        let attack_wins = attacks
-            .iter()
-            .any(|a| defences.iter().all(|d| succeeds(a, d)));
-        let defence_wins = defences
-            .iter()
-            .any(|d| !attacks.iter().any(|a| succeeds(a, d)));
+        let attack_wins = attacks.iter().any(|a| defences.iter().all(|d| succeeds(a, d)));
+        let defence_wins = defences.iter().any(|d| !attacks.iter().any(|a| succeeds(a, d)));
         let expected = !attack_wins && !defence_wins;
         assert_eq!(GAME.is_contested(image, 12, seed), Ok(expected), "{image}");
         n[usize::from(attack_wins)] += usize::from(!expected);
@@ -276,10 +250,7 @@ fn what_cannot_be_is_refused() {
         other => panic!("{other:?}"),
     };
     let message = refused(GAME.play(0, &[0.5], &STAY));
-    assert!(
-        message.contains("the attack has 2 numbers, found 1"),
-        "{message}"
-    );
+    assert!(message.contains("the attack has 2 numbers, found 1"), "{message}");
     for wrong in [-0.1, 1.1, f64::NAN] {
         let message = refused(GAME.play(0, &STAY, &[0.5, wrong]));
         let expected = format!("the defence has the number {wrong}");
@@ -293,9 +264,7 @@ fn what_cannot_be_is_refused() {
         (2, 0.0, "max_change = 0, expected a number above 0"),
         (2, f64::NAN, "max_change = NaN"),
     ] {
-        let message = ImageAttack::new(n_code, max_change)
-            .unwrap_err()
-            .to_string();
+        let message = ImageAttack::new(n_code, max_change).unwrap_err().to_string();
         assert!(message.contains(expected), "{message}");
     }
 }

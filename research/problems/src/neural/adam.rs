@@ -21,11 +21,7 @@ pub(crate) struct Adam {
 impl Adam {
     /// No gradients yet, for `n_parameters` parameters.
     pub(crate) fn new(n_parameters: usize) -> Self {
-        Self {
-            mean: vec![0.0; n_parameters],
-            square: vec![0.0; n_parameters],
-            powers: [1.0; 2],
-        }
+        Self { mean: vec![0.0; n_parameters], square: vec![0.0; n_parameters], powers: [1.0; 2] }
     }
 
     /// Moves the parameters by a step of `rate` η against `gradient`.

@@ -18,11 +18,7 @@ pub(crate) struct Sizes {
 impl Sizes {
     /// The ranges of W₁ n×h, b₁ h, W₂ h×m and b₂ m among the parameters.
     fn parts(self) -> [Range<usize>; 4] {
-        let Self {
-            inputs,
-            hidden,
-            outputs,
-        } = self;
+        let Self { inputs, hidden, outputs } = self;
         let lengths = [inputs * hidden, hidden, hidden * outputs, outputs];
         let mut end = 0;
         lengths.map(|length| {
@@ -164,11 +160,7 @@ mod tests {
 
     use super::*;
 
-    const SIZES: Sizes = Sizes {
-        inputs: 3,
-        hidden: 7,
-        outputs: 5,
-    };
+    const SIZES: Sizes = Sizes { inputs: 3, hidden: 7, outputs: 5 };
 
     fn stream(index: u64) -> Stream {
         Seed::new(31).stream(Purpose::Test, index, 0)
@@ -191,11 +183,7 @@ mod tests {
         let x = [0.5, 0.0, -1.2];
         let found = network.activations(&x);
         let hidden: Vec<f64> = (0..7)
-            .map(|u| {
-                (0..3)
-                    .fold(p[21 + u], |sum, i| sum + x[i] * p[7 * i + u])
-                    .max(0.0)
-            })
+            .map(|u| (0..3).fold(p[21 + u], |sum, i| sum + x[i] * p[7 * i + u]).max(0.0))
             .collect();
         for (k, found) in found.outputs.iter().enumerate() {
             let expected = (0..7).fold(p[63 + k], |sum, u| sum + hidden[u] * p[28 + 5 * u + k]);
@@ -212,10 +200,7 @@ mod tests {
         let (network, weights) = (network(), [0.3, -1.0, 0.7, 0.1, 2.0]);
         let loss = |network: &Perceptron, x: &[f64]| -> f64 {
             let outputs = network.activations(x).outputs;
-            let terms = outputs
-                .iter()
-                .zip(weights)
-                .map(|(y, c)| c * y + y * y / 2.0);
+            let terms = outputs.iter().zip(weights).map(|(y, c)| c * y + y * y / 2.0);
             terms.sum()
         };
         for x in [[0.5, 0.0, -1.2], [1.5, 0.4, 0.9]] {
@@ -248,11 +233,7 @@ mod tests {
     /// Over 400 inputs, 4000 units and 400 outputs both have standard deviations of about 0.07.
     #[test]
     fn a_random_network_keeps_the_size_of_its_inputs() {
-        let sizes = Sizes {
-            inputs: 400,
-            hidden: 4000,
-            outputs: 400,
-        };
+        let sizes = Sizes { inputs: 400, hidden: 4000, outputs: 400 };
         let network = Perceptron::random(sizes, &mut stream(2));
         let at = network.activations(&stream(3).normals(400));
         let mean_square = |values: &[f64]| -> f64 {

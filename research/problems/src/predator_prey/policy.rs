@@ -7,11 +7,8 @@ const N_SEEN: [usize; N_AGENTS] = [14, 14, 12];
 /// Numbers that a policy gives: none, right, left, up, down.
 const N_MOVES: usize = 5;
 /// Parameters of each player's policy.
-pub(super) const N_PARAMETERS: [usize; N_AGENTS] = [
-    N_SEEN[0] + N_MOVES,
-    N_SEEN[1] + N_MOVES,
-    N_SEEN[2] + N_MOVES,
-];
+pub(super) const N_PARAMETERS: [usize; N_AGENTS] =
+    [N_SEEN[0] + N_MOVES, N_SEEN[1] + N_MOVES, N_SEEN[2] + N_MOVES];
 
 /// The matrix u vᵀ that maps what a player sees to its five numbers, and the force of its push.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,14 +25,10 @@ impl Policy {
         let name = ["predator 1", "predator 2", "the prey"][player];
         let (found, n_parameters) = (action.len(), N_PARAMETERS[player]);
         if found != n_parameters {
-            return Err(format!(
-                "the action of {name} has {n_parameters} numbers, found {found}"
-            ));
+            return Err(format!("the action of {name} has {n_parameters} numbers, found {found}"));
         }
         if let Some(wrong) = action.iter().find(|x| !(0.0..=1.0).contains(*x)) {
-            return Err(format!(
-                "the action of {name} has the number {wrong}, outside [0, 1]"
-            ));
+            return Err(format!("the action of {name} has the number {wrong}, outside [0, 1]"));
         }
         let parameters: Vec<f64> = action.iter().map(|x| 2.0 * x - 1.0).collect();
         let (weights, v) = parameters.split_at(N_SEEN[player]);
@@ -60,14 +53,10 @@ mod tests {
     #[test]
     fn a_policy_is_the_outer_product_of_its_two_vectors() {
         for (player, n_parameters) in N_PARAMETERS.into_iter().enumerate() {
-            let parameters: Vec<f64> = (0_u8..)
-                .map(|k| f64::from(k).sin())
-                .take(n_parameters)
-                .collect();
-            let seen: Vec<f64> = (0_u8..)
-                .map(|k| f64::from(k).cos())
-                .take(N_SEEN[player])
-                .collect();
+            let parameters: Vec<f64> =
+                (0_u8..).map(|k| f64::from(k).sin()).take(n_parameters).collect();
+            let seen: Vec<f64> =
+                (0_u8..).map(|k| f64::from(k).cos()).take(N_SEEN[player]).collect();
             let action: Vec<f64> = parameters.iter().map(|p| f64::midpoint(*p, 1.0)).collect();
             let mut moves = [0.0; N_MOVES];
             for (row, s) in seen.iter().enumerate() {

@@ -29,11 +29,7 @@ pub(super) fn rewards(world: &World) -> [f64; N_AGENTS] {
     let (mut predators, mut prey) = (0.0, 0.0);
     for predator in 0..PREY {
         let distance = world.distance(predator, PREY);
-        let touch = if world.touch(predator, PREY) {
-            TOUCH
-        } else {
-            0.0
-        };
+        let touch = if world.touch(predator, PREY) { TOUCH } else { 0.0 };
         predators += DISTANCE_WEIGHT * (FAR - distance).max(0.0) + touch;
         prey += DISTANCE_WEIGHT * distance - touch;
     }
@@ -63,14 +59,8 @@ mod tests {
     use super::*;
 
     fn world(places: [[f64; 2]; N_AGENTS]) -> World {
-        let agents = places.map(|position| Body {
-            position,
-            velocity: [0.0; 2],
-        });
-        World {
-            agents,
-            obstacles: [[0.5, 0.5], [-0.5, 0.5]],
-        }
+        let agents = places.map(|position| Body { position, velocity: [0.0; 2] });
+        World { agents, obstacles: [[0.5, 0.5], [-0.5, 0.5]] }
     }
 
     /// Continuous at 0.9 and at 1, where both formulas give 1; the highest is reached at 1 + ln(10)/2.
@@ -114,10 +104,7 @@ mod tests {
         assert!((one[0] - apart[0] - 10.0).abs() < 1e-6 && (one[2] - apart[2] + 10.0).abs() < 1e-6);
         let closeness = 2.0 * 0.1 * (8.0_f64.sqrt() - reach);
         assert!((both[1] - 20.0 - closeness).abs() < 1e-6, "{both:?}");
-        assert!(
-            (both[2] + 20.0 - 2.0 * 0.1 * reach).abs() < 1e-6,
-            "{both:?}"
-        );
+        assert!((both[2] + 20.0 - 2.0 * 0.1 * reach).abs() < 1e-6, "{both:?}");
     }
 
     /// Beyond the boundary in x or in y predators earn nothing, even when they touch; a predator far away costs nothing.

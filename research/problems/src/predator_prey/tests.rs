@@ -58,10 +58,7 @@ fn an_episode_is_that_of_the_particle_environment() {
     });
     let places = [[-0.5, 0.1], [0.25, -0.4], [-0.35, 0.15]];
     let start = World {
-        agents: places.map(|position| Body {
-            position,
-            velocity: [0.0; 2],
-        }),
+        agents: places.map(|position| Body { position, velocity: [0.0; 2] }),
         obstacles: [[0.0, 0.3], [0.6, -0.3]],
     };
     let mut world = start;
@@ -117,9 +114,7 @@ fn an_outcome_is_the_mean_of_five_episodes() {
     for (run, actions) in (0..).zip(random_actions(5)) {
         let policies = std::array::from_fn(|i| Policy::new(i, &actions[i]).unwrap());
         let starts = (0..5).map(|number| Seed::new(run).stream(Purpose::Problem, number, 0));
-        let starts: Vec<World> = starts
-            .map(|mut stream| World::random(&mut stream))
-            .collect();
+        let starts: Vec<World> = starts.map(|mut stream| World::random(&mut stream)).collect();
         assert_ne!(starts[0], starts[1]);
         let episodes = starts.iter().map(|start| Episode::of(*start, &policies));
         let episodes: Vec<Episode> = episodes.collect();
@@ -196,14 +191,8 @@ fn a_prey_that_leaves_is_worse_off_against_all_predators() {
         let inside = play(&actions, run);
         actions[PREY] = along_the_diagonal(0.5);
         let outside = play(&actions, run);
-        assert!(
-            inside.payoffs[PREY] > outside.payoffs[PREY] + 0.3,
-            "{inside:?} {outside:?}"
-        );
-        assert!(
-            inside.payoffs[0] > outside.payoffs[0],
-            "{inside:?} {outside:?}"
-        );
+        assert!(inside.payoffs[PREY] > outside.payoffs[PREY] + 0.3, "{inside:?} {outside:?}");
+        assert!(inside.payoffs[0] > outside.payoffs[0], "{inside:?} {outside:?}");
         stays += inside.outside_share / 40.0;
         leaves += outside.outside_share / 40.0;
     }
@@ -227,14 +216,8 @@ fn predators_are_alike() {
             Episode::of(start, &policies)
         };
         let (one, other) = (episode(start, &actions), episode(swapped_start, &swapped));
-        assert!(
-            (one.returns[PREY] - other.returns[PREY]).abs() < 1e-6,
-            "{one:?} {other:?}"
-        );
-        assert!(
-            (one.returns[0] - other.returns[1]).abs() < 1e-6,
-            "{one:?} {other:?}"
-        );
+        assert!((one.returns[PREY] - other.returns[PREY]).abs() < 1e-6, "{one:?} {other:?}");
+        assert!((one.returns[0] - other.returns[1]).abs() < 1e-6, "{one:?} {other:?}");
         assert_ne!(one, episode(start, &swapped));
     }
 }
@@ -252,10 +235,7 @@ fn actions_that_cannot_be_are_refused() {
     let message = change(&|actions| actions.truncate(2));
     assert!(message.contains("three actions, found 2"), "{message}");
     let message = change(&|actions| actions[PREY].truncate(16));
-    assert!(
-        message.contains("the prey has 17 numbers, found 16"),
-        "{message}"
-    );
+    assert!(message.contains("the prey has 17 numbers, found 16"), "{message}");
     for wrong in [-0.01, 1.01, f64::NAN] {
         let message = change(&|actions| actions[1][3] = wrong);
         let expected = format!("predator 2 has the number {wrong}");

@@ -71,10 +71,8 @@ impl World {
     /// Agents at rest, uniform on `[−1,1]²`, and obstacles uniform on `[−0.9,0.9]²`.
     pub(super) fn random(stream: &mut Stream) -> Self {
         let mut place = |spread: f64| [(); 2].map(|()| spread * (2.0 * stream.uniform() - 1.0));
-        let agents = [(); N_AGENTS].map(|()| Body {
-            position: place(AGENT_SPREAD),
-            velocity: [0.0; 2],
-        });
+        let agents =
+            [(); N_AGENTS].map(|()| Body { position: place(AGENT_SPREAD), velocity: [0.0; 2] });
         let obstacles = [(); N_OBSTACLES].map(|()| place(OBSTACLE_SPREAD));
         Self { agents, obstacles }
     }
@@ -105,12 +103,10 @@ impl World {
         let others = (0..N_AGENTS).filter(|&j| j != i);
         let others = others.map(|j| (self.agents[j].position, SIZES[j]));
         let obstacles = self.obstacles.iter().map(|&place| (place, OBSTACLE_SIZE));
-        others
-            .chain(obstacles)
-            .fold([0.0; 2], |sum, (place, size)| {
-                let force = contact(minus(self.agents[i].position, place), SIZES[i] + size);
-                [sum[0] + force[0], sum[1] + force[1]]
-            })
+        others.chain(obstacles).fold([0.0; 2], |sum, (place, size)| {
+            let force = contact(minus(self.agents[i].position, place), SIZES[i] + size);
+            [sum[0] + force[0], sum[1] + force[1]]
+        })
     }
 
     /// Distance of two agents' centres.

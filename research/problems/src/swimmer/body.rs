@@ -74,12 +74,8 @@ pub(super) struct Motion {
 
 impl Motion {
     /// Stretched along the x axis, head to the right, at rest.
-    pub(super) const ZERO: Self = Self {
-        centre: [0.0; 2],
-        angles: [0.0; N_RODS],
-        velocity: [0.0; 2],
-        rates: [0.0; N_RODS],
-    };
+    pub(super) const ZERO: Self =
+        Self { centre: [0.0; 2], angles: [0.0; N_RODS], velocity: [0.0; 2], rates: [0.0; N_RODS] };
 
     /// self + share · slope, number by number.
     fn plus(mut self, share: f64, slope: &Self) -> Self {
@@ -108,11 +104,8 @@ pub(super) struct Medium {
 
 impl Medium {
     /// The medium that the problem has.
-    pub(super) const VISCOUS: Self = Self {
-        drag_across: 10.0,
-        drag_along: 1.0,
-        stop_stiffness: 50.0,
-    };
+    pub(super) const VISCOUS: Self =
+        Self { drag_across: 10.0, drag_along: 1.0, stop_stiffness: 50.0 };
 
     /// The motion `step` s later under constant torques, in N m (front joint, rear joint): one step of the classical
     /// Runge–Kutta method of fourth order.

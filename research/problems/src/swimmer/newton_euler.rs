@@ -6,11 +6,8 @@ use super::body::{INERTIA, JOINT_LIMIT, LENGTH, MASS, Medium, Motion, N_RODS};
 /// Three accelerations a rod and two components of force a joint.
 const N_UNKNOWNS: usize = 3 * N_RODS + 2 * (N_RODS - 1);
 /// Gauss–Legendre nodes on [−1, 1] and their weights, exact for polynomials of degree 5.
-const NODES: [(f64, f64); 3] = [
-    (-0.774_596_669_241_483_4, 5.0 / 9.0),
-    (0.0, 8.0 / 9.0),
-    (0.774_596_669_241_483_4, 5.0 / 9.0),
-];
+const NODES: [(f64, f64); 3] =
+    [(-0.774_596_669_241_483_4, 5.0 / 9.0), (0.0, 8.0 / 9.0), (0.774_596_669_241_483_4, 5.0 / 9.0)];
 
 /// A rod as a body of its own.
 #[derive(Clone, Copy)]

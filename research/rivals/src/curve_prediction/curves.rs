@@ -10,10 +10,7 @@ pub(super) struct Parameter {
 }
 
 const fn parameter(lower: f64, upper: f64, start: f64) -> Parameter {
-    Parameter {
-        bounds: (lower, upper),
-        start,
-    }
+    Parameter { bounds: (lower, upper), start }
 }
 
 /// The parameter for the limit of a curve as n → ∞, or for some other level.
@@ -97,11 +94,8 @@ impl Family {
                 &P
             }
             Self::LogPower => {
-                const P: [Parameter; 3] = [
-                    level(0.77),
-                    parameter(-6.0, 6.0, 2.98),
-                    parameter(-3.0, 0.5, -0.51),
-                ];
+                const P: [Parameter; 3] =
+                    [level(0.77), parameter(-6.0, 6.0, 2.98), parameter(-3.0, 0.5, -0.51)];
                 &P
             }
             Self::Pow4 => {
@@ -118,12 +112,8 @@ impl Family {
                 &P
             }
             Self::Exp4 => {
-                const P: [Parameter; 4] = [
-                    level(0.7),
-                    log_scale(-0.22),
-                    parameter(-4.0, 4.0, -0.2),
-                    exponent(0.5),
-                ];
+                const P: [Parameter; 4] =
+                    [level(0.7), log_scale(-0.22), parameter(-4.0, 4.0, -0.2), exponent(0.5)];
                 &P
             }
             Self::Janoschek | Self::Weibull => {
@@ -152,16 +142,16 @@ impl Family {
                 let a = p[1].exp();
                 fill(out, |i| p[0] - (-p[3] * (a * x[i] + p[2]).ln()).exp());
             }
-            Self::Mmf => fill(out, |i| {
-                p[0] - (p[0] - p[1]) / (1.0 + (p[3] * (p[2] + ln_x[i])).exp())
-            }),
+            Self::Mmf => {
+                fill(out, |i| p[0] - (p[0] - p[1]) / (1.0 + (p[3] * (p[2] + ln_x[i])).exp()))
+            }
             Self::Exp4 => fill(out, |i| p[0] - (p[2] - (p[1] + p[3] * ln_x[i]).exp()).exp()),
-            Self::Janoschek => fill(out, |i| {
-                p[0] - (p[0] - p[1]) * (-(p[2] + p[3] * ln_x[i]).exp()).exp()
-            }),
-            Self::Weibull => fill(out, |i| {
-                p[0] - (p[0] - p[1]) * (-(p[3] * (p[2] + ln_x[i])).exp()).exp()
-            }),
+            Self::Janoschek => {
+                fill(out, |i| p[0] - (p[0] - p[1]) * (-(p[2] + p[3] * ln_x[i]).exp()).exp())
+            }
+            Self::Weibull => {
+                fill(out, |i| p[0] - (p[0] - p[1]) * (-(p[3] * (p[2] + ln_x[i])).exp()).exp())
+            }
             Self::Ilog2 => fill(out, |i| p[0] - p[1] / ln_x1[i]),
         }
     }
@@ -186,10 +176,7 @@ impl Epochs {
     /// Epochs 1, …, n, then `last`.
     pub(super) fn up_to(n: usize, last: usize) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "epochs are far below 2^53")]
-        let x: Vec<f64> = (1..=n)
-            .chain(std::iter::once(last))
-            .map(|epoch| epoch as f64)
-            .collect();
+        let x: Vec<f64> = (1..=n).chain(std::iter::once(last)).map(|epoch| epoch as f64).collect();
         Self {
             ln_x: x.iter().map(|x| x.ln()).collect(),
             ln_x1: x.iter().map(|x| x.ln_1p()).collect(),

@@ -28,12 +28,7 @@ impl Fit {
     /// by differences. `None` if the family is not finite where the search starts.
     pub(super) fn new(family: Family, epochs: &Epochs, y: &[f64]) -> Option<Self> {
         let dim = family.parameters().len();
-        let mut problem = Problem {
-            family,
-            epochs,
-            y,
-            values: vec![0.0; epochs.len()],
-        };
+        let mut problem = Problem { family, epochs, y, values: vec![0.0; epochs.len()] };
         let mut place = [0.0; MAX];
         for (place, parameter) in place.iter_mut().zip(family.parameters()) {
             *place = into_unit(parameter, parameter.start);
@@ -68,12 +63,7 @@ impl Fit {
                 _ => damping *= 8.0,
             }
         }
-        Some(Self {
-            family,
-            place,
-            curvature: normal_equations(&slopes, &residuals).0,
-            squares,
-        })
+        Some(Self { family, place, curvature: normal_equations(&slopes, &residuals).0, squares })
     }
 
     /// Parameters around the fit: N(fit, (JᵀJ/σ² + 12 I)⁻¹) in unit coordinates, folded back at the bounds, where 12 is the
@@ -138,14 +128,10 @@ impl Problem<'_> {
             let (lower, upper) = parameter.bounds;
             *raw = lower + (upper - lower) * place;
         }
-        self.family
-            .values(&raw[..parameters.len()], self.epochs, &mut self.values);
+        self.family.values(&raw[..parameters.len()], self.epochs, &mut self.values);
         let differences = self.y.iter().zip(&self.values).map(|(y, f)| y - f);
         let differences: Vec<f64> = differences.collect();
-        differences
-            .iter()
-            .all(|v| v.is_finite())
-            .then_some(differences)
+        differences.iter().all(|v| v.is_finite()).then_some(differences)
     }
 
     /// ∂f/∂place by one-sided differences towards the middle of the box; column j at index j.
@@ -243,15 +229,8 @@ mod tests {
 
     #[test]
     fn a_factor_solves() {
-        let matrix = [
-            [4.0, 2.0, 0.0, 0.0],
-            [2.0, 5.0, 1.0, 0.0],
-            [0.0, 1.0, 3.0, 0.0],
-            [0.0; 4],
-        ];
-        let x = Factor::new(matrix, 3)
-            .unwrap()
-            .solve([8.0, 15.0, 11.0, 0.0]);
+        let matrix = [[4.0, 2.0, 0.0, 0.0], [2.0, 5.0, 1.0, 0.0], [0.0, 1.0, 3.0, 0.0], [0.0; 4]];
+        let x = Factor::new(matrix, 3).unwrap().solve([8.0, 15.0, 11.0, 0.0]);
         for (found, expected) in x.iter().zip([1.0, 2.0, 3.0]) {
             assert!((found - expected).abs() < 1e-12, "{x:?}");
         }

@@ -77,17 +77,12 @@ impl<'a> CurvePosterior<'a> {
     ///
     /// The paper starts all walkers at the fits, with equal weights, and has 500 steps to forget that.
     pub(super) fn walkers(&self, n_walkers: usize, stream: &mut Stream) -> Vec<EnsembleWalker> {
-        let fits: Vec<Option<Fit>> = self
-            .families
-            .iter()
-            .map(|family| Fit::new(*family, &self.epochs, self.y))
-            .collect();
+        let fits: Vec<Option<Fit>> =
+            self.families.iter().map(|family| Fit::new(*family, &self.epochs, self.y)).collect();
         let n = count(self.y.len());
         let variance = |fit: &Fit| fit.squares / n + NOISE_STD.0 * NOISE_STD.0;
         let best = fits.iter().flatten().map(variance).fold(1.0, f64::min);
-        (0..n_walkers)
-            .map(|_| self.walker(&fits, best.sqrt(), stream))
-            .collect()
+        (0..n_walkers).map(|_| self.walker(&fits, best.sqrt(), stream)).collect()
     }
 
     fn walker(&self, fits: &[Option<Fit>], noise_std: f64, stream: &mut Stream) -> EnsembleWalker {
@@ -97,11 +92,8 @@ impl<'a> CurvePosterior<'a> {
         let mut parameters = Vec::new();
         let mut curves = vec![0.0; fits.len() * width];
         let mut weights = Vec::new();
-        for ((family, fit), curve) in self
-            .families
-            .iter()
-            .zip(fits)
-            .zip(curves.chunks_exact_mut(width))
+        for ((family, fit), curve) in
+            self.families.iter().zip(fits).zip(curves.chunks_exact_mut(width))
         {
             let drawn = fit.as_ref().and_then(|fit| {
                 (0..N_DRAWS).find_map(|_| {
@@ -116,11 +108,7 @@ impl<'a> CurvePosterior<'a> {
             };
             weights.push(share * -(1.0 - stream.uniform()).ln());
             parameters.extend(drawn.unwrap_or_else(|| {
-                let start = family
-                    .parameters()
-                    .iter()
-                    .map(|p| p.start)
-                    .collect::<Vec<_>>();
+                let start = family.parameters().iter().map(|p| p.start).collect::<Vec<_>>();
                 family.values(&start, &self.epochs, curve);
                 start
             }));
@@ -279,9 +267,8 @@ impl Target for CurvePosterior<'_> {
             return f64::NEG_INFINITY;
         }
         // Σ r² − Σ (r − c)² = Σ c (2r − c).
-        let lost: f64 = (0..width - 1)
-            .map(|i| change(i) * (2.0 * state.residuals[i] - change(i)))
-            .sum();
+        let lost: f64 =
+            (0..width - 1).map(|i| change(i) * (2.0 * state.residuals[i] - change(i))).sum();
         0.5 * lost / (state.noise_std * state.noise_std)
     }
 
@@ -309,9 +296,7 @@ impl Target for CurvePosterior<'_> {
 /// Returns true if a single curve is finite and ends within its bounds.
 fn is_allowed(curve: &[f64]) -> bool {
     curve.iter().all(|value| value.is_finite())
-        && curve
-            .last()
-            .is_some_and(|end| (END.0..=END.1).contains(end))
+        && curve.last().is_some_and(|end| (END.0..=END.1).contains(end))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "epochs are far below 2^53")]

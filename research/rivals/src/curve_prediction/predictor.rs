@@ -24,11 +24,7 @@ impl Default for CurveSampling {
     /// 24 walkers, 40 sweeps before the first sample and 80 of sampling, 960 samples. The paper took 100 walkers, 500 and 2000 steps
     /// of all coordinates at once.
     fn default() -> Self {
-        Self {
-            n_walkers: 24,
-            n_burn_in: 40,
-            n_sweeps: 80,
-        }
+        Self { n_walkers: 24, n_burn_in: 40, n_sweeps: 80 }
     }
 }
 
@@ -69,13 +65,8 @@ impl CurvePredictor {
         range: (f64, f64),
         sampling: CurveSampling,
     ) -> Result<Self, StrategyError> {
-        let error = |name, value: String, expected| {
-            Err(StrategyError::Setting {
-                name,
-                value,
-                expected,
-            })
-        };
+        let error =
+            |name, value: String, expected| Err(StrategyError::Setting { name, value, expected });
         if n_epochs == 0 {
             return error("n_epochs", n_epochs.to_string(), "at least 1");
         }
@@ -90,11 +81,7 @@ impl CurvePredictor {
         if sampling.n_sweeps < 2 {
             return error("n_sweeps", sampling.n_sweeps.to_string(), "at least 2");
         }
-        Ok(Self {
-            n_epochs,
-            range,
-            sampling,
-        })
+        Ok(Self { n_epochs, range, sampling })
     }
 
     /// Samples the posterior of the value after epoch N, given a curve; epochs after N are left out.

@@ -100,8 +100,7 @@ impl CurvePredictionRule {
 
     /// E\[f(N)\], which stands for the value of a trial that was stopped; its last value if no prediction can be made.
     pub fn expected_final_value(&self, trial: &TrainedTrial, others: &[TrainedTrial]) -> f64 {
-        self.predict(trial, others)
-            .map_or(trial.curve.last(), |prediction| prediction.mean())
+        self.predict(trial, others).map_or(trial.curve.last(), |prediction| prediction.mean())
     }
 }
 
@@ -113,9 +112,7 @@ impl StoppingRule for CurvePredictionRule {
         if !is_due || epoch >= settings.n_epochs {
             return Verdict::Continue;
         }
-        let complete = others
-            .iter()
-            .filter(|other| other.training == Training::Complete);
+        let complete = others.iter().filter(|other| other.training == Training::Complete);
         let best = complete.map(|other| other.curve.last()).reduce(f64::max);
         let Some(best) = best else {
             return Verdict::Continue;

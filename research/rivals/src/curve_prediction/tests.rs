@@ -140,12 +140,7 @@ fn summaries_are_those_of_the_samples() {
     let samples = prediction.samples();
     #[expect(clippy::cast_precision_loss, reason = "960 samples")]
     let n = samples.len() as f64;
-    let at_or_below = |x: f64| {
-        samples
-            .iter()
-            .map(|s| f64::from(u8::from(s.0 <= x)))
-            .sum::<f64>()
-    };
+    let at_or_below = |x: f64| samples.iter().map(|s| f64::from(u8::from(s.0 <= x))).sum::<f64>();
     let median = prediction.quantile(0.5);
     assert!((at_or_below(median) / n - 0.5).abs() <= 1.0 / n);
     let expected = samples
@@ -200,10 +195,7 @@ fn long_chains_have_the_moments_of_weighted_prior_draws() {
         let std = (second[index] / total - expected * expected).sqrt();
         let tolerance = 5.0 * std / n_effective.sqrt() + 0.01;
         let found = found / n;
-        assert!(
-            (found - expected).abs() < tolerance,
-            "{index}: {found}, {expected} ± {tolerance}"
-        );
+        assert!((found - expected).abs() < tolerance, "{index}: {found}, {expected} ± {tolerance}");
     }
 }
 

@@ -83,9 +83,8 @@ mod tests {
             (2.0, 4.0, 0.0, 1.0),
         ] {
             let cdf = |x: f64| normal_cdf((x - mean) / std);
-            let draws: Vec<f64> = (0..n)
-                .map(|_| truncated_normal(mean, std, (lower, upper), &mut stream))
-                .collect();
+            let draws: Vec<f64> =
+                (0..n).map(|_| truncated_normal(mean, std, (lower, upper), &mut stream)).collect();
             assert!(draws.iter().all(|x| (lower..=upper).contains(x)));
             for share in [0.1, 0.3, 0.6, 0.9] {
                 let x = lower + share * (upper - lower);

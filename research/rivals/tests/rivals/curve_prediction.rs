@@ -23,10 +23,8 @@ fn flat_curves_stop_and_rising_ones_do_not() {
     };
     let rule = CurvePredictionRule::new(settings, Seed::new(1)).unwrap();
     let mut stream = test_stream(31);
-    let others = [
-        complete(0, &curve(0.95, 1.0, 40, &mut stream)),
-        trial(1, &[0.99; 10], Training::Stopped),
-    ];
+    let others =
+        [complete(0, &curve(0.95, 1.0, 40, &mut stream)), trial(1, &[0.99; 10], Training::Stopped)];
     let stops_at = |values: &[f64], others: &[TrainedTrial]| {
         (1..values.len()).find(|n| rule.judge(&running(5, &values[..*n]), others).stops())
     };
@@ -53,10 +51,7 @@ fn the_range_of_values_is_learned() {
             let values = curve(end, 1.0, n, &mut stream);
             values.iter().map(|v| scale * v + offset).collect()
         };
-        let others = [
-            complete(0, &mapped(0.95, 40)),
-            complete(1, &mapped(0.5, 40)),
-        ];
+        let others = [complete(0, &mapped(0.95, 40)), complete(1, &mapped(0.5, 40))];
         let (bad, good) = (mapped(0.6, 12), mapped(0.97, 12));
         assert!(rule.judge(&running(5, &bad), &others).stops(), "{scale}");
         assert!(!rule.judge(&running(6, &good), &others).stops(), "{scale}");
@@ -71,33 +66,15 @@ fn the_range_of_values_is_learned() {
 fn settings_out_of_range_are_named() {
     let good = CurvePredictionSettings::for_epochs(40);
     let bad = [
-        CurvePredictionSettings {
-            n_epochs: 0,
-            ..good
-        },
-        CurvePredictionSettings {
-            interval: 0,
-            ..good
-        },
-        CurvePredictionSettings {
-            prob_min: 1.0,
-            ..good
-        },
-        CurvePredictionSettings {
-            prob_min: f64::NAN,
-            ..good
-        },
-        CurvePredictionSettings {
-            range: Some((1.0, 0.0)),
-            ..good
-        },
+        CurvePredictionSettings { n_epochs: 0, ..good },
+        CurvePredictionSettings { interval: 0, ..good },
+        CurvePredictionSettings { prob_min: 1.0, ..good },
+        CurvePredictionSettings { prob_min: f64::NAN, ..good },
+        CurvePredictionSettings { range: Some((1.0, 0.0)), ..good },
     ];
     let names = bad.map(|settings| {
         let error = CurvePredictionRule::new(settings, Seed::new(1)).unwrap_err();
         error.to_string().split(' ').next().unwrap().to_owned()
     });
-    assert_eq!(
-        names,
-        ["n_epochs", "interval", "prob_min", "prob_min", "range"]
-    );
+    assert_eq!(names, ["n_epochs", "interval", "prob_min", "prob_min", "range"]);
 }

@@ -6,11 +6,7 @@ mod mtbo;
 use fedbo_algorithms::early_stopping::{LearningCurve, TrainedTrial, Training};
 
 fn trial(number: u64, values: &[f64], training: Training) -> TrainedTrial {
-    TrainedTrial {
-        number,
-        curve: LearningCurve::new(values.to_vec()),
-        training,
-    }
+    TrainedTrial { number, curve: LearningCurve::new(values.to_vec()), training }
 }
 
 fn running(number: u64, values: &[f64]) -> TrainedTrial {

@@ -12,10 +12,7 @@ fn task() -> MetaTask {
     let inputs = uniform_points(12, 2, &mut test_stream(20));
     MetaTask {
         name: "task 0".into(),
-        outputs: inputs
-            .rows()
-            .map(|x| -(x[0] - 0.3).powi(2) - x[1])
-            .collect(),
+        outputs: inputs.rows().map(|x| -(x[0] - 0.3).powi(2) - x[1]).collect(),
         inputs,
     }
 }
@@ -46,15 +43,8 @@ fn multi_task_optimization_learns_from_what_is_alike() {
     negative.outputs.iter_mut().for_each(|y| *y = -*y);
     let tasks = [task(), negative];
     let settings = MtboSettings::for_study(2, false);
-    let fresh = || {
-        Mtbo::new(
-            Domain::Space(space.clone()),
-            &tasks,
-            settings.clone(),
-            Seed::new(1),
-        )
-        .unwrap()
-    };
+    let fresh =
+        || Mtbo::new(Domain::Space(space.clone()), &tasks, settings.clone(), Seed::new(1)).unwrap();
     let told = observations(8, 3);
     let (mut whole, mut parts) = (fresh(), fresh());
     whole.tell(&told).unwrap();

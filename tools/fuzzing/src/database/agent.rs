@@ -27,15 +27,10 @@ pub(super) fn read(mut pieces: Pieces<'_>) {
     let home = base.put();
     let change = Change::of(&mut pieces);
     // Where a handout is stored, so is one that the coordinator signed: what stands behind its signature is reached.
-    change.put(
-        FILES[which],
-        &base.files[which],
-        pieces,
-        |column, bytes| match column {
-            "bytes" => signed_handout(&bytes),
-            _ => bytes,
-        },
-    );
+    change.put(FILES[which], &base.files[which], pieces, |column, bytes| match column {
+        "bytes" => signed_handout(&bytes),
+        _ => bytes,
+    });
     if let Err(error) = status(&home) {
         assert!(!error.to_string().is_empty());
     }
@@ -121,10 +116,7 @@ fn bases() -> &'static [Base; 2] {
             enrol_with(&options, &desk).expect("an agent that is taken");
             run(&home, study, N_ROUNDS).expect("rounds that are handed out");
             let bytes = |name: &str| std::fs::read(home.join(name)).expect("a file of the agent");
-            Base {
-                key: bytes("identity.key"),
-                files: [bytes("agent.db"), bytes("trials.db")],
-            }
+            Base { key: bytes("identity.key"), files: [bytes("agent.db"), bytes("trials.db")] }
         })
     })
 }

@@ -16,10 +16,7 @@ use crate::keys::agent;
 use crate::served::{begun, folder, runtime, started};
 
 const FOLDER: &str = "coordinator";
-const FILES: [&str; 2] = [
-    "coordinator/coordinator.db",
-    "coordinator/charged.ledger.db",
-];
+const FILES: [&str; 2] = ["coordinator/coordinator.db", "coordinator/charged.ledger.db"];
 
 /// Reads all that is stored, then starts the service on it, which goes on with the studies' rounds, and ends it.
 pub(super) fn read(mut pieces: Pieces<'_>) {
@@ -99,10 +96,7 @@ fn play(home: &Home) -> Result<(), StoreError> {
         }
         let lead = store.lead(record.key, "fuzz", 1)?;
         let lead = lead.expect("nobody else leads");
-        let release = FreeRelease {
-            round: 0,
-            bytes: vec![1, 2, 3],
-        };
+        let release = FreeRelease { round: 0, bytes: vec![1, 2, 3] };
         store.add_release(&lead, &release)?;
         let handout = study.handout(1);
         store.begin_round(

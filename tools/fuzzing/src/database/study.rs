@@ -35,10 +35,7 @@ fn go_on(path: &Path) -> Result<(), StudyError> {
         let trial = study.ask()?;
         // INV-21: what is asked for lies in the space.
         if trials.iter().all(|known| known.number != trial.number) {
-            assert_eq!(
-                study.space().normalize(&trial.point).as_ref(),
-                Ok(&trial.point)
-            );
+            assert_eq!(study.space().normalize(&trial.point).as_ref(), Ok(&trial.point));
         }
         study.tell(trial.number, 0.5)?;
     }
@@ -72,10 +69,7 @@ fn begun(path: &Path, strategy: StrategySpec) -> Result<(), StudyError> {
     study.ask()?;
     study.tell_failed(2, "no output")?;
     study.ask()?;
-    let own = [
-        ("x", Value::Float(0.5)),
-        ("kind", Value::Choice("b".to_owned())),
-    ];
+    let own = [("x", Value::Float(0.5)), ("kind", Value::Choice("b".to_owned()))];
     let own = own.map(|(name, value)| (name.to_owned(), value));
     study.enqueue(&Point::new(own.into()))?;
     Ok(())

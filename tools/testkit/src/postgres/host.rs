@@ -80,9 +80,7 @@ pub(super) fn ordinary_user() -> Option<User> {
     }
     let users = fs::read_to_string("/etc/passwd").unwrap();
     let found = ["postgres", "nobody"].iter().find_map(|name| {
-        let mut lines = users
-            .lines()
-            .map(|line| line.split(':').collect::<Vec<_>>());
+        let mut lines = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
         let fields = lines.find(|fields| fields.first() == Some(name))?;
         let (uid, gid) = (fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?);
         Some(User { uid, gid })
@@ -99,11 +97,9 @@ pub(super) fn ordinary_user() -> Option<User> {
 pub(super) fn programs() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    for (parent, inside) in [
-        ("/usr/lib/postgresql", "bin"),
-        ("/opt/homebrew/opt", "bin"),
-        ("/usr/local/opt", "bin"),
-    ] {
+    for (parent, inside) in
+        [("/usr/lib/postgresql", "bin"), ("/opt/homebrew/opt", "bin"), ("/usr/local/opt", "bin")]
+    {
         let Ok(entries) = fs::read_dir(parent) else {
             continue;
         };

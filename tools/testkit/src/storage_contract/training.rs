@@ -31,11 +31,7 @@ fn trial(storage: &dyn Storage, study: StudyKey, number: u64) -> Trial {
 }
 
 fn stopped(epoch: u32, value: f64, because: &str) -> Told {
-    Told::Stopped {
-        epoch,
-        value,
-        because: because.to_owned(),
-    }
+    Told::Stopped { epoch, value, because: because.to_owned() }
 }
 
 pub(super) fn reports_ascend(storage: &dyn Storage) {
@@ -44,11 +40,7 @@ pub(super) fn reports_ascend(storage: &dyn Storage) {
     add(storage, study, &held(1.0, &worker, LONG));
     let report = |new| report(storage, study, 1, &worker, new);
     assert_eq!(report(at(2, 0.5)).unwrap(), ReportOutcome::New);
-    assert_eq!(
-        report(at(5, 0.0)).unwrap(),
-        ReportOutcome::New,
-        "gaps are fine"
-    );
+    assert_eq!(report(at(5, 0.0)).unwrap(), ReportOutcome::New, "gaps are fine");
     for again in [at(5, 0.0), at(2, 0.5)] {
         assert_eq!(report(again).unwrap(), ReportOutcome::Already);
     }
@@ -60,23 +52,15 @@ pub(super) fn reports_ascend(storage: &dyn Storage) {
         (at(1, 0.5), at(5, 0.0)),
     ] {
         match report(refused) {
-            Err(StorageError::ReportOrder {
-                number: 1,
-                report,
-                before,
-            }) => assert_eq!((report, before), (refused, beside)),
+            Err(StorageError::ReportOrder { number: 1, report, before }) => {
+                assert_eq!((report, before), (refused, beside))
+            }
             other => panic!("{refused:?}: {other:?}"),
         }
     }
-    assert!(matches!(
-        report(at(0, 0.5)),
-        Err(StorageError::EpochZero { number: 1 })
-    ));
+    assert!(matches!(report(at(0, 0.5)), Err(StorageError::EpochZero { number: 1 })));
     for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-        assert!(matches!(
-            report(at(6, value)),
-            Err(StorageError::NotFinite { .. })
-        ));
+        assert!(matches!(report(at(6, value)), Err(StorageError::NotFinite { .. })));
     }
     assert_eq!(report(at(u32::MAX, 1.0)).unwrap(), ReportOutcome::New);
     let expected = [at(2, 0.5), at(5, 0.0), at(u32::MAX, 1.0)];
@@ -99,30 +83,18 @@ pub(super) fn who_may_report(storage: &dyn Storage) {
     assert!(not_held(by(1, TellAuthority::Worker(&worker.id))));
     assert!(not_held(by(2, TellAuthority::Hand)), "nobody trains it");
     assert!(not_held(by(2, TellAuthority::Worker(&worker.id))));
-    assert!(matches!(
-        by(3, TellAuthority::Hand),
-        Err(StorageError::NoTrial { .. })
-    ));
+    assert!(matches!(by(3, TellAuthority::Hand), Err(StorageError::NoTrial { .. })));
     assert!(matches!(
         storage.report(StudyKey(4711), 0, TellAuthority::Hand, at(1, 0.5)),
         Err(StorageError::NoStudy { .. })
     ));
-    assert_eq!(
-        by(0, TellAuthority::Worker(&worker.id)).unwrap(),
-        ReportOutcome::New
-    );
+    assert_eq!(by(0, TellAuthority::Worker(&worker.id)).unwrap(), ReportOutcome::New);
     assert_eq!(by(1, TellAuthority::Hand).unwrap(), ReportOutcome::New);
     // Whose lease was over and whose trial was taken over comes too late.
     add(storage, study, &held(3.0, &worker, Some(SHORT)));
     std::thread::sleep(2 * SHORT);
-    assert_eq!(
-        storage.claim(study, &other, LONG).unwrap().unwrap().number,
-        2
-    );
-    assert_eq!(
-        storage.claim(study, &other, LONG).unwrap().unwrap().number,
-        3
-    );
+    assert_eq!(storage.claim(study, &other, LONG).unwrap().unwrap().number, 2);
+    assert_eq!(storage.claim(study, &other, LONG).unwrap().unwrap().number, 3);
     assert!(not_held(by(3, TellAuthority::Worker(&worker.id))));
     finish(storage, study, 0, &worker, 1.0).unwrap();
     assert!(matches!(
@@ -130,10 +102,7 @@ pub(super) fn who_may_report(storage: &dyn Storage) {
         Err(StorageError::ToldOtherwise { .. })
     ));
     let complete = trial(storage, study, 0);
-    assert_eq!(
-        (complete.value(), complete.reports),
-        (Some(1.0), vec![at(1, 0.5)])
-    );
+    assert_eq!((complete.value(), complete.reports), (Some(1.0), vec![at(1, 0.5)]));
 }
 
 pub(super) fn reports_go_with_their_attempt(storage: &dyn Storage) {
@@ -145,9 +114,7 @@ pub(super) fn reports_go_with_their_attempt(storage: &dyn Storage) {
         report(storage, study, number, &worker, at(1, 0.5)).unwrap();
         report(storage, study, number, &worker, at(2, 0.25)).unwrap();
     }
-    storage
-        .release_trial(study, 0, TellAuthority::Worker(&worker.id))
-        .unwrap();
+    storage.release_trial(study, 0, TellAuthority::Worker(&worker.id)).unwrap();
     assert_eq!(trial(storage, study, 0).reports, []);
     let again = storage.claim(study, &other, Some(SHORT)).unwrap().unwrap();
     assert_eq!((again.number, again.reports), (0, Vec::new()));
@@ -158,11 +125,7 @@ pub(super) fn reports_go_with_their_attempt(storage: &dyn Storage) {
     assert_eq!((taken.number, &taken.reports), (0, &Vec::new()));
     assert_eq!(trial(storage, study, 0), taken);
     report(storage, study, 0, &worker, at(1, 0.5)).unwrap();
-    assert_eq!(
-        trial(storage, study, 1).reports.len(),
-        2,
-        "another trial keeps its own"
-    );
+    assert_eq!(trial(storage, study, 1).reports.len(), 2, "another trial keeps its own");
     let Some(gone) = gone() else { return };
     add(storage, study, &held(2.0, &gone, None));
     report(storage, study, 2, &gone, at(7, 0.5)).unwrap();
@@ -183,34 +146,22 @@ pub(super) fn what_is_stopped_has_no_value(storage: &dyn Storage) {
     report(storage, study, 0, &worker, at(4, -0.0)).unwrap();
     assert!(not_reported(tell(0, &stopped(1, 0.5, "no longer"))));
     assert!(not_reported(tell(0, &stopped(4, 0.0, "another zero"))));
-    assert!(matches!(
-        tell(0, &stopped(4, f64::NAN, "")),
-        Err(StorageError::NotFinite { .. })
-    ));
+    assert!(matches!(tell(0, &stopped(4, f64::NAN, "")), Err(StorageError::NotFinite { .. })));
     let told = stopped(4, -0.0, "worse than the \"Größe\"\n\0 of others");
     assert_eq!(tell(0, &told).unwrap(), TellOutcome::New { seq: 1 });
     assert_eq!(tell(0, &told).unwrap(), TellOutcome::Already);
     for other in [
         stopped(4, -0.0, "other grounds"),
         Told::Value(-0.0),
-        Told::Failed {
-            kind: "exit".to_owned(),
-            message: String::new(),
-        },
+        Told::Failed { kind: "exit".to_owned(), message: String::new() },
     ] {
-        assert!(matches!(
-            tell(0, &other),
-            Err(StorageError::ToldOtherwise { .. })
-        ));
+        assert!(matches!(tell(0, &other), Err(StorageError::ToldOtherwise { .. })));
     }
     assert!(matches!(
         report(storage, study, 0, &worker, at(5, 0.5)),
         Err(StorageError::ToldOtherwise { .. })
     ));
-    assert_eq!(
-        finish(storage, study, 1, &worker, 3.0).unwrap(),
-        TellOutcome::New { seq: 2 }
-    );
+    assert_eq!(finish(storage, study, 1, &worker, 3.0).unwrap(), TellOutcome::New { seq: 2 });
     let snapshot = storage.snapshot(study, 0).unwrap();
     let first = &snapshot.told[0];
     assert_eq!((first.told(), first.value()), (Some(&told), None));
@@ -220,12 +171,7 @@ pub(super) fn what_is_stopped_has_no_value(storage: &dyn Storage) {
     let zero = first.reports[1].value;
     assert!(zero.is_sign_negative(), "to the bit");
     assert_eq!(snapshot.told[1].value(), Some(3.0));
-    assert_eq!(
-        storage
-            .claim(study, &Worker::of_this_process(), LONG)
-            .unwrap(),
-        None
-    );
+    assert_eq!(storage.claim(study, &Worker::of_this_process(), LONG).unwrap(), None);
 }
 
 pub(super) fn every_bit_of_a_report_is_kept(storage: &dyn Storage) {

@@ -124,11 +124,8 @@ impl Cell {
 
 /// All cells, or a few.
 pub(crate) fn all(quick: bool) -> Vec<Cell> {
-    let (dims, sizes): (&[usize], &[usize]) = if quick {
-        (&[3], &[50, 200])
-    } else {
-        (&[2, 3, 6, 20], &[10, 50, 200, 1000])
-    };
+    let (dims, sizes): (&[usize], &[usize]) =
+        if quick { (&[3], &[50, 200]) } else { (&[2, 3, 6, 20], &[10, 50, 200, 1000]) };
     let mut cells = Vec::new();
     for d in dims {
         for t in sizes {
@@ -136,10 +133,8 @@ pub(crate) fn all(quick: bool) -> Vec<Cell> {
         }
     }
     cells.push(alone(Kind::Message, "message/m100", &["message"]));
-    cells[dims.len() * sizes.len()].requirement = Some(Requirement {
-        peer: "official_fts",
-        ratio: 300.0,
-    });
+    cells[dims.len() * sizes.len()].requirement =
+        Some(Requirement { peer: "official_fts", ratio: 300.0 });
     let sizes: &[usize] = if quick { &[50, 200] } else { &[50, 200, 1000] };
     for kernel in ["se", "m52"] {
         for t in sizes {
@@ -178,26 +173,14 @@ pub(crate) fn all(quick: bool) -> Vec<Cell> {
         cells.push(alone(Kind::GameDecision, &name, &arguments));
     }
     cells.push(alone(Kind::Aggregation, "aggregation", &["aggregation"]));
-    cells.push(alone(
-        Kind::PrivateRound,
-        "private_round/a29",
-        &["private_round"],
-    ));
-    cells.push(alone(
-        Kind::PrivateRound,
-        "private_round/a29/fixed",
-        &["private_round", "--fixed"],
-    ));
+    cells.push(alone(Kind::PrivateRound, "private_round/a29", &["private_round"]));
+    cells.push(alone(Kind::PrivateRound, "private_round/a29/fixed", &["private_round", "--fixed"]));
     let crowd = ["private_round", "--agents", "10000", "--rounds", "40"];
     let crowd: Vec<&str> = crowd.into_iter().chain(["--threads", "2"]).collect();
     if !quick {
         cells.push(alone(Kind::PrivateRound, "private_round/a10000", &crowd));
     }
-    cells.push(alone(
-        Kind::PrivacyAccounting,
-        "privacy_accounting",
-        &["privacy_accounting"],
-    ));
+    cells.push(alone(Kind::PrivacyAccounting, "privacy_accounting", &["privacy_accounting"]));
     cells.extend(coordinator(quick));
     cells.push(alone(Kind::Memory, "memory", &["memory"]));
     cells.push(alone(Kind::Micro, "micro", &[]));
@@ -237,25 +220,17 @@ fn thompson(d: usize, t: usize) -> Cell {
     Cell {
         kind: Kind::Thompson,
         name: format!("thompson_step/d{d}/t{t}"),
-        arguments: [
-            "thompson_step",
-            "--dims",
-            &d.to_string(),
-            "--sizes",
-            &t.to_string(),
-        ]
-        .map(str::to_owned)
-        .to_vec(),
+        arguments: ["thompson_step", "--dims", &d.to_string(), "--sizes", &t.to_string()]
+            .map(str::to_owned)
+            .to_vec(),
         selection: vec![
             ("TS_D", d.to_string()),
             ("TS_T", t.to_string()),
             ("TS_PEERS", "botorch_pathwise,botorch_sobol_1000".into()),
         ],
         key: vec![("D", d.into()), ("t", t.into())],
-        requirement: (d == 3 && t == 200).then_some(Requirement {
-            peer: "botorch_pathwise",
-            ratio: 30.0,
-        }),
+        requirement: (d == 3 && t == 200)
+            .then_some(Requirement { peer: "botorch_pathwise", ratio: 30.0 }),
     }
 }
 
@@ -272,21 +247,14 @@ fn hyperfit(kernel: &str, t: usize) -> Cell {
             ("HF_PEERS", "sklearn,botorch_ml,gpy".into()),
         ],
         key: vec![("kernel", kernel.into()), ("t", t.into())],
-        requirement: (t == 200).then_some(Requirement {
-            peer: "sklearn",
-            ratio: 5.0,
-        }),
+        requirement: (t == 200).then_some(Requirement { peer: "sklearn", ratio: 5.0 }),
     }
 }
 
 fn ask_tell(strategy: &str, t: usize) -> Cell {
     let size = t.to_string();
     let arguments = ["ask_tell", "--strategy", strategy, "--sizes", &size];
-    let (peer, ratio) = if t == 50 {
-        ("optuna_tpe", 1.0)
-    } else {
-        ("optuna_gp", 20.0)
-    };
+    let (peer, ratio) = if t == 50 { ("optuna_tpe", 1.0) } else { ("optuna_gp", 20.0) };
     Cell {
         kind: Kind::AskTell,
         name: format!("ask_tell/{strategy}/t{t}"),

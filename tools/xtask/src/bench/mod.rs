@@ -61,12 +61,7 @@ impl Bench {
         let folder = target().join("bench");
         std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
         if cells.iter().any(|cell| cell.kind != Kind::Micro) {
-            run(&mut cargo([
-                "build",
-                "--release",
-                "--package",
-                "fedbo-bench",
-            ]))?;
+            run(&mut cargo(["build", "--release", "--package", "fedbo-bench"]))?;
         }
         let mut done = Vec::new();
         for (index, cell) in cells.iter().enumerate() {

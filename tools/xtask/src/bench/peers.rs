@@ -11,16 +11,8 @@ use super::{Row, rows_of};
 use crate::process::{last_line, root, run, succeeds, target};
 
 /// The packages among the pinned ones that the compared cells need.
-const PACKAGES: [&str; 8] = [
-    "numpy",
-    "scipy",
-    "torch",
-    "gpytorch",
-    "linear_operator",
-    "botorch",
-    "scikit-learn",
-    "optuna",
-];
+const PACKAGES: [&str; 8] =
+    ["numpy", "scipy", "torch", "gpytorch", "linear_operator", "botorch", "scikit-learn", "optuna"];
 
 /// Runs a peers' script with more draws a cell than its own 30, and without the extra searches that judge its search
 /// after the timing: they take most of its time and we do not show them.
@@ -37,12 +29,7 @@ __import__(os.environ['FEDBO_PEER_SCRIPT']).main()
 /// The source of the peers' figures.
 pub(crate) enum Peers {
     /// From a run beside ours.
-    Run {
-        python: PathBuf,
-        scripts: PathBuf,
-        draws: usize,
-        budget_s: usize,
-    },
+    Run { python: PathBuf, scripts: PathBuf, draws: usize, budget_s: usize },
     /// From stored results of another machine and time.
     Stored { results: PathBuf },
     /// Neither is at hand.
@@ -108,12 +95,7 @@ impl Peers {
                 rows.retain(|row| is_compared(cell, row));
                 Ok(rows)
             }
-            Self::Run {
-                python,
-                scripts,
-                draws,
-                budget_s,
-            } => {
+            Self::Run { python, scripts, draws, budget_s } => {
                 let mut command = Command::new(python);
                 command
                     .args(["-c", DRIVER])
@@ -163,11 +145,7 @@ fn official() -> Vec<Row> {
         for (what, seconds) in [("search", search), ("own work", number("own_median"))] {
             if let Some(seconds) = seconds {
                 let peer = format!("official_fts {what}, run {run} (stored)");
-                found.extend(
-                    json!({ "peer": peer, "seconds": seconds })
-                        .as_object()
-                        .cloned(),
-                );
+                found.extend(json!({ "peer": peer, "seconds": seconds }).as_object().cloned());
             }
         }
     }
@@ -207,11 +185,7 @@ pub(crate) fn install() -> Result<()> {
         bail!("{} does not pin all of {PACKAGES:?}", pinned.display());
     }
     let environment = environment();
-    run(Command::new("python3")
-        .args(["-m", "venv"])
-        .arg(&environment))?;
+    run(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
     let python = environment.join("bin").join("python");
-    run(Command::new(python)
-        .args(["-m", "pip", "install"])
-        .args(wanted))
+    run(Command::new(python).args(["-m", "pip", "install"]).args(wanted))
 }

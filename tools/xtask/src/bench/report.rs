@@ -48,17 +48,12 @@ pub(crate) fn print(done: &[Measured<'_>], peers: &Peers) {
             "difference",
             "required",
         ]);
-        cells
-            .iter()
-            .for_each(|measured| compare(measured, &mut table));
+        cells.iter().for_each(|measured| compare(measured, &mut table));
         table.print();
     }
     for kind in Kind::ALONE {
-        let rows: Vec<&Row> = done
-            .iter()
-            .filter(|m| m.cell.kind == kind)
-            .flat_map(|m| &m.ours)
-            .collect();
+        let rows: Vec<&Row> =
+            done.iter().filter(|m| m.cell.kind == kind).flat_map(|m| &m.ours).collect();
         match kind {
             _ if rows.is_empty() => {}
             Kind::Aggregation => aggregation(&rows),
@@ -130,10 +125,7 @@ fn verdict(requirement: &Requirement, ratio: f64, difference: &Difference) -> St
 /// The difference between our quality and a peer's.
 enum Difference {
     /// Mean values reached: the difference and its standard error.
-    Values {
-        ours_less_theirs: f64,
-        standard_error: f64,
-    },
+    Values { ours_less_theirs: f64, standard_error: f64 },
     /// Log likelihoods.
     Likelihoods { ours_less_theirs: f64 },
     /// Not comparable.
@@ -144,25 +136,21 @@ impl Difference {
     fn of(ours: &Row, theirs: &Row) -> Self {
         let both = |key: &str| number(ours, key).zip(number(theirs, key));
         if let Some((a, b)) = both("lml") {
-            return Self::Likelihoods {
-                ours_less_theirs: a - b,
-            };
+            return Self::Likelihoods { ours_less_theirs: a - b };
         }
         match both("value_mean").zip(both("value_se")) {
-            Some(((a, b), (se_a, se_b))) => Self::Values {
-                ours_less_theirs: a - b,
-                standard_error: se_a.hypot(se_b),
-            },
+            Some(((a, b), (se_a, se_b))) => {
+                Self::Values { ours_less_theirs: a - b, standard_error: se_a.hypot(se_b) }
+            }
             None => Self::Unknown,
         }
     }
 
     fn equal_or_better(&self) -> bool {
         match self {
-            Self::Values {
-                ours_less_theirs,
-                standard_error,
-            } => *ours_less_theirs >= -EQUAL_SE * standard_error,
+            Self::Values { ours_less_theirs, standard_error } => {
+                *ours_less_theirs >= -EQUAL_SE * standard_error
+            }
             Self::Likelihoods { ours_less_theirs } => *ours_less_theirs >= -EQUAL_LML,
             Self::Unknown => true,
         }
@@ -170,10 +158,9 @@ impl Difference {
 
     fn shown(&self) -> String {
         match self {
-            Self::Values {
-                ours_less_theirs,
-                standard_error,
-            } => format!("{ours_less_theirs:+.3} ± {standard_error:.3}"),
+            Self::Values { ours_less_theirs, standard_error } => {
+                format!("{ours_less_theirs:+.3} ± {standard_error:.3}")
+            }
             Self::Likelihoods { ours_less_theirs } => format!("{ours_less_theirs:+.5}"),
             Self::Unknown => "-".into(),
         }
@@ -312,16 +299,7 @@ fn private_round(rows: &[&Row]) {
 /// A query that builds on models of other tasks, and its parts.
 fn other_tasks(kind: Kind, rows: &[&Row]) {
     println!("\n{}: seconds for one query", kind.bench());
-    let head = [
-        "what",
-        "tasks",
-        "M",
-        "S",
-        "t",
-        "median",
-        "authors",
-        "times faster",
-    ];
+    let head = ["what", "tasks", "M", "S", "t", "median", "authors", "times faster"];
     let mut table = Table::new(&head);
     for row in rows {
         let shown = |key: &str| number(row, key).map_or("-".into(), |v| v.to_string());
@@ -333,8 +311,7 @@ fn other_tasks(kind: Kind, rows: &[&Row]) {
             shown("S"),
             shown("t"),
             number(row, "seconds").map_or("-".into(), time),
-            row.get("authors_seconds")
-                .map_or("-".into(), ToString::to_string),
+            row.get("authors_seconds").map_or("-".into(), ToString::to_string),
             shown("times_faster"),
         ]);
     }
@@ -357,19 +334,12 @@ fn stopping_problem(rows: &[&Row]) {
             of("epochs") && of("paths") && of("belief")
         };
         let parts = PARTS.map(|part| {
-            let row = rows
-                .iter()
-                .find(|row| text(row, "what") == part && same(row));
-            row.and_then(|row| number(row, "seconds"))
-                .unwrap_or(f64::NAN)
+            let row = rows.iter().find(|row| text(row, "what") == part && same(row));
+            row.and_then(|row| number(row, "seconds")).unwrap_or(f64::NAN)
         });
         let seconds = number(whole, "seconds").unwrap_or(f64::NAN);
         let required = number(whole, "seconds_most").unwrap_or(f64::NAN);
-        let word = if seconds <= required {
-            "held"
-        } else {
-            "MISSED"
-        };
+        let word = if seconds <= required { "held" } else { "MISSED" };
         let shown = |key: &str| number(whole, key).map_or("-".into(), |v| v.to_string());
         let [fit, continuation, draw, induction] = parts.map(time);
         table.row([
@@ -393,28 +363,14 @@ fn game_decision(rows: &[&Row]) {
     println!(
         "\ngame_decision: median wall seconds for one decision of R2-B2, players with as many actions each"
     );
-    let head = [
-        "players",
-        "actions",
-        "rounds",
-        "level",
-        "one round more",
-        "record alone",
-        "required",
-    ];
+    let head =
+        ["players", "actions", "rounds", "level", "one round more", "record alone", "required"];
     let mut table = Table::new(&head);
-    for along in rows
-        .iter()
-        .filter(|row| text(row, "what") == "one round more")
-    {
+    for along in rows.iter().filter(|row| text(row, "what") == "one round more") {
         let same = |row: &Row| {
-            ["players", "actions", "t", "level"]
-                .iter()
-                .all(|key| row.get(*key) == along.get(*key))
+            ["players", "actions", "t", "level"].iter().all(|key| row.get(*key) == along.get(*key))
         };
-        let anew = rows
-            .iter()
-            .find(|row| text(row, "what") == "record alone" && same(row));
+        let anew = rows.iter().find(|row| text(row, "what") == "record alone" && same(row));
         let shown = |key: &str| number(along, key).map_or("-".into(), |v| v.to_string());
         let seconds = |row: &Row| number(row, "seconds").map_or("-".into(), time);
         let required = number(along, "seconds_most").map_or("-".into(), |most| {
@@ -439,16 +395,7 @@ fn privacy_accounting(rows: &[&Row]) {
     println!(
         "\nprivacy_accounting: seconds for an epsilon by each accountant, and for the noise that has it"
     );
-    let head = [
-        "accountant",
-        "q",
-        "z",
-        "rounds",
-        "delta",
-        "epsilon",
-        "epsilon in",
-        "noise in",
-    ];
+    let head = ["accountant", "q", "z", "rounds", "delta", "epsilon", "epsilon in", "noise in"];
     let mut table = Table::new(&head);
     for row in rows {
         let shown = |key: &str| number(row, key).map_or("-".into(), |v| v.to_string());
@@ -493,11 +440,7 @@ fn time(seconds: f64) -> String {
         s if s < 1.0 => (s * 1e3, "ms"),
         s => (s, "s"),
     };
-    let decimals = if scaled < 10.0 {
-        2
-    } else {
-        usize::from(scaled < 100.0)
-    };
+    let decimals = if scaled < 10.0 { 2 } else { usize::from(scaled < 100.0) };
     format!("{scaled:.decimals$} {unit}")
 }
 
@@ -520,11 +463,8 @@ impl Table {
         };
         let widths: Vec<usize> = (0..self.0[0].len()).map(width).collect();
         for (index, row) in self.0.iter().enumerate() {
-            let cells: Vec<String> = row
-                .iter()
-                .zip(&widths)
-                .map(|(cell, width)| format!("{cell:<width$}"))
-                .collect();
+            let cells: Vec<String> =
+                row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
             println!("| {} |", cells.join(" | "));
             if index == 0 {
                 let rules: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
@@ -545,10 +485,7 @@ mod tests {
 
     #[test]
     fn a_requirement_is_held_only_with_speed_and_quality() {
-        let requirement = Requirement {
-            peer: "other",
-            ratio: 30.0,
-        };
+        let requirement = Requirement { peer: "other", ratio: 30.0 };
         let ours = row(json!({ "value_mean": 2.10, "value_se": 0.03 }));
         let close = row(json!({ "value_mean": 2.15, "value_se": 0.04 })); // one combined standard error away
         let better = row(json!({ "value_mean": 2.30, "value_se": 0.04 })); // four

@@ -106,11 +106,7 @@ impl Ls {
             Column::numbers("slot", texts(|agent| agent.slot.to_string()), 0),
             Column::words("agent", texts(|agent| agent.agent.clone()), 0),
             Column::words("state", texts(|agent| agent.state.to_owned()), 0),
-            Column::words(
-                "key",
-                texts(|agent| agent.key.clone().unwrap_or_default()),
-                1,
-            ),
+            Column::words("key", texts(|agent| agent.key.clone().unwrap_or_default()), 1),
         ];
         let (table, _) = table::fit(columns, console::width());
         console::table(&table, None)?;

@@ -38,12 +38,7 @@ impl Coordinator {
 #[derive(clap::Args, Clone, Debug)]
 struct Place {
     /// Folder of the coordinator: its key, its studies, its ledgers
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "FEDBO_COORDINATOR",
-        default_value = "coordinator"
-    )]
+    #[arg(long, value_name = "DIR", env = "FEDBO_COORDINATOR", default_value = "coordinator")]
     data: PathBuf,
     /// A PostgreSQL database instead of a folder, which any number of coordinators share
     #[arg(
@@ -55,12 +50,7 @@ struct Place {
     )]
     store: Option<String>,
     /// The secret key of all coordinators that share the database; `study create` makes one that is not there
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "FEDBO_COORDINATOR_KEY",
-        requires = "store"
-    )]
+    #[arg(long, value_name = "FILE", env = "FEDBO_COORDINATOR_KEY", requires = "store")]
     key: Option<PathBuf>,
 }
 
@@ -68,9 +58,8 @@ impl Place {
     fn open(&self, mode: Mode) -> anyhow::Result<Home> {
         match (&self.store, &self.key) {
             (Some(store), Some(key)) => {
-                let address: PostgresAddress = store
-                    .parse()
-                    .map_err(|error| BadInput(format!("--store: {error}")))?;
+                let address: PostgresAddress =
+                    store.parse().map_err(|error| BadInput(format!("--store: {error}")))?;
                 Ok(Home::shared(&address, key, mode)?)
             }
             _ => Ok(Home::open(&self.data, mode)?),

@@ -67,11 +67,7 @@ fn holder(is_shared: bool) -> anyhow::Result<String> {
     let mut id = [0; 8];
     getrandom::fill(&mut id)
         .map_err(|error| BadInput(format!("the system has no randomness to give: {error}")))?;
-    Ok(format!(
-        "process {}, {:016x}",
-        std::process::id(),
-        u64::from_le_bytes(id)
-    ))
+    Ok(format!("process {}, {:016x}", std::process::id(), u64::from_le_bytes(id)))
 }
 
 fn parse_lease(text: &str) -> Result<Duration, String> {
@@ -103,10 +99,9 @@ impl Run {
             "stopping: requests are being answered (once more to exit at once)",
         );
         let tls = match (&self.tls_cert, &self.tls_key) {
-            (Some(certificate), Some(key)) => Some(TlsFiles {
-                certificate: certificate.clone(),
-                key: key.clone(),
-            }),
+            (Some(certificate), Some(key)) => {
+                Some(TlsFiles { certificate: certificate.clone(), key: key.clone() })
+            }
             _ => None,
         };
         let is_tls = tls.is_some();

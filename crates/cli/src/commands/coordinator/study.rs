@@ -144,9 +144,8 @@ impl Create {
         }
         let record = home.create_study(&federation, &config)?;
         if home.is_new() {
-            let place = home
-                .database()
-                .map_or_else(|| home.path().display().to_string(), str::to_owned);
+            let place =
+                home.database().map_or_else(|| home.path().display().to_string(), str::to_owned);
             console::remark(&format!(
                 "{place}: a new coordinator, with a key that no agent knows yet"
             ));
@@ -163,10 +162,7 @@ impl Create {
             });
         }
         if self.json {
-            let created = Created {
-                study: record.name,
-                tokens,
-            };
+            let created = Created { study: record.name, tokens };
             console::result(&serde_json::to_string_pretty(&created)?)?;
             return Ok(Exit::Done);
         }
@@ -206,10 +202,7 @@ pub(super) fn print_tokens(tokens: &[TokenRecord]) -> anyhow::Result<()> {
     let width = tokens.iter().map(|t| t.agent.chars().count()).max();
     let lines = tokens.iter().map(|token| {
         let width = width.unwrap_or(0);
-        format!(
-            "{:>5}  {:width$}  {}\n",
-            token.slot, token.agent, token.token
-        )
+        format!("{:>5}  {:width$}  {}\n", token.slot, token.agent, token.token)
     });
     let shown = console::result(&lines.collect::<String>());
     shown.context("tokens are shown once, and these were not: `fedbo coordinator agents token STUDY AGENT` makes new ones")
@@ -219,10 +212,8 @@ impl Ls {
     fn run(&self) -> anyhow::Result<Exit> {
         let home = self.place.open(Mode::Existing)?;
         let records = home.store().studies()?;
-        let listed: Vec<Listed> = records
-            .iter()
-            .map(|record| listed(&home, record))
-            .collect::<Result<_, _>>()?;
+        let listed: Vec<Listed> =
+            records.iter().map(|record| listed(&home, record)).collect::<Result<_, _>>()?;
         if self.json {
             console::result(&serde_json::to_string_pretty(&listed)?)?;
             return Ok(Exit::Done);
@@ -231,11 +222,7 @@ impl Ls {
         let columns = vec![
             Column::words("study", texts(|study| study.study.clone()), 0),
             Column::words("state", texts(|study| study.state.to_owned()), 0),
-            Column::numbers(
-                "round",
-                texts(|study| format!("{}/{}", study.round, study.rounds)),
-                0,
-            ),
+            Column::numbers("round", texts(|study| format!("{}/{}", study.round, study.rounds)), 0),
             Column::numbers(
                 "enrolled",
                 texts(|study| format!("{}/{}", study.enrolled, study.agents)),
@@ -279,13 +266,7 @@ impl Show {
             console::result(&serde_json::to_string_pretty(&shown)?)?;
             return Ok(Exit::Done);
         }
-        let Listed {
-            study,
-            state,
-            round,
-            rounds,
-            ..
-        } = &shown.listed;
+        let Listed { study, state, round, rounds, .. } = &shown.listed;
         let mut text = match *state {
             "finished" => format!("study {study:?} is finished, after {rounds} rounds\n"),
             state => format!("study {study:?} is {state}, round {round} of {rounds}\n"),

@@ -69,10 +69,7 @@ impl Ask {
         let word = quoted(&self.file.display().to_string());
         console::result(&match told {
             _ if is_complete => {
-                format!(
-                    "the game has its {}",
-                    text::counted(n_rounds as u64, "round")
-                )
+                format!("the game has its {}", text::counted(n_rounds as u64, "round"))
             }
             Some(point) => format!(
                 "{name} has told its move of round {}: {}; the others are awaited",

@@ -60,10 +60,7 @@ impl Kept {
     }
 
     pub(super) fn course(&self, record: &GameRecord) -> anyhow::Result<GameHistory> {
-        Ok(GameHistory::new(
-            record.definition().clone(),
-            record.rounds()?,
-        )?)
+        Ok(GameHistory::new(record.definition().clone(), record.rounds()?)?)
     }
 
     /// The number of a player whose moves are told.
@@ -76,9 +73,7 @@ impl Kept {
                 Some(near) => format!("did you mean {near:?}?"),
                 None => format!("players are {}", names().collect::<Vec<_>>().join(", ")),
             };
-            return Err(BadInput(format!(
-                "PLAYER = {name:?}: no such player; {way}"
-            )));
+            return Err(BadInput(format!("PLAYER = {name:?}: no such player; {way}")));
         };
         match &players[player].plays {
             ActionSource::ByHand => Ok(player),

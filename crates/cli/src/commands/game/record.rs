@@ -29,13 +29,7 @@ impl Record {
             console::table(&table_of(&course, 0), None)?;
             return Ok(Exit::Done);
         }
-        let names = || {
-            course
-                .definition()
-                .players
-                .iter()
-                .map(|player| &player.name)
-        };
+        let names = || course.definition().players.iter().map(|player| &player.name);
         for (number, round) in (1..).zip(course.rounds()) {
             let by_name = |values: Vec<serde_json::Value>| -> serde_json::Map<_, _> {
                 names().cloned().zip(values).collect()
@@ -67,11 +61,7 @@ pub(super) fn table_of(course: &GameHistory, from: usize) -> String {
     for (player, spec) in course.definition().players.iter().enumerate() {
         let actions = rounds().map(|(_, round)| {
             let action_substituted = round.stand_ins.iter().any(|each| each.player == player);
-            let mark = if action_substituted {
-                " (stand-in)"
-            } else {
-                ""
-            };
+            let mark = if action_substituted { " (stand-in)" } else { "" };
             format!("{}{mark}", text::point(&round.actions[player]))
         });
         let payoffs = rounds().map(|(_, round)| match round.payoffs[player] {

@@ -22,11 +22,7 @@ pub(crate) struct Tell {
     /// The player
     player: String,
     /// A value for each parameter, for instance: price=3.5 pack=2
-    #[arg(
-        value_name = "NAME=VALUE",
-        required = true,
-        allow_negative_numbers = true
-    )]
+    #[arg(value_name = "NAME=VALUE", required = true, allow_negative_numbers = true)]
     values: Vec<String>,
     /// The round that is meant, from 1; refused if another one is being played
     #[arg(long, value_name = "N")]

@@ -47,21 +47,10 @@ impl Epsilon {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let (kind, delta, mode) = match (self.paper, self.question.agents) {
             (true, Some(agents)) => (AccountantKind::Moments, papers_delta(agents)?, Mode::Paper),
-            _ => (
-                self.question.accountant,
-                self.question.delta()?,
-                Mode::Default,
-            ),
+            _ => (self.question.accountant, self.question.delta()?, Mode::Default),
         };
         let sampling = self.question.sampling(self.sampling_rate)?;
-        let claim = claim(
-            kind,
-            sampling,
-            self.noise_multiplier,
-            self.rounds,
-            delta,
-            mode,
-        )?;
+        let claim = claim(kind, sampling, self.noise_multiplier, self.rounds, delta, mode)?;
         if self.json {
             let document = Document {
                 claim: ClaimRecord::from(&claim),

@@ -69,10 +69,8 @@ impl Place {
             }
             return Ok(Source::File(ledger_file(Path::new(&self.ledger))));
         }
-        let address: PostgresAddress = self
-            .ledger
-            .parse()
-            .map_err(|error| BadInput(format!("{error}")))?;
+        let address: PostgresAddress =
+            self.ledger.parse().map_err(|error| BadInput(format!("{error}")))?;
         let ledgers = Ledgers::open(&address)?;
         let name = match &self.study {
             Some(name) => name.clone(),
@@ -119,10 +117,7 @@ impl Source {
         let (text, place) = match self {
             Self::File(file) => {
                 if let Some(head) = noted_head(file)? {
-                    return Ok(Some((
-                        head,
-                        file.with_file_name(HEAD_FILE).display().to_string(),
-                    )));
+                    return Ok(Some((head, file.with_file_name(HEAD_FILE).display().to_string())));
                 }
                 match fedbo_coordinator::noted_head(file)? {
                     Some((store, head)) => (head, store.display().to_string()),
@@ -130,19 +125,14 @@ impl Source {
                 }
             }
             Self::Database(address, _, name) => {
-                match PostgresStore::open(address, Mode::Existing)?
-                    .study(name)?
-                    .head
-                {
+                match PostgresStore::open(address, Mode::Existing)?.study(name)?.head {
                     Some(head) => (head, format!("the store in {address}")),
                     None => return Ok(None),
                 }
             }
         };
         let head = text.parse().map_err(|error| {
-            BadInput(format!(
-                "{place}: {error}; put the store back from a backup"
-            ))
+            BadInput(format!("{place}: {error}; put the store back from a backup"))
         })?;
         Ok(Some((head, place)))
     }

@@ -112,10 +112,7 @@ impl Noise {
     fn most_rounds(&self, budget: Budget) -> Result<NoiseSolution, BadInput> {
         let (rate, multiplier) = (self.given_rate()?, self.given_multiplier()?);
         let sampling = self.question.sampling(rate)?;
-        let event = PrivacyEvent {
-            sampling,
-            noise: AddOutcome::Gaussian(multiplier),
-        };
+        let event = PrivacyEvent { sampling, noise: AddOutcome::Gaussian(multiplier) };
         let kind = self.question.accountant;
         let found = largest_rounds(kind, &event, budget).map_err(|error| impossible(&error))?;
         self.checked(rate, multiplier, found.value, budget)
@@ -141,16 +138,11 @@ impl Noise {
         let sampling = self.question.sampling(rate)?;
         let (kind, delta): (_, Delta) = (self.question.accountant, budget.delta());
         let claim = claim(kind, sampling, multiplier, rounds, delta, Mode::Default)?;
-        Ok(NoiseSolution {
-            rate,
-            multiplier,
-            claim,
-        })
+        Ok(NoiseSolution { rate, multiplier, claim })
     }
 
     fn given_rate(&self) -> Result<SamplingRate, BadInput> {
-        self.sampling_rate
-            .ok_or_else(|| self.needed("--sampling-rate Q"))
+        self.sampling_rate.ok_or_else(|| self.needed("--sampling-rate Q"))
     }
 
     fn given_rounds(&self) -> Result<u64, BadInput> {
@@ -158,8 +150,7 @@ impl Noise {
     }
 
     fn given_multiplier(&self) -> Result<NoiseMultiplier, BadInput> {
-        self.noise_multiplier
-            .ok_or_else(|| self.needed("--noise-multiplier Z"))
+        self.noise_multiplier.ok_or_else(|| self.needed("--noise-multiplier Z"))
     }
 
     fn needed(&self, flag: &str) -> BadInput {

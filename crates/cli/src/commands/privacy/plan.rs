@@ -90,11 +90,7 @@ impl Plan {
         }
         let loudness =
             |a: &&RateRecord, b: &&RateRecord| a.noise_to_signal.total_cmp(&b.noise_to_signal);
-        let Some(best) = records
-            .iter()
-            .min_by(loudness)
-            .map(|best| best.sampling_rate)
-        else {
+        let Some(best) = records.iter().min_by(loudness).map(|best| best.sampling_rate) else {
             return Err(BadInput("--sampling-rate names no rate".to_owned()).into());
         };
         if self.json {
@@ -131,14 +127,7 @@ impl Plan {
         let found = found.map_err(|error| bad(&error))?;
         let multiplier = NoiseMultiplier::new(six_digits(found.value.get(), true));
         let multiplier = multiplier.map_err(|error| bad(&error))?;
-        let claim = claim(
-            kind,
-            sampling,
-            multiplier,
-            self.rounds,
-            delta,
-            Mode::Default,
-        )?;
+        let claim = claim(kind, sampling, multiplier, self.rounds, delta, Mode::Default)?;
         let noise_norm = multiplier.get() * f64::from(self.features).sqrt();
         let everybody = rate.get() * f64::from(agents);
         let signal_norm = everybody / f64::from(self.regions);
@@ -164,25 +153,15 @@ fn print(records: &[RateRecord], best: f64) -> anyhow::Result<()> {
     });
     let columns = vec![
         Column::numbers("sampling rate", column(|record| record.sampling_rate), 0),
-        Column::numbers(
-            "noise multiplier",
-            column(|record| record.noise_multiplier),
-            0,
-        ),
+        Column::numbers("noise multiplier", column(|record| record.noise_multiplier), 0),
         Column::numbers("noise/C", column(|record| record.noise_norm), 3),
         Column::numbers("signal/C", column(|record| record.signal_norm), 2),
         Column::numbers("noise/signal", column(|record| record.noise_to_signal), 0),
-        Column::numbers(
-            "one sum",
-            column(|record| record.noise_to_signal_one_sum),
-            1,
-        ),
+        Column::numbers("one sum", column(|record| record.noise_to_signal_one_sum), 1),
         Column::words("", marks.collect(), 0),
     ];
     let (table, _) = table::fit(columns, console::width());
-    let best = records
-        .iter()
-        .position(|record| record.sampling_rate.to_bits() == best.to_bits());
+    let best = records.iter().position(|record| record.sampling_rate.to_bits() == best.to_bits());
     console::table(&table, best)?;
     if let Some(first) = records.first() {
         console::result(&first.claim.terms())?;

@@ -39,11 +39,7 @@ fn parse(text: &str, name: &'static str, expected: &'static str) -> Result<f64, 
 
 fn invalid(name: &'static str, text: &str, expected: &'static str) -> InvalidParameter {
     let value = text.to_owned();
-    InvalidParameter {
-        name,
-        value,
-        expected,
-    }
+    InvalidParameter { name, value, expected }
 }
 
 /// δ and by whom ε is computed.
@@ -109,10 +105,7 @@ fn sampling(
             "--sampling-rate {rate} of --agents {n_agents} is no agent at all: take a rate of at least 1/{n_agents}"
         )));
     }
-    Ok(Sampling::WithoutReplacement {
-        n_sampled: n_sampled.min(n_agents),
-        n_agents,
-    })
+    Ok(Sampling::WithoutReplacement { n_sampled: n_sampled.min(n_agents), n_agents })
 }
 
 /// The claim that an accountant proves of `rounds` such releases.
@@ -160,14 +153,7 @@ impl From<&Claim> for ClaimRecord {
 impl ClaimRecord {
     /// The terms that several claims have in common, on one line.
     pub(super) fn terms(&self) -> String {
-        let Self {
-            delta,
-            adjacency,
-            accountant,
-            mode,
-            releases,
-            ..
-        } = self;
+        let Self { delta, adjacency, accountant, mode, releases, .. } = self;
         format!(
             "each row: epsilon within the budget ({adjacency}, delta = {delta:e}, {releases} rounds, accountant {accountant}, \
              mode {mode})"
@@ -180,9 +166,7 @@ pub(super) fn six_digits(value: f64, up: bool) -> f64 {
     let text = format!("{value:.5e}");
     let near: f64 = text.parse().unwrap_or(value);
     let wrong = if up { near < value } else { near > value };
-    let exponent = text
-        .split_once('e')
-        .and_then(|(_, exponent)| exponent.parse::<i32>().ok());
+    let exponent = text.split_once('e').and_then(|(_, exponent)| exponent.parse::<i32>().ok());
     let Some(exponent) = exponent.filter(|_| wrong) else {
         return near;
     };

@@ -106,31 +106,23 @@ impl Document {
         let charges = statement.charges.iter().map(|charge| ChargeRecord {
             releases: charge.count,
             sampling: match charge.event.sampling {
-                Sampling::Poisson(rate) => SamplingRecord::Poisson {
-                    sampling_rate: rate.get(),
-                },
-                Sampling::WithoutReplacement {
-                    n_sampled,
-                    n_agents,
-                } => SamplingRecord::FixedSize {
-                    n_sampled,
-                    n_agents,
-                },
+                Sampling::Poisson(rate) => SamplingRecord::Poisson { sampling_rate: rate.get() },
+                Sampling::WithoutReplacement { n_sampled, n_agents } => {
+                    SamplingRecord::FixedSize { n_sampled, n_agents }
+                }
             },
             noise: match charge.event.noise {
-                Noise::Gaussian(multiplier) => NoiseRecord::Gaussian {
-                    noise_multiplier: multiplier.get(),
-                },
-                Noise::DiscreteGaussian {
-                    variance,
-                    bound,
-                    n_coordinates,
-                } => NoiseRecord::DiscreteGaussian {
-                    noise_multiplier: noise_multiplier(&charge.event),
-                    variance: variance.to_string(),
-                    bound,
-                    n_coordinates,
-                },
+                Noise::Gaussian(multiplier) => {
+                    NoiseRecord::Gaussian { noise_multiplier: multiplier.get() }
+                }
+                Noise::DiscreteGaussian { variance, bound, n_coordinates } => {
+                    NoiseRecord::DiscreteGaussian {
+                        noise_multiplier: noise_multiplier(&charge.event),
+                        variance: variance.to_string(),
+                        bound,
+                        n_coordinates,
+                    }
+                }
             },
         });
         Self {
@@ -176,22 +168,12 @@ fn print(statement: &fedbo_ledger::Statement) -> anyhow::Result<()> {
     if !statement.charges.is_empty() {
         let charges = || statement.charges.iter();
         let columns = vec![
-            Column::numbers(
-                "releases",
-                charges().map(|c| c.count.to_string()).collect(),
-                0,
-            ),
-            Column::words(
-                "sampling",
-                charges().map(|c| sampling(&c.event)).collect(),
-                0,
-            ),
+            Column::numbers("releases", charges().map(|c| c.count.to_string()).collect(), 0),
+            Column::words("sampling", charges().map(|c| sampling(&c.event)).collect(), 0),
             Column::words("noise", charges().map(|c| noise(&c.event)).collect(), 1),
             Column::numbers(
                 "noise multiplier",
-                charges()
-                    .map(|c| number(noise_multiplier(&c.event)))
-                    .collect(),
+                charges().map(|c| number(noise_multiplier(&c.event))).collect(),
                 0,
             ),
         ];
@@ -207,10 +189,9 @@ fn print(statement: &fedbo_ledger::Statement) -> anyhow::Result<()> {
 fn sampling(event: &PrivacyEvent) -> String {
     match event.sampling {
         Sampling::Poisson(rate) => format!("each with probability {}", number(rate.get())),
-        Sampling::WithoutReplacement {
-            n_sampled,
-            n_agents,
-        } => format!("{n_sampled} of {n_agents}"),
+        Sampling::WithoutReplacement { n_sampled, n_agents } => {
+            format!("{n_sampled} of {n_agents}")
+        }
     }
 }
 
@@ -218,10 +199,7 @@ fn noise(event: &PrivacyEvent) -> String {
     match event.noise {
         Noise::Gaussian(_) => "Gaussian".to_owned(),
         Noise::DiscreteGaussian { n_coordinates, .. } => {
-            format!(
-                "discrete Gaussian, {}",
-                counted(n_coordinates, "coordinate")
-            )
+            format!("discrete Gaussian, {}", counted(n_coordinates, "coordinate"))
         }
     }
 }
@@ -230,8 +208,6 @@ fn noise(event: &PrivacyEvent) -> String {
 fn noise_multiplier(event: &PrivacyEvent) -> f64 {
     match event.noise {
         Noise::Gaussian(multiplier) => multiplier.get(),
-        Noise::DiscreteGaussian {
-            variance, bound, ..
-        } => (variance as f64).sqrt() / bound as f64,
+        Noise::DiscreteGaussian { variance, bound, .. } => (variance as f64).sqrt() / bound as f64,
     }
 }

@@ -56,10 +56,10 @@ impl Verify {
         let is_sound = report.problems.is_empty();
         let releases = counted(report.n_entries, "release");
         if self.json {
-            let problems = report.problems.into_iter().map(|problem| ProblemRecord {
-                entry: problem.seq,
-                message: problem.message,
-            });
+            let problems = report
+                .problems
+                .into_iter()
+                .map(|problem| ProblemRecord { entry: problem.seq, message: problem.message });
             let document = Document {
                 is_sound,
                 study: report.name,
@@ -70,11 +70,7 @@ impl Verify {
             };
             console::result(&serde_json::to_string_pretty(&document)?)?;
         } else if let (true, Some(head)) = (is_sound, report.head) {
-            let extent = if known.is_some() {
-                ""
-            } else {
-                " as far as it goes"
-            };
+            let extent = if known.is_some() { "" } else { " as far as it goes" };
             console::result(&format!("{source} is sound{extent}: {releases}"))?;
             console::result(&format!("head {head}"))?;
             console::note(&match known {

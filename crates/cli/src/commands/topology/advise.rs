@@ -148,16 +148,14 @@ impl Advise {
         });
         let extension = match edge {
             Some(_) => None,
-            None => graph
-                .nearest_extension(&clique)
-                .map(|found| ExtensionRecord {
-                    agent: source.agent(found.agent),
-                    edges: found
-                        .edges
-                        .iter()
-                        .map(|(a, b)| [source.agent(*a), source.agent(*b)])
-                        .collect(),
-                }),
+            None => graph.nearest_extension(&clique).map(|found| ExtensionRecord {
+                agent: source.agent(found.agent),
+                edges: found
+                    .edges
+                    .iter()
+                    .map(|(a, b)| [source.agent(*a), source.agent(*b)])
+                    .collect(),
+            }),
         };
         let document = Document {
             name: &source.name,
@@ -197,34 +195,24 @@ impl Advise {
                 .into());
             }
         };
-        let family = match (
-            self.kernel,
-            surrogate.and_then(|table| table.kernel.as_deref()),
-        ) {
+        let family = match (self.kernel, surrogate.and_then(|table| table.kernel.as_deref())) {
             (Some(family), _) => family,
             (None, Some(word)) => parse_family(word).map_err(BadInput)?,
             (None, None) => Family::Matern52,
         };
-        let lengthscales = match (
-            self.lengthscale,
-            surrogate.and_then(|table| table.lengthscale.as_ref()),
-        ) {
-            (Some(one), _) => vec![one; dim],
-            (None, Some(NumberOrList::Number(one))) => vec![*one; dim],
-            (None, Some(NumberOrList::List(list))) => list.clone(),
-            (None, None) => vec![default_lengthscale(dim); dim],
-        };
-        let of_federation = surrogate
-            .filter(|table| table.lengthscale.is_some())
-            .map(|table| {
-                let noise = table.noise_variance.unwrap_or(1e-4);
-                (noise / table.outputscale.unwrap_or(1.0)).sqrt()
-            });
+        let lengthscales =
+            match (self.lengthscale, surrogate.and_then(|table| table.lengthscale.as_ref())) {
+                (Some(one), _) => vec![one; dim],
+                (None, Some(NumberOrList::Number(one))) => vec![*one; dim],
+                (None, Some(NumberOrList::List(list))) => list.clone(),
+                (None, None) => vec![default_lengthscale(dim); dim],
+            };
+        let of_federation = surrogate.filter(|table| table.lengthscale.is_some()).map(|table| {
+            let noise = table.noise_variance.unwrap_or(1e-4);
+            (noise / table.outputscale.unwrap_or(1.0)).sqrt()
+        });
         Ok(Prior {
-            rounds: self
-                .rounds
-                .or(federation.map(|federation| federation.rounds))
-                .unwrap_or(100),
+            rounds: self.rounds.or(federation.map(|federation| federation.rounds)).unwrap_or(100),
             kernel: family_name(family),
             lengthscales,
             noise_std: self.noise_std.or(of_federation).unwrap_or(0.1),
@@ -239,9 +227,8 @@ impl Prior {
     fn regret(&self, clique_size: usize) -> anyhow::Result<RegretPrior> {
         let kernel = Kernel::new(self.family, self.lengthscales.clone(), 1.0)
             .map_err(|error| BadInput(format!("the kernel cannot be used: {error}")))?;
-        let n_observations = usize::try_from(self.rounds)
-            .unwrap_or(usize::MAX)
-            .saturating_mul(clique_size);
+        let n_observations =
+            usize::try_from(self.rounds).unwrap_or(usize::MAX).saturating_mul(clique_size);
         let variance = self.noise_std * self.noise_std;
         let regret =
             RegretPrior::on_unit_cube(&kernel, variance, self.points as usize, n_observations);
@@ -283,11 +270,7 @@ struct Best {
 fn best_edge(graph: &Graph, edges: &[Edge]) -> Option<Best> {
     let first = *edges.first()?;
     let Some(spectrum) = graph.spectrum() else {
-        return Some(Best {
-            edge: first,
-            before: None,
-            after: None,
-        });
+        return Some(Best { edge: first, before: None, after: None });
     };
     let (mut edge, mut most) = (first, spectrum.algebraic_connectivity_with(first));
     for &other in &edges[1..] {
@@ -296,11 +279,7 @@ fn best_edge(graph: &Graph, edges: &[Edge]) -> Option<Best> {
             (edge, most) = (other, after);
         }
     }
-    Some(Best {
-        edge,
-        before: Some(spectrum.algebraic_connectivity()),
-        after: Some(most),
-    })
+    Some(Best { edge, before: Some(spectrum.algebraic_connectivity()), after: Some(most) })
 }
 
 fn print(document: &Document<'_>, clique: &Clique) -> anyhow::Result<()> {
@@ -353,10 +332,7 @@ fn advice(document: &Document<'_>) -> String {
             (n, true) => format!("{} other edges do too", n - 1),
             (n, false) => format!("at least {} other edges do too", n - 1),
         };
-        let connectivity = match (
-            edge.algebraic_connectivity_before,
-            edge.algebraic_connectivity,
-        ) {
+        let connectivity = match (edge.algebraic_connectivity_before, edge.algebraic_connectivity) {
             (Some(before), Some(after)) => format!(
                 " and the algebraic connectivity from {} to {}",
                 number(before),
@@ -379,11 +355,7 @@ fn advice(document: &Document<'_>) -> String {
         true => "no single edge raises the largest clique",
         false => "no edge that raises the largest clique was found before the search was given up",
     };
-    let pairs: Vec<String> = extension
-        .edges
-        .iter()
-        .map(|[a, b]| format!("{a} and {b}"))
-        .collect();
+    let pairs: Vec<String> = extension.edges.iter().map(|[a, b]| format!("{a} and {b}")).collect();
     let pairs: Vec<&str> = pairs.iter().map(String::as_str).collect();
     format!(
         "{found}; {} edges would let {} join it: {}",

@@ -53,11 +53,7 @@ impl<'a> CliqueRecord<'a> {
 fn size_in_words(clique: &Clique) -> String {
     match clique.is_exact() {
         true => clique.size().to_string(),
-        false => format!(
-            "at least {}, at most {}",
-            clique.size(),
-            clique.upper_bound()
-        ),
+        false => format!("at least {}, at most {}", clique.size(), clique.upper_bound()),
     }
 }
 

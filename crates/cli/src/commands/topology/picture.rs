@@ -44,10 +44,7 @@ pub(super) fn of(source: &Source, clique: &Clique) -> GraphPicture {
             counted(graph.n_edges() as u64, "edge")
         ),
         agents: agents.collect(),
-        edges: graph
-            .edges()
-            .map(|(a, b)| (a as usize, b as usize))
-            .collect(),
+        edges: graph.edges().map(|(a, b)| (a as usize, b as usize)).collect(),
         highlighted_words: match clique.is_exact() {
             true => format!("largest clique: {size}"),
             false => format!("largest clique found: {size}"),
@@ -60,9 +57,7 @@ pub(super) fn of(source: &Source, clique: &Clique) -> GraphPicture {
 fn places(graph: &Graph) -> Vec<([f64; 2], Option<[f64; 2]>)> {
     if graph.n_agents() < N_CIRCLE_MAX {
         let outward = around(graph).into_iter();
-        return outward
-            .map(|place| (place.unwrap_or([0.0; 2]), place))
-            .collect();
+        return outward.map(|place| (place.unwrap_or([0.0; 2]), place)).collect();
     }
     let mut stream = Seed::new(0).stream(Purpose::Topology, 1, 0);
     let places = upright(graph, layout(graph, &mut stream)).into_iter();
@@ -94,10 +89,8 @@ fn upright(graph: &Graph, places: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
         across += angle.sin();
     }
     let (sin, cos) = (across.atan2(along) / 4.0).sin_cos();
-    let mut turned: Vec<[f64; 2]> = places
-        .into_iter()
-        .map(|[x, y]| [cos * x + sin * y, cos * y - sin * x])
-        .collect();
+    let mut turned: Vec<[f64; 2]> =
+        places.into_iter().map(|[x, y]| [cos * x + sin * y, cos * y - sin * x]).collect();
     let extent = |axis: usize, places: &[[f64; 2]]| {
         let values = places.iter().map(|place| place[axis]);
         let low = values.clone().fold(f64::INFINITY, f64::min);
@@ -150,10 +143,7 @@ mod tests {
         for (a, b) in graph.edges() {
             let ([ax, ay], [bx, by]) = (places[a as usize].0, places[b as usize].0);
             let (wide, high) = ((bx - ax).abs(), (by - ay).abs());
-            assert!(
-                wide.min(high) < 0.15 * wide.max(high),
-                "{a} and {b}: {wide} {high}"
-            );
+            assert!(wide.min(high) < 0.15 * wide.max(high), "{a} and {b}: {wide} {high}");
         }
         let [x, y] = places[0].0;
         assert!(places[35].0[0] > x && places[35].0[1] > y);

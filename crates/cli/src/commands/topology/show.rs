@@ -89,15 +89,10 @@ impl Show {
             Some(out) => out.clone(),
             None => PathBuf::from("results").join(&source.name),
         };
-        std::fs::create_dir_all(&folder).map_err(|cause| ReportError::CreateFolder {
-            path: folder.clone(),
-            cause,
-        })?;
+        std::fs::create_dir_all(&folder)
+            .map_err(|cause| ReportError::CreateFolder { path: folder.clone(), cause })?;
         let paths = picture::of(source, clique).write(&folder)?;
-        Ok(paths
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect())
+        Ok(paths.iter().map(|path| path.display().to_string()).collect())
     }
 }
 
@@ -136,11 +131,7 @@ fn print(document: &Document<'_>, clique: &Clique, graph: &Graph) -> anyhow::Res
     ];
     let (heads, cells): (Vec<&str>, Vec<String>) = rows.into_iter().unzip();
     let columns = vec![
-        Column::words(
-            "topology",
-            heads.into_iter().map(str::to_owned).collect(),
-            0,
-        ),
+        Column::words("topology", heads.into_iter().map(str::to_owned).collect(), 0),
         Column::words(document.name, cells, 0),
     ];
     let (table, _) = table::fit(columns, console::width());

@@ -33,11 +33,7 @@ pub(super) struct Source {
 impl Place {
     pub(super) fn read(&self) -> anyhow::Result<Source> {
         let is_list = self.file.extension().is_some_and(|ending| ending == "csv");
-        if is_list {
-            Ok(edge_list(&self.file)?)
-        } else {
-            federation(&self.file)
-        }
+        if is_list { Ok(edge_list(&self.file)?) } else { federation(&self.file) }
     }
 }
 
@@ -57,9 +53,7 @@ fn edge_list(path: &Path) -> Result<Source, BadInput> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| BadInput(format!("cannot read {shown}: {error}")))?;
     let list = EdgeList::parse(&text).map_err(|error| BadInput(format!("{shown}, {error}")))?;
-    let graph = list
-        .graph()
-        .map_err(|error| BadInput(format!("{shown}: {error}")))?;
+    let graph = list.graph().map_err(|error| BadInput(format!("{shown}: {error}")))?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     Ok(Source {
         name: name.into_owned(),
@@ -74,12 +68,8 @@ fn federation(path: &Path) -> anyhow::Result<Source> {
     FileKind::Federation.check(path)?;
     let file = TomlFile::read(path)?;
     let read: Result<FederationFile, FileError> = file.parse();
-    let federation = read?.validate(
-        &file,
-        Objectives::Elsewhere,
-        crate::commands::problems(),
-        ALGORITHMS,
-    )?;
+    let federation =
+        read?.validate(&file, Objectives::Elsewhere, crate::commands::problems(), ALGORITHMS)?;
     let Some(topology) = federation.topology() else {
         return Err(BadInput(format!(
             "{}: agents of this federation have no neighbours; set federation.algorithm = \"distributed-ts\", or name a list of \

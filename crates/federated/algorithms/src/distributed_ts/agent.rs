@@ -90,8 +90,7 @@ impl Strategy for DistributedTs {
                 let posterior = self.own.surrogate().posterior();
                 let candidates =
                     draws.candidates(posterior, self.domain(), self.place.as_deref(), stream)?;
-                self.own
-                    .propose_among(candidates, Source::Own, pending, stream)
+                self.own.propose_among(candidates, Source::Own, pending, stream)
             }
         }
     }

@@ -64,9 +64,7 @@ impl IndependentDraws {
             })
         };
         let mut near = Points::new(all.dim());
-        all.rows()
-            .filter(|unit| is_near(unit))
-            .for_each(|unit| near.push(unit));
+        all.rows().filter(|unit| is_near(unit)).for_each(|unit| near.push(unit));
         let candidates = if near.is_empty() { all } else { near };
         let values: Vec<f64> = candidates
             .rows()
@@ -89,10 +87,7 @@ impl IndependentDraws {
                 expected: "so few that the grid has at most 1,000,000 points",
             });
         };
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "a grid has at most a million points"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "a grid has at most a million points")]
         let coordinate = |index: usize| (index % n) as f64 / (n - 1) as f64;
         let mut points = Points::new(dim);
         for index in 0..n_points {

@@ -59,9 +59,7 @@ struct Tables {
 /// Reads `[distributed-ts]`.
 pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
     let Reading { check, .. } = *reading;
-    let Tables {
-        distributed_ts: table,
-    } = check.file.parse()?;
+    let Tables { distributed_ts: table } = check.file.parse()?;
     let ucb_multiplier = check.ucb_multiplier(&at("ucb_multiplier"), table.ucb_multiplier)?;
     let words = [("synchronous", false), ("asynchronous", true)];
     let asynchronous = check.word(&at("pace"), table.pace.as_deref(), &words)?;
@@ -81,15 +79,9 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
             network: network(&table, check, asynchronous)?,
             initial_sharing: initial_sharing.unwrap_or_default(),
         },
-        settings: DistributedTsSettings {
-            own,
-            query: query(&table, check)?,
-        },
+        settings: DistributedTsSettings { own, query: query(&table, check)? },
     };
-    Ok(Read {
-        settings: Settings::Neighbours(Arc::new(settings)),
-        ucb_multiplier,
-    })
+    Ok(Read { settings: Settings::Neighbours(Arc::new(settings)), ucb_multiplier })
 }
 
 fn at(key: &str) -> [&str; 2] {
@@ -125,9 +117,7 @@ fn pace(
             }
         }
     });
-    Ok(Pace::Synchronous {
-        patience: patience.transpose()?,
-    })
+    Ok(Pace::Synchronous { patience: patience.transpose()? })
 }
 
 fn network(
@@ -150,10 +140,7 @@ fn network(
         ("delay", table.delay.is_some()),
         ("loss", table.loss.is_some()),
     ];
-    if let Some((key, _)) = given
-        .iter()
-        .find(|(_, is_given)| *is_given && !asynchronous)
-    {
+    if let Some((key, _)) = given.iter().find(|(_, is_given)| *is_given && !asynchronous) {
         let message = format!(
             "distributed-ts.{key} has no effect unless pace = \"asynchronous\", as everybody waits for everybody; remove it"
         );
@@ -171,10 +158,7 @@ fn query(table: &DistributedTsTable, check: Check<'_>) -> Result<Query, FileErro
     let words = [("sample", false), ("independent", true)];
     let independent = check.word(&at("query"), table.query.as_deref(), &words)?;
     if independent != Some(true) {
-        let idle = [
-            ("grid", table.grid.is_some()),
-            ("radius", table.radius.is_some()),
-        ];
+        let idle = [("grid", table.grid.is_some()), ("radius", table.radius.is_some())];
         return match idle.iter().find(|(_, is_given)| *is_given) {
             None => Ok(Query::Sample),
             Some((key, _)) => {

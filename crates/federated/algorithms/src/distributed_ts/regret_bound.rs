@@ -126,10 +126,7 @@ impl RegretPrior {
             return 0.0;
         }
         let n = n_observations as f64;
-        let by_steps = self
-            .greedy
-            .windows(2)
-            .map(|pair| pair[0] + n * (pair[1] - pair[0]));
+        let by_steps = self.greedy.windows(2).map(|pair| pair[0] + n * (pair[1] - pair[0]));
         let greedy = usize::try_from(n_observations).ok();
         let greedy = greedy.and_then(|n| self.greedy.get(n));
         let by_greedy = greedy.map(|gain| gain / (1.0 - (-1.0_f64).exp()));
@@ -142,10 +139,7 @@ impl RegretPrior {
     /// If the clique has no agent.
     pub fn bound(&self, clique_size: usize) -> RegretBound<'_> {
         assert!(clique_size > 0, "a clique has at least one agent");
-        RegretBound {
-            prior: self,
-            clique_size: clique_size as u64,
-        }
+        RegretBound { prior: self, clique_size: clique_size as u64 }
     }
 
     /// The clique size from 1 to `size_max` whose bound after t rounds is least: a complete subgraph holds smaller ones, of
@@ -308,10 +302,7 @@ mod tests {
                     assert!(bound <= best * (1.0 + 1e-12), "{bound} for {best}");
                 }
                 let greedy = information_gain_bound(&kernel, noise, &points, n as usize);
-                assert!(
-                    bound <= greedy * (1.0 + 1e-12),
-                    "{n}: {bound} above {greedy}"
-                );
+                assert!(bound <= greedy * (1.0 + 1e-12), "{n}: {bound} above {greedy}");
             }
         }
     }
@@ -324,10 +315,7 @@ mod tests {
         for n in [0, 1, 2, 7, 15, 16, 60] {
             let expected = information_gain_bound(&kernel, 0.1, &points, n);
             let found = gains[n] / (1.0 - (-1.0_f64).exp());
-            assert!(
-                (found - expected).abs() <= 1e-9 * expected,
-                "{n}: {found} {expected}"
-            );
+            assert!((found - expected).abs() <= 1e-9 * expected, "{n}: {found} {expected}");
         }
     }
 
@@ -346,11 +334,7 @@ mod tests {
         let gain = prior.information_gain(6);
         let expected =
             0.656_233_747_738_434_2 / 6.0 + (2.0 / 2.0_f64.ln() * 2.0 * beta * gain / 6.0).sqrt();
-        assert!(
-            (two.at(3) - expected).abs() < 1e-12,
-            "{} {expected}",
-            two.at(3)
-        );
+        assert!((two.at(3) - expected).abs() < 1e-12, "{} {expected}", two.at(3));
         let sum: f64 = (1..=1_000_000).map(|t| f64::from(t).powi(-2)).sum();
         assert!((c1() - sum / std::f64::consts::TAU.sqrt()).abs() < 1e-6);
         assert!(two.at(0).is_infinite());
@@ -373,11 +357,7 @@ mod tests {
         let prior = |noise: f64, n| RegretPrior::new(&kernel(1.0), noise, &line(40), n).unwrap();
         let noisy = prior(4.0, 500);
         let bounds: Vec<f64> = (1..=400).map(|t| noisy.bound(2).at(t)).collect();
-        assert!(
-            bounds[20..].is_sorted_by(|a, b| a > b),
-            "{:?}",
-            &bounds[..30]
-        );
+        assert!(bounds[20..].is_sorted_by(|a, b| a > b), "{:?}", &bounds[..30]);
         let at = |size, t| noisy.bound(size).at(t);
         assert!(at(3, 200) < at(2, 200) && at(2, 200) < at(1, 200));
         assert_eq!(noisy.best_size(3, 200), 3);
@@ -397,24 +377,12 @@ mod tests {
             RegretPrior::new(&kernel(1.0), noise, points, 5).unwrap_err()
         };
         for noise in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-300] {
-            assert!(matches!(
-                refused(noise, &line(3)),
-                RegretBoundError::Noise { .. }
-            ));
+            assert!(matches!(refused(noise, &line(3)), RegretBoundError::Noise { .. }));
         }
-        assert!(matches!(
-            refused(1.0, &line(2_001)),
-            RegretBoundError::Points { .. }
-        ));
-        assert!(matches!(
-            refused(1.0, &line(0)),
-            RegretBoundError::Points { .. }
-        ));
+        assert!(matches!(refused(1.0, &line(2_001)), RegretBoundError::Points { .. }));
+        assert!(matches!(refused(1.0, &line(0)), RegretBoundError::Points { .. }));
         let plane = Points::from_flat(2, vec![0.0; 4]);
-        assert!(matches!(
-            refused(1.0, &plane),
-            RegretBoundError::Dimension { .. }
-        ));
+        assert!(matches!(refused(1.0, &plane), RegretBoundError::Dimension { .. }));
         let many = RegretPrior::on_unit_cube(&kernel(1.0), 1.0, 1 << 40, 5);
         assert!(matches!(many, Err(RegretBoundError::Points { .. })));
     }

@@ -224,9 +224,7 @@ impl Strategy for DpFtsDe {
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         self.own.tell(observed)?;
-        let queries = observed
-            .iter()
-            .filter(|each| each.source != Source::Initial);
+        let queries = observed.iter().filter(|each| each.source != Source::Initial);
         self.n_steps += queries.count() as u64;
         Ok(())
     }
@@ -240,10 +238,8 @@ impl UsesHandouts for DpFtsDe {
         let mut refused = Vec::new();
         for release in &handout.releases {
             if !self.receive(&release.aggregate) {
-                refused.push(UpdateRejected::Unfit {
-                    agent: own_id,
-                    round: release.aggregate.round,
-                });
+                refused
+                    .push(UpdateRejected::Unfit { agent: own_id, round: release.aggregate.round });
             }
         }
         refused

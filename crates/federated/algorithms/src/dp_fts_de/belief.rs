@@ -104,10 +104,7 @@ impl Belief {
                 let (mut average, mut variance) = (vec![0.0; rows[region].len()], 0.0);
                 for (index, row) in rows.iter().enumerate() {
                     let weight = if index == region { inside } else { outside } / q;
-                    average
-                        .iter_mut()
-                        .zip(row)
-                        .for_each(|(sum, w)| *sum += weight * w);
+                    average.iter_mut().zip(row).for_each(|(sum, w)| *sum += weight * w);
                     variance += weight * weight * noise;
                 }
                 (average, variance)
@@ -134,11 +131,7 @@ impl Belief {
     pub(super) fn weights(&self) -> Option<Vec<Vec<f64>>> {
         self.round?;
         let scaled = self.sums.iter().zip(&self.mass);
-        Some(
-            scaled
-                .map(|(sum, mass)| sum.iter().map(|w| w / mass).collect())
-                .collect(),
-        )
+        Some(scaled.map(|(sum, mass)| sum.iter().map(|w| w / mass).collect()).collect())
     }
 
     /// The share of what the belief says that is not noise: 1 − E‖noise‖²/‖ω‖², at least 0, over all regions. It follows
@@ -151,11 +144,7 @@ impl Belief {
                 noise += count(sum.len()) * variance / (mass * mass);
             }
         }
-        if energy > 0.0 {
-            (1.0 - noise / energy).max(0.0)
-        } else {
-            0.0
-        }
+        if energy > 0.0 { (1.0 - noise / energy).max(0.0) } else { 0.0 }
     }
 }
 

@@ -118,12 +118,7 @@ impl Exploration {
                 false => "anywhere",
             },
         );
-        let ExplorationWeights {
-            law,
-            start,
-            hold,
-            decay,
-        } = self.emphasis;
+        let ExplorationWeights { law, start, hold, decay } = self.emphasis;
         config.line(
             "weights",
             match law {
@@ -149,15 +144,10 @@ fn partition(
 ) -> Result<Partition, FileError> {
     let path = ["exploration", "regions"];
     let Some(n_regions) = given.regions else {
-        let most = if n_agents < N_AGENTS_OF_SEVERAL {
-            1
-        } else {
-            N_REGIONS
-        };
+        let most = if n_agents < N_AGENTS_OF_SEVERAL { 1 } else { N_REGIONS };
         let fitting = (1..=most).rev();
-        let found = fitting
-            .filter_map(|n_regions| Partition::of_space(space, n_regions).ok())
-            .next();
+        let found =
+            fitting.filter_map(|n_regions| Partition::of_space(space, n_regions).ok()).next();
         return Ok(found.unwrap_or_else(|| Partition::whole(space.dim())));
     };
     if n_regions == 0 || n_regions as usize > n_agents {

@@ -29,28 +29,16 @@ pub struct ExplorationWeights {
 
 impl ExplorationWeights {
     /// The synthetic experiments' weights: a = 15, so a_t = 16 for 5 releases and uniform after 10 (appendix B).
-    pub const SYNTHETIC: Self = Self {
-        law: ExplorationWeightLaw::Softmax,
-        start: 16.0,
-        hold: Some(5),
-        decay: 5,
-    };
+    pub const SYNTHETIC: Self =
+        Self { law: ExplorationWeightLaw::Softmax, start: 16.0, hold: Some(5), decay: 5 };
 
     /// The real experiments' weights: a = 15, a_t = 16 for 10 releases and uniform after 40 (appendix B).
-    pub const REAL: Self = Self {
-        law: ExplorationWeightLaw::Softmax,
-        start: 16.0,
-        hold: Some(10),
-        decay: 30,
-    };
+    pub const REAL: Self =
+        Self { law: ExplorationWeightLaw::Softmax, start: 16.0, hold: Some(10), decay: 30 };
 
     /// The same weight for every agent in every region.
-    pub const UNIFORM: Self = Self {
-        law: ExplorationWeightLaw::Linear,
-        start: 1.0,
-        hold: Some(0),
-        decay: 0,
-    };
+    pub const UNIFORM: Self =
+        Self { law: ExplorationWeightLaw::Linear, start: 1.0, hold: Some(0), decay: 0 };
 
     /// Checks the start value.
     ///
@@ -82,10 +70,7 @@ impl ExplorationWeights {
         if self.decay == 1 {
             return self.start; // one step includes its beginning
         }
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "numbers of releases are far below 2^53"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "numbers of releases are far below 2^53")]
         let share = step as f64 / (self.decay - 1) as f64;
         self.start + share * (1.0 - self.start)
     }
@@ -115,23 +100,14 @@ impl ExplorationWeights {
         }
         let hold = self.hold?;
         // With two or more steps the last of them is 1 already.
-        Some(
-            hold + if self.decay >= 2 {
-                self.decay - 1
-            } else {
-                self.decay
-            },
-        )
+        Some(hold + if self.decay >= 2 { self.decay - 1 } else { self.decay })
     }
 
     /// The two weights in a region with `own` of `all` agents: (of each of its own, of each other). They sum to 1 over all
     /// agents; a region without agents weighs all alike.
     pub fn weights(&self, round: u64, own: usize, all: usize) -> (f64, f64) {
         let ratio = self.ratio(round);
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "numbers of agents are far below 2^53"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "numbers of agents are far below 2^53")]
         let sum = ratio * own as f64 + (all - own) as f64;
         (ratio / sum, 1.0 / sum)
     }
@@ -167,27 +143,18 @@ mod tests {
     /// a_t = 16, 12.25, 8.5, 4.75, 1 for t = 6, …, 10 in the synthetic experiments (appendix B).
     #[test]
     fn the_schedules_are_those_of_the_paper() {
-        let levels: Vec<f64> = (0..12)
-            .map(|t| ExplorationWeights::SYNTHETIC.level(t))
-            .collect();
-        let expected = [
-            16.0, 16.0, 16.0, 16.0, 16.0, 16.0, 12.25, 8.5, 4.75, 1.0, 1.0, 1.0,
-        ];
+        let levels: Vec<f64> = (0..12).map(|t| ExplorationWeights::SYNTHETIC.level(t)).collect();
+        let expected = [16.0, 16.0, 16.0, 16.0, 16.0, 16.0, 12.25, 8.5, 4.75, 1.0, 1.0, 1.0];
         assert_eq!(levels, expected);
         assert_eq!(ExplorationWeights::SYNTHETIC.uniform_from(), Some(9));
         assert_eq!(ExplorationWeights::REAL.uniform_from(), Some(39));
-        for emphasis in [
-            ExplorationWeights::SYNTHETIC,
-            ExplorationWeights::REAL,
-            ExplorationWeights::UNIFORM,
-        ] {
+        for emphasis in
+            [ExplorationWeights::SYNTHETIC, ExplorationWeights::REAL, ExplorationWeights::UNIFORM]
+        {
             let from = emphasis.uniform_from().unwrap();
             assert!(emphasis.is_uniform(from) && (from == 0 || !emphasis.is_uniform(from - 1)));
         }
-        let fixed = ExplorationWeights {
-            hold: None,
-            ..ExplorationWeights::REAL
-        };
+        let fixed = ExplorationWeights { hold: None, ..ExplorationWeights::REAL };
         assert!(fixed.uniform_from().is_none() && (fixed.level(10_000) - 16.0).abs() < 1e-15);
     }
 
@@ -206,10 +173,7 @@ mod tests {
         }
         let (inside, outside) = ExplorationWeights::REAL.weights(0, 7, 29);
         assert!((inside - 1.0 / 7.0).abs() < 1e-6 && outside < 1e-7); // as the authors' code has it
-        assert_eq!(
-            ExplorationWeights::REAL.weights(50, 7, 29),
-            (1.0 / 29.0, 1.0 / 29.0)
-        );
+        assert_eq!(ExplorationWeights::REAL.weights(50, 7, 29), (1.0 / 29.0, 1.0 / 29.0));
     }
 
     #[test]
@@ -234,10 +198,7 @@ mod tests {
     #[test]
     fn starts_out_of_range_are_refused() {
         for start in [0.5, f64::NAN, f64::INFINITY, 1000.0] {
-            let emphasis = ExplorationWeights {
-                start,
-                ..ExplorationWeights::REAL
-            };
+            let emphasis = ExplorationWeights { start, ..ExplorationWeights::REAL };
             assert!(emphasis.validate().is_err(), "{start}");
         }
         let linear = ExplorationWeights {

@@ -43,16 +43,8 @@ struct Tables {
 
 /// Reads `[dp-fts-de]` and `[exploration]`.
 pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
-    let Reading {
-        check,
-        papers,
-        n_agents,
-        ..
-    } = *reading;
-    let Tables {
-        dp_fts_de: table,
-        exploration,
-    } = check.file.parse()?;
+    let Reading { check, papers, n_agents, .. } = *reading;
+    let Tables { dp_fts_de: table, exploration } = check.file.parse()?;
     let path = ["dp-fts-de", "ucb_multiplier"];
     let ucb_multiplier = check.ucb_multiplier(&path, table.ucb_multiplier)?;
     let exploration = Exploration::of(&exploration, check, reading.space, n_agents)?;
@@ -60,10 +52,7 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
     let local_prob = local_prob(&table, check, papers)?;
     let message = message(&table, check, papers)?;
     let memory = memory(&table, check, papers)?;
-    let words = [
-        ("schedule", AggregateUse::Schedule),
-        ("signal", AggregateUse::Signal),
-    ];
+    let words = [("schedule", AggregateUse::Schedule), ("signal", AggregateUse::Signal)];
     let trust = check.word(&["dp-fts-de", "trust"], table.trust.as_deref(), &words)?;
     let mut own = reading.own.clone();
     own.ucb_multiplier = ucb_multiplier;
@@ -75,10 +64,7 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
         memory,
         exploration,
     };
-    Ok(Read {
-        settings: Settings::Released(Arc::new(settings)),
-        ucb_multiplier,
-    })
+    Ok(Read { settings: Settings::Released(Arc::new(settings)), ucb_multiplier })
 }
 
 /// Every agent of a process keeps a sum a region: refuses what cannot fit.
@@ -97,10 +83,7 @@ fn memory_suffices(exploration: &Exploration, reading: &Reading<'_>) -> Result<(
         bytes / 1e9,
         BYTES_MAX / 1e9
     );
-    Err(reading
-        .check
-        .file
-        .error(&["exploration", "regions"], message))
+    Err(reading.check.file.error(&["exploration", "regions"], message))
 }
 
 fn local_prob(
@@ -136,19 +119,14 @@ fn message(
     papers: bool,
 ) -> Result<MessageSettings, FileError> {
     let standard = MessageSettings::default();
-    let words = [
-        ("mean", MessageContent::Mean),
-        ("sample", MessageContent::Posterior),
-    ];
+    let words = [("mean", MessageContent::Mean), ("sample", MessageContent::Posterior)];
     let content = check.word(&["dp-fts-de", "message"], table.message.as_deref(), &words)?;
     let settings = MessageSettings {
         content: content.unwrap_or(match papers {
             true => MessageContent::Posterior,
             false => MessageContent::Mean,
         }),
-        noise_variance: table
-            .message_noise
-            .map_or(standard.noise_variance, MessageNoise::Given),
+        noise_variance: table.message_noise.map_or(standard.noise_variance, MessageNoise::Given),
         standardize: table.standardize.unwrap_or(standard.standardize),
     };
     check.setting(&["dp-fts-de", "message_noise"], settings.validate())
@@ -169,9 +147,7 @@ fn memory(table: &DpFtsDeTable, check: Check<'_>, papers: bool) -> Result<Memory
             if discount > 0.0 && discount <= 1.0 {
                 return Ok(Memory::Mean { discount });
             }
-            Err(check
-                .file
-                .value_error(&path, "a number above 0 and at most 1"))
+            Err(check.file.value_error(&path, "a number above 0 and at most 1"))
         }
     }
 }

@@ -120,8 +120,7 @@ impl Strategy for Fts {
         let local = stream.bernoulli(self.local_prob.at(self.n_steps + 1));
         if !local {
             let probabilities =
-                self.agent_sampling
-                    .probabilities(&self.inbox, &self.map, self.own.surrogate())?;
+                self.agent_sampling.probabilities(&self.inbox, &self.map, self.own.surrogate())?;
             let (senders, weights): (Vec<u32>, Vec<f64>) = probabilities.into_iter().unzip();
             if let Some(index) = stream.choose(&weights) {
                 let sender = senders[index];
@@ -172,10 +171,7 @@ impl UsesHandouts for Fts {
             .messages
             .iter()
             .filter(|message| message.sender != own_id)
-            .filter_map(|message| {
-                self.receive(message.sender, message.map, &message.weights)
-                    .err()
-            })
+            .filter_map(|message| self.receive(message.sender, message.map, &message.weights).err())
             .map(UpdateRejected::from)
             .collect()
     }

@@ -33,21 +33,14 @@ impl AgentSampling {
     /// If a probability or the sharpness is negative or not finite, or all probabilities are 0.
     pub fn validate(self) -> Result<Self, StrategyError> {
         let fail = |value: String, expected| {
-            Err(StrategyError::Setting {
-                name: "agent_sampling",
-                value,
-                expected,
-            })
+            Err(StrategyError::Setting { name: "agent_sampling", value, expected })
         };
         match &self {
             Self::Given(list)
                 if !list.iter().all(|p| p.is_finite() && *p >= 0.0)
                     || list.iter().sum::<f64>() <= 0.0 =>
             {
-                fail(
-                    format!("{list:?}"),
-                    "finite weights of at least 0, not all 0",
-                )
+                fail(format!("{list:?}"), "finite weights of at least 0, not all 0")
             }
             Self::Learned { sharpness } if !(sharpness.is_finite() && *sharpness >= 0.0) => {
                 fail(sharpness.to_string(), "a finite sharpness of at least 0")
@@ -67,10 +60,7 @@ impl AgentSampling {
             Self::Uniform => Ok(inbox.iter().map(|(sender, _)| (sender, 1.0)).collect()),
             Self::Given(list) => {
                 let weight = |sender: u32| list.get(sender as usize).copied().unwrap_or(0.0);
-                Ok(inbox
-                    .iter()
-                    .map(|(sender, _)| (sender, weight(sender)))
-                    .collect())
+                Ok(inbox.iter().map(|(sender, _)| (sender, weight(sender))).collect())
             }
             Self::Learned { sharpness } => {
                 #[expect(
@@ -81,16 +71,10 @@ impl AgentSampling {
                 let scored = inbox.iter().map(|(sender, weights)| {
                     let predicted =
                         WeightSpaceSample::new(map, &in_range(weights))?.values(surrogate.inputs());
-                    Ok((
-                        sender,
-                        sharpness * root * kendall_tau(&predicted, surrogate.outputs()),
-                    ))
+                    Ok((sender, sharpness * root * kendall_tau(&predicted, surrogate.outputs())))
                 });
                 let scored: Vec<(u32, f64)> = scored.collect::<Result<_, GpError>>()?;
-                let top = scored
-                    .iter()
-                    .map(|(_, score)| *score)
-                    .fold(f64::NEG_INFINITY, f64::max);
+                let top = scored.iter().map(|(_, score)| *score).fold(f64::NEG_INFINITY, f64::max);
                 Ok(scored
                     .into_iter()
                     .map(|(sender, score)| (sender, (score - top).exp()))
@@ -110,10 +94,7 @@ fn kendall_tau(a: &[f64], b: &[f64]) -> f64 {
             pairs += 1;
         }
     }
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "numbers of pairs are far below 2^53"
-    )]
+    #[expect(clippy::cast_precision_loss, reason = "numbers of pairs are far below 2^53")]
     let tau = balance as f64 / pairs.max(1) as f64;
     tau
 }
@@ -141,9 +122,7 @@ mod tests {
         for bad in [
             AgentSampling::Given(vec![0.5, -0.5]),
             AgentSampling::Given(vec![0.0, 0.0]),
-            AgentSampling::Learned {
-                sharpness: f64::NAN,
-            },
+            AgentSampling::Learned { sharpness: f64::NAN },
         ] {
             assert!(bad.validate().is_err());
         }

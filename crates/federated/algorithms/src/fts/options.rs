@@ -36,9 +36,7 @@ struct Tables {
 
 /// Reads `[fts]`.
 pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
-    let Reading {
-        check, n_agents, ..
-    } = *reading;
+    let Reading { check, n_agents, .. } = *reading;
     let Tables { fts: table } = check.file.parse()?;
     let ucb_multiplier = check.ucb_multiplier(&["fts", "ucb_multiplier"], table.ucb_multiplier)?;
     memory_suffices(reading)?;
@@ -50,10 +48,7 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
         agent_sampling: table.agent_sampling(check, n_agents)?,
         message: table.message(check)?,
     };
-    Ok(Read {
-        settings: Settings::Relayed(Arc::new(settings)),
-        ucb_multiplier,
-    })
+    Ok(Read { settings: Settings::Relayed(Arc::new(settings)), ucb_multiplier })
 }
 
 /// Every agent of a process keeps the latest message of every other: refuses what cannot fit.
@@ -90,9 +85,7 @@ impl FtsTable {
                 let found = known.into_iter().find(|(name, _)| *name == word);
                 let expected =
                     "\"1-1/sqrt(t)\", \"1-1/t^2\", a probability, or a list of probabilities";
-                found
-                    .ok_or_else(|| check.file.value_error(&path, expected))?
-                    .1
+                found.ok_or_else(|| check.file.value_error(&path, expected))?.1
             }
         };
         check.setting(&path, schedule.validate())
@@ -108,12 +101,10 @@ impl FtsTable {
             "\"learned\", \"uniform\", or a list of {n_agents} weights, one an agent in the file's order"
         );
         let sampling = match &self.agent_sampling {
-            None => AgentSampling::Learned {
-                sharpness: self.sharpness.unwrap_or(2.0),
-            },
-            Some(WordOrNumbers::Word(word)) if word == "learned" => AgentSampling::Learned {
-                sharpness: self.sharpness.unwrap_or(2.0),
-            },
+            None => AgentSampling::Learned { sharpness: self.sharpness.unwrap_or(2.0) },
+            Some(WordOrNumbers::Word(word)) if word == "learned" => {
+                AgentSampling::Learned { sharpness: self.sharpness.unwrap_or(2.0) }
+            }
             Some(WordOrNumbers::Word(word)) if word == "uniform" => AgentSampling::Uniform,
             Some(WordOrNumbers::List(list)) if list.len() == n_agents => {
                 AgentSampling::Given(list.clone())
@@ -132,9 +123,8 @@ impl FtsTable {
 
     fn message(&self, check: Check<'_>) -> Result<MessageSettings, FileError> {
         let standard = MessageSettings::default();
-        let noise_variance = self
-            .message_noise
-            .map_or(standard.noise_variance, MessageNoise::Given);
+        let noise_variance =
+            self.message_noise.map_or(standard.noise_variance, MessageNoise::Given);
         let settings = MessageSettings {
             noise_variance,
             standardize: self.standardize.unwrap_or(standard.standardize),

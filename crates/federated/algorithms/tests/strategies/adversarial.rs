@@ -29,16 +29,8 @@ struct Case {
 
 fn values_on_a_line(name: &str, values: Vec<Option<f64>>) -> Case {
     let n = u32::try_from(values.len()).unwrap();
-    let data = (0..n)
-        .map(|i| vec![f64::from(i) / f64::from(n)])
-        .zip(values)
-        .collect();
-    Case {
-        name: format!("y {name}"),
-        domain: unit_box(1),
-        data,
-        must_succeed: true,
-    }
+    let data = (0..n).map(|i| vec![f64::from(i) / f64::from(n)]).zip(values).collect();
+    Case { name: format!("y {name}"), domain: unit_box(1), data, must_succeed: true }
 }
 
 fn some(values: &[f64]) -> Vec<Option<f64>> {
@@ -53,9 +45,8 @@ fn values() -> Vec<Case> {
     spike[4] = Some(1e10);
     let mut sink = vec![Some(1.0); 10];
     sink[4] = Some(-1e308);
-    let alternating: Vec<f64> = (0..10)
-        .map(|i| if i % 2 == 0 { f64::MAX } else { f64::MIN })
-        .collect();
+    let alternating: Vec<f64> =
+        (0..10).map(|i| if i % 2 == 0 { f64::MAX } else { f64::MIN }).collect();
     let small: Vec<f64> = (0..10).map(|i| 1e15 + f64::from(i)).collect();
     let list: Vec<(&str, Vec<Option<f64>>)> = vec![
         ("none", vec![]),
@@ -71,18 +62,13 @@ fn values() -> Vec<Case> {
         ("one -1e308", sink),
         ("max alternating", some(&alternating)),
         ("1e15 plus small", some(&small)),
-        (
-            "NaN and infinities",
-            some(&[f64::NAN, f64::INFINITY, 1.0, f64::NEG_INFINITY]),
-        ),
+        ("NaN and infinities", some(&[f64::NAN, f64::INFINITY, 1.0, f64::NEG_INFINITY])),
         ("all NaN", some(&[f64::NAN; 8])),
         ("first NaN", some(&[f64::NAN, 1.0, 2.0])),
         ("90 % failed", ninety),
         ("all failed", vec![None; 20]),
     ];
-    list.into_iter()
-        .map(|(name, values)| values_on_a_line(name, values))
-        .collect()
+    list.into_iter().map(|(name, values)| values_on_a_line(name, values)).collect()
 }
 
 /// "Data": inputs.
@@ -90,11 +76,7 @@ fn inputs() -> Vec<Case> {
     let case = |name: &str, xs: Vec<f64>, f: &dyn Fn(usize) -> f64| Case {
         name: format!("x {name}"),
         domain: unit_box(1),
-        data: xs
-            .into_iter()
-            .enumerate()
-            .map(|(i, x)| (vec![x], Some(f(i))))
-            .collect(),
+        data: xs.into_iter().enumerate().map(|(i, x)| (vec![x], Some(f(i)))).collect(),
         must_succeed: true,
     };
     let rising = |i: usize| f64::from(u32::try_from(i).unwrap());
@@ -104,16 +86,8 @@ fn inputs() -> Vec<Case> {
         case("all equal, y equal", vec![0.3; 12], &one),
         case("all equal, y not", vec![0.3; 12], &rising),
         case("1 ulp apart", ulps(12).collect(), &rising),
-        case(
-            "300 within 1e-9",
-            (0..300).map(|i| 0.5 + f64::from(i) * 3e-12).collect(),
-            &rising,
-        ),
-        case(
-            "each five times",
-            (0..40).map(|i| f64::from(i / 5) / 8.0).collect(),
-            &rising,
-        ),
+        case("300 within 1e-9", (0..300).map(|i| 0.5 + f64::from(i) * 3e-12).collect(), &rising),
+        case("each five times", (0..40).map(|i| f64::from(i / 5) / 8.0).collect(), &rising),
         case("on the border", vec![0.0, 1.0, 0.0, 1.0], &rising),
         case("outside the cube", vec![-3.0, 40.0, 0.5], &rising),
         Case {
@@ -171,36 +145,16 @@ fn domains() -> Vec<Case> {
     };
     cases.extend([
         finite("of one point", &[0.25], vec![], true),
-        finite(
-            "of one point, visited",
-            &[0.25],
-            vec![(vec![0.25], Some(1.0))],
-            false,
-        ),
-        finite(
-            "of one point, failed",
-            &[0.25],
-            vec![(vec![0.25], None)],
-            false,
-        ),
-        finite(
-            "with duplicates",
-            &[0.5, 0.5, 0.5, 0.1],
-            vec![(vec![0.5], Some(1.0))],
-            true,
-        ),
+        finite("of one point, visited", &[0.25], vec![(vec![0.25], Some(1.0))], false),
+        finite("of one point, failed", &[0.25], vec![(vec![0.25], None)], false),
+        finite("with duplicates", &[0.5, 0.5, 0.5, 0.1], vec![(vec![0.5], Some(1.0))], true),
         finite(
             "all visited",
             &[0.0, 0.5, 1.0],
             [0.0, 0.5, 1.0].map(|x| (vec![x], Some(x))).to_vec(),
             false,
         ),
-        finite(
-            "observed elsewhere",
-            &[0.0, 1.0],
-            vec![(vec![0.3], Some(1.0))],
-            false,
-        ),
+        finite("observed elsewhere", &[0.0, 1.0], vec![(vec![0.3], Some(1.0))], false),
     ]);
     cases
 }
@@ -234,15 +188,9 @@ fn surrogates(dim: usize) -> Vec<(String, SurrogateSettings)> {
     let mut all = Vec::new();
     for (name, policy) in policies {
         for standardize in [true, false] {
-            for sampler in [
-                OwnSampler::Exact(Prior { n_features: 32 }),
-                OwnSampler::Features(8),
-            ] {
-                let settings = SurrogateSettings {
-                    hyperparameters: policy.clone(),
-                    standardize,
-                    sampler,
-                };
+            for sampler in [OwnSampler::Exact(Prior { n_features: 32 }), OwnSampler::Features(8)] {
+                let settings =
+                    SurrogateSettings { hyperparameters: policy.clone(), standardize, sampler };
                 let label = format!("{name}, standardize {standardize}, {sampler:?}");
                 all.push((label, settings));
             }
@@ -268,11 +216,7 @@ fn in_domain(domain: &Domain, unit: &[f64]) -> bool {
 /// outputs on a box there is no excuse: a proposal must be found.
 #[test]
 fn adversarial_strategies() {
-    let cases: Vec<Case> = values()
-        .into_iter()
-        .chain(inputs())
-        .chain(domains())
-        .collect();
+    let cases: Vec<Case> = values().into_iter().chain(inputs()).chain(domains()).collect();
     let mut n_proposals = 0;
     for case in &cases {
         let dim = case.domain.dim();
@@ -283,10 +227,8 @@ fn adversarial_strategies() {
             settings.surrogate = surrogate;
             settings.repeats = [Repeats::Avoid, Repeats::Randomize, Repeats::Allow][index % 3];
             if index % 4 == 1 {
-                settings.maximizer = Maximizer::Direct(Direct {
-                    max_evaluations: 60,
-                    ..Direct::default()
-                });
+                settings.maximizer =
+                    Maximizer::Direct(Direct { max_evaluations: 60, ..Direct::default() });
             }
             let settings = FtsSettings {
                 own: settings,
@@ -321,10 +263,7 @@ fn adversarial_strategies() {
             if let Ok(weights) = &message {
                 assert!(weights.iter().all(|w| w.is_finite()), "{about}");
             }
-            assert!(
-                message.is_ok() || !case.must_succeed,
-                "{about}: {message:?}"
-            );
+            assert!(message.is_ok() || !case.must_succeed, "{about}: {message:?}");
         }
     }
     assert!(n_proposals > 1500, "{n_proposals} proposals only");
@@ -349,13 +288,7 @@ fn impossible_domains_are_refused() {
     for points in [vec![], vec![0.5, f64::NAN], vec![f64::INFINITY]] {
         let domain = Domain::Finite(Arc::new(Points::from_flat(1, points)));
         let made = fedbo_algorithms::ThompsonSampling::new(domain, own(1), Seed::new(SEED));
-        assert!(matches!(
-            made,
-            Err(StrategyError::Setting {
-                name: "finite domain",
-                ..
-            })
-        ));
+        assert!(matches!(made, Err(StrategyError::Setting { name: "finite domain", .. })));
     }
 }
 
@@ -366,10 +299,7 @@ fn schedules_hold_at_the_ends_of_the_counter() {
     let Domain::Finite(points) = line(20) else {
         panic!("a finite domain");
     };
-    let beta = UcbMultiplier::Theorem1 {
-        norm_bound: 1.0,
-        failure_prob: 1e-300,
-    };
+    let beta = UcbMultiplier::Theorem1 { norm_bound: 1.0, failure_prob: 1e-300 };
     for step in [0, 1, 2, 1_000_000_000, 1 << 53, u64::MAX] {
         for schedule in [
             LocalProb::InverseSqrt,

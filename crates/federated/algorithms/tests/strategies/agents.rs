@@ -40,25 +40,13 @@ pub(crate) fn fts_with(
     message: MessageSettings,
     map: Arc<FeatureMap>,
 ) -> Fts {
-    let settings = FtsSettings {
-        own,
-        local_prob,
-        agent_sampling,
-        message,
-    };
+    let settings = FtsSettings { own, local_prob, agent_sampling, message };
     Fts::new(domain, settings, map, Seed::new(SEED)).unwrap()
 }
 
 /// An agent on 16 points of a line with 16 shared features: an `ask` takes microseconds.
 pub(crate) fn small_fts(local_prob: LocalProb, agent_sampling: AgentSampling) -> Fts {
-    fts_with(
-        line(16),
-        own(1),
-        local_prob,
-        agent_sampling,
-        MESSAGE,
-        map(1, 16),
-    )
+    fts_with(line(16), own(1), local_prob, agent_sampling, MESSAGE, map(1, 16))
 }
 
 /// Messages of prior draws from these senders.

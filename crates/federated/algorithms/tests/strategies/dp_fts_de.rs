@@ -45,12 +45,7 @@ fn random_rows(n_rows: usize, seed: u64) -> Vec<Vec<f64>> {
 
 fn release(round: u64, content: AggregateContent) -> Aggregate {
     let noise_std = 0.5;
-    Aggregate {
-        round,
-        content,
-        noise_std,
-        witnesses: Vec::new(),
-    }
+    Aggregate { round, content, noise_std, witnesses: Vec::new() }
 }
 
 /// f̃ as the paper writes it: φ(x)·ω^(i) with the region i that x lies in.
@@ -71,9 +66,7 @@ fn the_maximum_of_a_function_with_jumps_is_found_on_its_own_side_of_the_border()
             let mut agent = agent(unit_box(dim), settings);
             let rows = random_rows(n_regions as usize, 100 + seed);
             assert!(agent.receive(&release(0, AggregateContent::Weighted(rows.clone()))));
-            let found = agent
-                .ask(&Points::new(dim), &mut test_stream(seed))
-                .unwrap();
+            let found = agent.ask(&Points::new(dim), &mut test_stream(seed)).unwrap();
             let region = partition.region_of(&found.unit);
             assert_eq!(found.source, Source::Region { region });
             let map = map(dim, N_FEATURES);
@@ -81,19 +74,14 @@ fn the_maximum_of_a_function_with_jumps_is_found_on_its_own_side_of_the_border()
             let cover = uniform_points(4000, dim, &mut test_stream(seed + 50));
             for unit in cover.rows() {
                 let other = piecewise(&map, &partition, &rows, unit);
-                assert!(
-                    other <= value + 1e-6,
-                    "{dim} {n_regions} {seed}: {other} > {value}"
-                );
+                assert!(other <= value + 1e-6, "{dim} {n_regions} {seed}: {other} > {value}");
             }
             // The naive search over the whole cube with one region's function does cross borders, so the above can fail.
             if (dim, n_regions, seed) == (1, 2, 0) {
                 let crossed = (0..2).any(|region| {
                     let sample = WeightSpaceSample::new(&map, &rows[region]).unwrap();
                     let values = sample.values(&cover);
-                    let best = (0..4000)
-                        .max_by(|a, b| values[*a].total_cmp(&values[*b]))
-                        .unwrap();
+                    let best = (0..4000).max_by(|a, b| values[*a].total_cmp(&values[*b])).unwrap();
                     partition.region_of(cover.row(best)) != region
                 });
                 assert!(crossed);
@@ -113,9 +101,7 @@ fn on_a_finite_domain_the_maximum_is_the_best_of_all_points() {
         let found = agent.ask(&Points::new(1), &mut test_stream(1)).unwrap();
         let map = map(1, N_FEATURES);
         let value = |i: u32| piecewise(&map, &partition, &rows, &[f64::from(i) / 60.0]);
-        let best = (0..61)
-            .max_by(|a, b| value(*a).total_cmp(&value(*b)))
-            .unwrap();
+        let best = (0..61).max_by(|a, b| value(*a).total_cmp(&value(*b))).unwrap();
         assert_eq!(found.unit, [f64::from(best) / 60.0]);
     }
 }
@@ -160,10 +146,7 @@ fn region_sums_hold_all_that_the_papers_weighted_averages_need() {
             start: 40.0,
             ..ExplorationWeights::SYNTHETIC
         },
-        ExplorationWeights {
-            hold: None,
-            ..ExplorationWeights::SYNTHETIC
-        },
+        ExplorationWeights { hold: None, ..ExplorationWeights::SYNTHETIC },
     ];
     let vectors = random_rows(n_agents, 3);
     for emphasis in laws {
@@ -231,19 +214,12 @@ fn a_belief_is_the_weighted_mean_of_the_releases() {
     for discount in [1.0, 0.8] {
         let mut agent = agent(
             line(11),
-            DpFtsDeSettings {
-                memory: Memory::Mean { discount },
-                ..settings(1, 1)
-            },
+            DpFtsDeSettings { memory: Memory::Mean { discount }, ..settings(1, 1) },
         );
         for i in 0..3 {
             let content = AggregateContent::Weighted(vec![rows[i].clone()]);
-            let aggregate = Aggregate {
-                round: rounds[i],
-                content,
-                noise_std: stds[i],
-                witnesses: Vec::new(),
-            };
+            let aggregate =
+                Aggregate { round: rounds[i], content, noise_std: stds[i], witnesses: Vec::new() };
             assert!(agent.receive(&aggregate));
         }
         let found = &agent.region_weights().unwrap()[0];
@@ -267,13 +243,7 @@ fn the_signal_share_is_that_of_the_belief() {
         let mut shares = Vec::new();
         for seed in 0..60 {
             let memory = Memory::Mean { discount: 1.0 };
-            let mut agent = agent(
-                line(11),
-                DpFtsDeSettings {
-                    memory,
-                    ..settings(1, 1)
-                },
-            );
+            let mut agent = agent(line(11), DpFtsDeSettings { memory, ..settings(1, 1) });
             let mut stream = test_stream(400 + seed);
             for round in 0..n_releases {
                 let noisy = signal.iter().map(|w| scale * w + stream.normal());
@@ -291,10 +261,7 @@ fn the_signal_share_is_that_of_the_belief() {
         #[expect(clippy::cast_precision_loss, reason = "a few releases")]
         let noise = N_FEATURES as f64 / n_releases as f64;
         let expected = scale * scale * energy / (scale * scale * energy + noise);
-        assert!(
-            (mean - expected).abs() < 0.15,
-            "{scale} {n_releases}: {mean} and {expected}"
-        );
+        assert!((mean - expected).abs() < 0.15, "{scale} {n_releases}: {mean} and {expected}");
     }
 }
 
@@ -304,13 +271,8 @@ fn what_says_nothing_is_not_trusted() {
     let uses = |scale: f64| {
         let mut used = 0;
         for seed in 0..100 {
-            let mut agent = agent(
-                line(31),
-                DpFtsDeSettings {
-                    trust: AggregateUse::Signal,
-                    ..settings(1, 1)
-                },
-            );
+            let mut agent =
+                agent(line(31), DpFtsDeSettings { trust: AggregateUse::Signal, ..settings(1, 1) });
             let mut stream = test_stream(700 + seed);
             let noisy = (0..N_FEATURES).map(|_| scale + stream.normal());
             let content = AggregateContent::Weighted(vec![noisy.collect()]);
@@ -333,12 +295,7 @@ fn what_says_nothing_is_not_trusted() {
 #[test]
 fn without_a_release_the_own_posterior_is_sampled() {
     let mut agent_alone = agent(line(31), settings(1, 2));
-    let source = |agent: &DpFtsDe| {
-        agent
-            .ask(&Points::new(1), &mut test_stream(3))
-            .unwrap()
-            .source
-    };
+    let source = |agent: &DpFtsDe| agent.ask(&Points::new(1), &mut test_stream(3)).unwrap().source;
     assert_eq!(source(&agent_alone), Source::Own);
     let silent = AggregateContent::RegionSums(vec![vec![0.0; N_FEATURES]; 2]);
     assert!(agent_alone.receive(&Aggregate {
@@ -351,13 +308,8 @@ fn without_a_release_the_own_posterior_is_sampled() {
     assert!(agent_alone.receive(&release(1, AggregateContent::RegionSums(random_rows(2, 5)))));
     assert!(matches!(source(&agent_alone), Source::Region { .. }));
 
-    let mut local = agent(
-        line(31),
-        DpFtsDeSettings {
-            local_prob: LocalProb::Constant(1.0),
-            ..settings(1, 2)
-        },
-    );
+    let mut local =
+        agent(line(31), DpFtsDeSettings { local_prob: LocalProb::Constant(1.0), ..settings(1, 2) });
     assert!(local.receive(&release(0, AggregateContent::RegionSums(random_rows(2, 5)))));
     assert_eq!(source(&local), Source::Own);
 }
@@ -365,27 +317,14 @@ fn without_a_release_the_own_posterior_is_sampled() {
 /// 1 − p_t = 1/√t: the first query uses the release, the hundredth in one of ten cases; initial points do not count.
 #[test]
 fn the_schedule_counts_queries_alone() {
-    let mut agent = agent(
-        line(31),
-        DpFtsDeSettings {
-            local_prob: LocalProb::Power(0.5),
-            ..settings(1, 1)
-        },
-    );
+    let mut agent =
+        agent(line(31), DpFtsDeSettings { local_prob: LocalProb::Power(0.5), ..settings(1, 1) });
     assert!(agent.receive(&release(0, AggregateContent::RegionSums(random_rows(1, 5)))));
-    let told = |source: Source| Observation {
-        unit: vec![0.5],
-        value: Some(1.0),
-        source,
-    };
+    let told = |source: Source| Observation { unit: vec![0.5], value: Some(1.0), source };
     agent.tell(&vec![told(Source::Initial); 10]).unwrap();
     let uses = |agent: &DpFtsDe| {
         let used = |seed: u64| {
-            agent
-                .ask(&Points::new(1), &mut test_stream(seed))
-                .unwrap()
-                .source
-                != Source::Own
+            agent.ask(&Points::new(1), &mut test_stream(seed)).unwrap().source != Source::Own
         };
         (0..200).filter(|seed| used(*seed)).count()
     };
@@ -414,10 +353,7 @@ fn releases_that_do_not_fit_change_nothing() {
     assert!(agent.receive(&release(3, AggregateContent::Total(vec![1.0; N_FEATURES]))));
     let before = agent.region_weights();
     for round in [0, 3] {
-        assert!(!agent.receive(&release(
-            round,
-            AggregateContent::Total(vec![2.0; N_FEATURES])
-        )));
+        assert!(!agent.receive(&release(round, AggregateContent::Total(vec![2.0; N_FEATURES]))));
         assert_eq!(agent.region_weights(), before);
     }
 }
@@ -426,41 +362,17 @@ fn releases_that_do_not_fit_change_nothing() {
 fn settings_out_of_range_are_refused() {
     let good = settings(1, 2);
     let bad = [
+        DpFtsDeSettings { region_sizes: vec![5], ..good.clone() },
+        DpFtsDeSettings { region_sizes: vec![0, 0], ..good.clone() },
+        DpFtsDeSettings { partition: Partition::of_cube(2, 2).unwrap(), ..good.clone() },
+        DpFtsDeSettings { sampling_rate: 0.0, ..good.clone() },
+        DpFtsDeSettings { sampling_rate: f64::NAN, ..good.clone() },
+        DpFtsDeSettings { memory: Memory::Mean { discount: 0.0 }, ..good.clone() },
         DpFtsDeSettings {
-            region_sizes: vec![5],
+            emphasis: ExplorationWeights { start: 0.0, ..ExplorationWeights::REAL },
             ..good.clone()
         },
-        DpFtsDeSettings {
-            region_sizes: vec![0, 0],
-            ..good.clone()
-        },
-        DpFtsDeSettings {
-            partition: Partition::of_cube(2, 2).unwrap(),
-            ..good.clone()
-        },
-        DpFtsDeSettings {
-            sampling_rate: 0.0,
-            ..good.clone()
-        },
-        DpFtsDeSettings {
-            sampling_rate: f64::NAN,
-            ..good.clone()
-        },
-        DpFtsDeSettings {
-            memory: Memory::Mean { discount: 0.0 },
-            ..good.clone()
-        },
-        DpFtsDeSettings {
-            emphasis: ExplorationWeights {
-                start: 0.0,
-                ..ExplorationWeights::REAL
-            },
-            ..good.clone()
-        },
-        DpFtsDeSettings {
-            local_prob: LocalProb::Power(f64::NAN),
-            ..good
-        },
+        DpFtsDeSettings { local_prob: LocalProb::Power(f64::NAN), ..good },
     ];
     for settings in bad {
         assert!(DpFtsDe::new(line(11), settings, map(1, N_FEATURES), Seed::new(1)).is_err());
@@ -473,47 +385,30 @@ fn a_message_may_hold_the_posteriors_mean_or_nothing() {
     use fedbo_algorithms::Collaborator;
     let with = |content| {
         let message = MessageSettings { content, ..MESSAGE };
-        let mut agent = agent(
-            line(31),
-            DpFtsDeSettings {
-                message,
-                ..settings(1, 2)
-            },
-        );
+        let mut agent = agent(line(31), DpFtsDeSettings { message, ..settings(1, 2) });
         let seen = [0.1, 0.4, 0.9].map(|x| Observation {
             unit: vec![x],
             value: Some(x * x),
             source: Source::Initial,
         });
-        let on_line = seen.map(|o| Observation {
-            unit: vec![(o.unit[0] * 30.0).round() / 30.0],
-            ..o
-        });
+        let on_line =
+            seen.map(|o| Observation { unit: vec![(o.unit[0] * 30.0).round() / 30.0], ..o });
         agent.tell(&on_line).unwrap();
         agent
     };
-    let mean = with(MessageContent::Mean)
-        .weight_sample(&mut test_stream(0))
-        .unwrap();
-    let again = with(MessageContent::Mean)
-        .weight_sample(&mut test_stream(9))
-        .unwrap();
+    let mean = with(MessageContent::Mean).weight_sample(&mut test_stream(0)).unwrap();
+    let again = with(MessageContent::Mean).weight_sample(&mut test_stream(9)).unwrap();
     assert_eq!(mean, again);
     let sampler = with(MessageContent::Posterior);
     let mut average = [0.0; N_FEATURES];
     let mut stream = test_stream(4);
     for _ in 0..4000 {
         let draw = sampler.weight_sample(&mut stream).unwrap();
-        average
-            .iter_mut()
-            .zip(&draw)
-            .for_each(|(a, w)| *a += w / 4000.0);
+        average.iter_mut().zip(&draw).for_each(|(a, w)| *a += w / 4000.0);
     }
     for (a, m) in average.iter().zip(&mean) {
         assert!((a - m).abs() < 6.0 / 4000.0_f64.sqrt(), "{a} and {m}");
     }
-    let zero = with(MessageContent::Zero)
-        .weight_sample(&mut test_stream(0))
-        .unwrap();
+    let zero = with(MessageContent::Zero).weight_sample(&mut test_stream(0)).unwrap();
     assert!(zero.iter().all(|w| *w == 0.0) && zero.len() == N_FEATURES);
 }

@@ -47,9 +47,7 @@ fn follows(counts: &[f64], probabilities: &[f64]) -> Result<(), String> {
 fn a_message_proposes_the_maximizer_of_its_function() {
     for dim in [1, 2] {
         let side = if dim == 1 { 100_001 } else { 401 };
-        let axis: Vec<f64> = (0..side)
-            .map(|i| f64::from(i) / f64::from(side - 1))
-            .collect();
+        let axis: Vec<f64> = (0..side).map(|i| f64::from(i) / f64::from(side - 1)).collect();
         let grid = if dim == 1 {
             Points::from_flat(1, axis)
         } else {
@@ -77,10 +75,7 @@ fn a_message_proposes_the_maximizer_of_its_function() {
             let values = function.values(&grid);
             let best = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let worst = values.iter().copied().fold(f64::INFINITY, f64::min);
-            assert!(
-                found >= best - 1e-9,
-                "d = {dim}, draw {draw}: {found} < {best}"
-            );
+            assert!(found >= best - 1e-9, "d = {dim}, draw {draw}: {found} < {best}");
             assert!(worst < best - 0.5); // so that it can fail
         }
     }
@@ -88,13 +83,8 @@ fn a_message_proposes_the_maximizer_of_its_function() {
     let points = Points::from_flat(1, (0..16).map(|i| f64::from(i) / 15.0).collect());
     let function = WeightSpaceSample::new(fts.map(), fts.inbox().get(2).unwrap()).unwrap();
     let values = function.values(&points);
-    let best = (0..16)
-        .max_by(|a, b| values[*a].total_cmp(&values[*b]))
-        .unwrap();
-    assert_eq!(
-        fts.ask_alone(&mut test_stream(0)).unwrap().unit,
-        points.row(best)
-    );
+    let best = (0..16).max_by(|a, b| values[*a].total_cmp(&values[*b])).unwrap();
+    assert_eq!(fts.ask_alone(&mut test_stream(0)).unwrap().unit, points.row(best));
 }
 
 /// Line 3: with p_t = 1 no stream ever uses one of the messages at hand, with p_t = 0 every stream does.
@@ -134,10 +124,9 @@ fn senders_follow_p_n() {
     let given = AgentSampling::Given(vec![9.0, 1.0, 2.0, 9.0, 5.0]); // agent 7 is beyond the list
     let uniform_law = [0.25, 0.25, 0.25, 0.25, 0.0];
     let given_law = [0.125, 0.25, 0.625, 0.0, 0.0];
-    for (sampling, law, other) in [
-        (AgentSampling::Uniform, uniform_law, given_law),
-        (given, given_law, uniform_law),
-    ] {
+    for (sampling, law, other) in
+        [(AgentSampling::Uniform, uniform_law, given_law), (given, given_law, uniform_law)]
+    {
         let fts = with_messages(small_fts(NEVER_OWN, sampling), senders);
         let counts = tally(&fts, &senders, 6000);
         follows(&counts, &law).unwrap();
@@ -158,17 +147,11 @@ fn used_messages_are_removed_and_fresh_ones_restore_their_sender() {
     follows(&tally(&fts, &senders, 3000), &[0.4, 0.6, 0.0, 0.0]).unwrap();
     fts.tell(&[observed(&[0.4], None, used(1))]).unwrap();
     assert!(tally(&fts, &senders, 300)[0] > 299.5);
-    fts.tell(&[observed(
-        &[0.6],
-        Some(1.0),
-        Source::RandomInstead { sender: 0 },
-    )])
-    .unwrap();
+    fts.tell(&[observed(&[0.6], Some(1.0), Source::RandomInstead { sender: 0 })]).unwrap();
     assert!(fts.inbox().is_empty() && tally(&fts, &senders, 300)[3] > 299.5);
     let mut fts = with_messages(fts, [1]);
     assert!(tally(&fts, &senders, 300)[1] > 299.5);
-    fts.tell(&[observed(&[0.8], Some(1.0), Source::Own)])
-        .unwrap();
+    fts.tell(&[observed(&[0.8], Some(1.0), Source::Own)]).unwrap();
     assert_eq!(fts.inbox().len(), 1); // an own query uses no message
 }
 
@@ -186,16 +169,10 @@ fn stragglers_are_never_chosen() {
 #[test]
 fn an_empty_inbox_falls_back_to_the_own_posterior() {
     let fts = small_fts(NEVER_OWN, AgentSampling::Uniform);
-    assert_eq!(
-        fts.ask_alone(&mut test_stream(1)).unwrap().source,
-        Source::Own
-    );
+    assert_eq!(fts.ask_alone(&mut test_stream(1)).unwrap().source, Source::Own);
     let only_first = small_fts(NEVER_OWN, AgentSampling::Given(vec![1.0]));
     let fts = with_messages(only_first, 1..3);
-    assert_eq!(
-        fts.ask_alone(&mut test_stream(1)).unwrap().source,
-        Source::Own
-    );
+    assert_eq!(fts.ask_alone(&mut test_stream(1)).unwrap().source, Source::Own);
 }
 
 /// A message with another map's hash, another length or a number that is not finite is refused, its sender named, and the
@@ -234,29 +211,18 @@ fn defective_messages_are_refused_and_change_nothing() {
 #[test]
 fn a_message_replaced_by_a_random_point_counts_as_used() {
     let mut settings = own(1);
-    settings.maximizer = Maximizer::Direct(Direct {
-        max_evaluations: 200,
-        ..Direct::default()
-    });
+    settings.maximizer = Maximizer::Direct(Direct { max_evaluations: 200, ..Direct::default() });
     settings.repeats = Repeats::Randomize;
-    let fts = fts_with(
-        unit_box(1),
-        settings,
-        NEVER_OWN,
-        AgentSampling::Uniform,
-        MESSAGE,
-        map(1, 16),
-    );
+    let fts =
+        fts_with(unit_box(1), settings, NEVER_OWN, AgentSampling::Uniform, MESSAGE, map(1, 16));
     let mut fts = with_messages(fts, [6]);
     let first = fts.ask_alone(&mut test_stream(0)).unwrap();
     assert_eq!(first.source, Source::Message { sender: 6 });
-    fts.tell(&[observed(&first.unit, Some(1.0), Source::Initial)])
-        .unwrap();
+    fts.tell(&[observed(&first.unit, Some(1.0), Source::Initial)]).unwrap();
     let second = fts.ask_alone(&mut test_stream(0)).unwrap();
     assert_eq!(second.source, Source::RandomInstead { sender: 6 });
     assert_eq!(second.source.to_string(), "random");
-    fts.tell(&[observed(&second.unit, Some(1.0), second.source)])
-        .unwrap();
+    fts.tell(&[observed(&second.unit, Some(1.0), second.source)]).unwrap();
     assert!(fts.inbox().is_empty());
 }
 
@@ -264,13 +230,9 @@ fn a_message_replaced_by_a_random_point_counts_as_used() {
 #[test]
 fn the_scale_of_a_message_does_not_matter() {
     let points = count(16);
-    for sampling in [
-        AgentSampling::Uniform,
-        AgentSampling::Learned { sharpness: 2.0 },
-    ] {
+    for sampling in [AgentSampling::Uniform, AgentSampling::Learned { sharpness: 2.0 }] {
         let mut fts = fts_with(line(16), own(1), NEVER_OWN, sampling, MESSAGE, map(1, 16));
-        fts.tell(&initial(&[0.0, 3.0 / (points - 1.0), 1.0], f64::sin))
-            .unwrap();
+        fts.tell(&initial(&[0.0, 3.0 / (points - 1.0), 1.0], f64::sin)).unwrap();
         let hash = fts.map().hash();
         let mut weights = test_stream(3).normals(16);
         let largest = weights.iter().fold(0.0_f64, |m, w| m.max(w.abs()));
@@ -280,11 +242,7 @@ fn the_scale_of_a_message_does_not_matter() {
         for scale in [f64::MAX, 1e200, 1e-200, 1e-300] {
             let scaled: Vec<f64> = weights.iter().map(|w| w * scale).collect();
             fts.receive(0, hash, &scaled).unwrap();
-            assert_eq!(
-                fts.ask_alone(&mut test_stream(1)).unwrap(),
-                expected,
-                "{scale:e}"
-            );
+            assert_eq!(fts.ask_alone(&mut test_stream(1)).unwrap(), expected, "{scale:e}");
         }
         for degenerate in [vec![0.0; 16], vec![5e-324; 16], vec![f64::MAX; 16]] {
             fts.receive(0, hash, &degenerate).unwrap();

@@ -24,24 +24,14 @@ fn value(map: &FeatureMap, weights: &[f64], x: f64) -> f64 {
 /// An agent whose objective is e^(φ·ω) for the ω that agent 0 sends; agents 1 to 4 send unrelated functions.
 fn agent(n_observations: usize) -> (Fts, Arc<FeatureMap>) {
     let map = map(1, 40);
-    let sampling = AgentSampling::Learned {
-        sharpness: SHARPNESS,
-    };
-    let fts = fts_with(
-        line(31),
-        own(1),
-        LocalProb::Constant(0.0),
-        sampling,
-        MESSAGE,
-        map.clone(),
-    );
+    let sampling = AgentSampling::Learned { sharpness: SHARPNESS };
+    let fts = fts_with(line(31), own(1), LocalProb::Constant(0.0), sampling, MESSAGE, map.clone());
     let mut fts = with_messages(fts, 0..5);
     let omega = fts.inbox().get(TARGET).unwrap().to_vec();
     for place in &PLACES[..n_observations] {
         let x = f64::from(*place) / 30.0;
         let y = value(&map, &omega, x).exp(); // other units, the same order
-        fts.tell(&[observed(&[x], Some(y), Source::Initial)])
-            .unwrap();
+        fts.tell(&[observed(&[x], Some(y), Source::Initial)]).unwrap();
     }
     (fts, map)
 }
@@ -59,11 +49,8 @@ fn counts(fts: &Fts, n: u64) -> [f64; 5] {
 
 fn chi_squared(counts: &[f64], law: &[f64]) -> Result<(), String> {
     let n: f64 = counts.iter().sum();
-    let statistic = counts
-        .iter()
-        .zip(law)
-        .map(|(found, p)| (found - n * p).powi(2) / (n * p))
-        .sum();
+    let statistic =
+        counts.iter().zip(law).map(|(found, p)| (found - n * p).powi(2) / (n * p)).sum();
     check_chi_squared(statistic, 4.0, 1e-4)
 }
 
@@ -83,11 +70,7 @@ fn probabilities_follow_the_rank_correlation() {
             let truth: Vec<f64> = PLACES[..t]
                 .iter()
                 .map(|place| {
-                    value(
-                        &map,
-                        fts.inbox().get(TARGET).unwrap(),
-                        f64::from(*place) / 30.0,
-                    )
+                    value(&map, fts.inbox().get(TARGET).unwrap(), f64::from(*place) / 30.0)
                 })
                 .collect();
             let mut balance = 0.0;

@@ -1,9 +1,6 @@
 //! Agents of federated algorithms, by their contracts.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests, where a panic is a failure"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
 mod adversarial;
 mod agents;

@@ -31,8 +31,7 @@ fn agent(message: MessageSettings, own_standardized: bool, ys: &[f64]) -> Fts {
         map(1, M),
     );
     for (x, y) in XS.iter().zip(ys) {
-        fts.tell(&[observed(&[*x], Some(*y), Source::Initial)])
-            .unwrap();
+        fts.tell(&[observed(&[*x], Some(*y), Source::Initial)]).unwrap();
     }
     fts
 }
@@ -52,19 +51,14 @@ fn oracle(fts: &Fts, noise_variance: f64, standardize: bool) -> (Vec<f64>, Matri
 }
 
 fn draws(fts: &Fts, n: u64) -> Vec<Vec<f64>> {
-    (0..n)
-        .map(|i| fts.weight_sample(&mut test_stream(i)).unwrap())
-        .collect()
+    (0..n).map(|i| fts.weight_sample(&mut test_stream(i)).unwrap()).collect()
 }
 
 /// A placebo is N(0, I) whatever the history (Kolmogorov–Smirnov over 200 draws at level 1e-4), the same numbers from the
 /// same stream with and without observations; a posterior message after observations is not.
 #[test]
 fn placebos_are_standard_normal_whatever_the_history() {
-    let placebo = MessageSettings {
-        content: MessageContent::Placebo,
-        ..MESSAGE
-    };
+    let placebo = MessageSettings { content: MessageContent::Placebo, ..MESSAGE };
     let (ignorant, knowing) = (agent(placebo, true, &[]), agent(placebo, true, &YS));
     assert_eq!(draws(&ignorant, 200), draws(&knowing, 200));
     check_standard_normal(&draws(&knowing, 200).concat(), 1e-4).unwrap();
@@ -76,10 +70,7 @@ fn placebos_are_standard_normal_whatever_the_history() {
 #[test]
 fn messages_without_observations_are_prior_draws() {
     for standardize in [true, false] {
-        let settings = MessageSettings {
-            standardize,
-            ..MESSAGE
-        };
+        let settings = MessageSettings { standardize, ..MESSAGE };
         check_standard_normal(&draws(&agent(settings, true, &[]), 200).concat(), 1e-4).unwrap();
     }
 }
@@ -89,10 +80,7 @@ fn messages_without_observations_are_prior_draws() {
 #[test]
 fn posterior_messages_have_the_law_of_equation_2() {
     for standardize in [true, false] {
-        let settings = MessageSettings {
-            standardize,
-            ..MESSAGE
-        };
+        let settings = MessageSettings { standardize, ..MESSAGE };
         let fts = agent(settings, true, &YS);
         let samples = draws(&fts, 4000);
         let (mean, covariance) = oracle(&fts, 1e-2, standardize);

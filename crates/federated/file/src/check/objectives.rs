@@ -22,10 +22,8 @@ impl Parts<'_> {
         let index = index.to_string();
         let at = |key| ["agents", index.as_str(), key];
         let label = format!("agent {:?}", agent.name.as_deref().unwrap_or_default());
-        let of_command = [
-            ("directory", agent.directory.is_some()),
-            ("timeout_s", agent.timeout_s.is_some()),
-        ];
+        let of_command =
+            [("directory", agent.directory.is_some()), ("timeout_s", agent.timeout_s.is_some())];
         let of_problem = [
             ("silo", agent.silo.is_some()),
             ("n_silos", agent.n_silos.is_some()),
@@ -35,13 +33,10 @@ impl Parts<'_> {
             ("data", agent.data.is_some()),
         ];
         let unused = |keys: &[(&'static str, bool)], owner: &str| {
-            keys.iter()
-                .find(|(_, given)| *given)
-                .map_or(Ok(()), |(key, _)| {
-                    let message =
-                        format!("{label}: {key} has no effect without a {owner}; remove it");
-                    Err(self.file.error(&at(key), message))
-                })
+            keys.iter().find(|(_, given)| *given).map_or(Ok(()), |(key, _)| {
+                let message = format!("{label}: {key} has no effect without a {owner}; remove it");
+                Err(self.file.error(&at(key), message))
+            })
         };
         match (&agent.command, &agent.problem) {
             (Some(_), Some(_)) => {
@@ -69,10 +64,7 @@ impl Parts<'_> {
                     silo: agent.silo,
                     n_silos: agent.n_silos,
                     field: agent.field,
-                    data: agent
-                        .data
-                        .as_ref()
-                        .map(|data| self.file.folder().join(data)),
+                    data: agent.data.as_ref().map(|data| self.file.folder().join(data)),
                     // A seed is an option of noisy problems only.
                     seed: agent.noise_std.map(|_| seed),
                 };
@@ -223,10 +215,7 @@ impl Parts<'_> {
 fn range(parameter: &Parameter) -> Option<(f64, f64)> {
     match parameter.kind() {
         Kind::Float { low, high, .. } => Some((*low, *high)),
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "bounds are checked to lie within ±2^53"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "bounds are checked to lie within ±2^53")]
         Kind::Int { low, high, .. } => Some((*low as f64, *high as f64)),
         Kind::Stepped(stepped) => Some((stepped.low(), stepped.high())),
         Kind::Categorical { .. } => None,

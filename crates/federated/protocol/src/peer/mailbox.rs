@@ -71,11 +71,7 @@ impl Mailbox {
         }
         if round > self.last_round {
             let last = self.last_round;
-            return vec![ReportRejected::BeyondTheEnd {
-                sender,
-                round,
-                last,
-            }];
+            return vec![ReportRejected::BeyondTheEnd { sender, round, last }];
         }
         if known.has_ended {
             return vec![ReportRejected::AfterTheLast { sender, round }];
@@ -101,12 +97,7 @@ impl Mailbox {
     }
 
     fn open(&mut self, report: Report, rejected: &mut Vec<ReportRejected>) {
-        let Report {
-            sender,
-            round,
-            observations,
-            ..
-        } = report;
+        let Report { sender, round, observations, .. } = report;
         let most = if round == 0 { self.n_initial_max } else { 1 };
         if observations.len() > most {
             rejected.push(ReportRejected::TooMany {
@@ -133,11 +124,7 @@ impl Mailbox {
                 });
                 continue;
             };
-            rejected.push(ReportRejected::NoObservation {
-                sender,
-                round,
-                reason,
-            });
+            rejected.push(ReportRejected::NoObservation { sender, round, reason });
         }
         self.unused.insert((round, sender), usable);
     }

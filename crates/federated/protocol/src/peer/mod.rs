@@ -214,12 +214,9 @@ impl Peer {
     #[must_use]
     pub fn deadline(&self) -> Option<Tick> {
         match (self.plan.pace, &self.state) {
-            (
-                Pace::Synchronous {
-                    patience: Some(patience),
-                },
-                State::Waiting { since, .. },
-            ) => Some(since.saturating_add(patience)),
+            (Pace::Synchronous { patience: Some(patience) }, State::Waiting { since, .. }) => {
+                Some(since.saturating_add(patience))
+            }
             _ => None,
         }
     }
@@ -277,10 +274,7 @@ impl Peer {
             effects.push(PeerEffect::Finished);
             return Ok(effects);
         }
-        self.state = State::Waiting {
-            for_round: round + 1,
-            since: now,
-        };
+        self.state = State::Waiting { for_round: round + 1, since: now };
         effects.extend(self.proceed(now)?);
         Ok(effects)
     }
@@ -301,9 +295,7 @@ impl Peer {
             }
             _ => observed.iter().collect(),
         };
-        let mut placebo = self
-            .seed
-            .stream(Purpose::Placebo, u64::from(self.plan.id), round);
+        let mut placebo = self.seed.stream(Purpose::Placebo, u64::from(self.plan.id), round);
         let shared = chosen.into_iter().map(|observation| Shared {
             unit: match self.plan.content {
                 ReportContent::Observed => observation.unit.clone(),
@@ -378,22 +370,14 @@ impl Peer {
     }
 
     fn evaluate(&mut self, round: u64, unit: Vec<f64>, source: Source) -> PeerEffect {
-        let trial = Trial {
-            index: self.n_trials,
-            round,
-            unit,
-            source,
-        };
+        let trial = Trial { index: self.n_trials, round, unit, source };
         self.n_trials += 1;
         self.state = State::Evaluating(trial.clone());
         PeerEffect::Evaluate(trial)
     }
 
     fn failed(&self, source: StrategyError) -> AgentError {
-        AgentError::Strategy {
-            agent: self.plan.id,
-            source,
-        }
+        AgentError::Strategy { agent: self.plan.id, source }
     }
 
     fn unexpected(&self, event: &'static str) -> AgentError {
@@ -403,10 +387,6 @@ impl Peer {
             State::Waiting { .. } => "waiting for neighbours",
             State::Done => "finished",
         };
-        AgentError::Unexpected {
-            agent: self.plan.id,
-            event,
-            state,
-        }
+        AgentError::Unexpected { agent: self.plan.id, event, state }
     }
 }

@@ -17,9 +17,7 @@ impl Neighbourhood {
     /// The same neighbours in all rounds.
     #[must_use]
     pub fn fixed(neighbours: impl IntoIterator<Item = u32>) -> Self {
-        Self {
-            spans: vec![(0, neighbours.into_iter().collect())],
-        }
+        Self { spans: vec![(0, neighbours.into_iter().collect())] }
     }
 
     /// With other neighbours from a round on. A round at or before the last change replaces what was said of it.
@@ -59,9 +57,7 @@ mod tests {
 
     #[test]
     fn a_change_holds_from_its_round_on() {
-        let changing = Neighbourhood::fixed([1, 2])
-            .from_round(3, [2, 5])
-            .from_round(7, []);
+        let changing = Neighbourhood::fixed([1, 2]).from_round(3, [2, 5]).from_round(7, []);
         let at = |round| changing.at(round).iter().copied().collect::<Vec<_>>();
         assert_eq!(at(0), [1, 2]);
         assert_eq!(at(2), [1, 2]);

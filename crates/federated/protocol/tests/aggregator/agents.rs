@@ -17,12 +17,8 @@ use fedbo_streams::Seed;
 use crate::common::{OneHot, shared_map};
 
 fn agent(n_initial: usize, n_rounds: u64) -> Agent<OneHot> {
-    let plan = AgentPlan {
-        id: 1,
-        history: Vec::new(),
-        initial: vec![vec![0.75]; n_initial],
-        n_rounds,
-    };
+    let plan =
+        AgentPlan { id: 1, history: Vec::new(), initial: vec![vec![0.75]; n_initial], n_rounds };
     Agent::new(OneHot::new(1, 3, 30), plan, Seed::new(7)).unwrap()
 }
 
@@ -55,9 +51,7 @@ fn begin(agent: &mut Agent<OneHot>, handout: AggregateHandout) -> Vec<AgentEffec
 
 fn evaluated(agent: &mut Agent<OneHot>, trial: u64) -> Vec<AgentEffect> {
     let value = Some(0.5);
-    agent
-        .handle(AgentEvent::Evaluated { trial, value })
-        .unwrap()
+    agent.handle(AgentEvent::Evaluated { trial, value }).unwrap()
 }
 
 fn upload(effect: &AgentEffect) -> &AgentUpdate {
@@ -72,10 +66,7 @@ fn is_trial_of(effects: &[AgentEffect], round: u64) -> bool {
 }
 
 fn rounds(releases: &[Arc<Release>]) -> Vec<u64> {
-    releases
-        .iter()
-        .map(|release| release.aggregate.round)
-        .collect()
+    releases.iter().map(|release| release.aggregate.round).collect()
 }
 
 /// Round 0 collects after the initial points; later rounds if their handout says so. In the others the trial's end has no
@@ -93,10 +84,7 @@ fn an_agent_uploads_only_where_vectors_are_collected() {
         assert!(is_trial_of(&begin(&mut agent, handout(2, &[], true)), 2));
         let effects = evaluated(&mut agent, 2);
         assert_eq!((effects.len(), upload(&effects[0]).round), (1, 2));
-        assert!(is_trial_of(
-            &begin(&mut agent, handout(3, &[2], last_collects)),
-            3
-        ));
+        assert!(is_trial_of(&begin(&mut agent, handout(3, &[2], last_collects)), 3));
         let effects = evaluated(&mut agent, 3);
         assert_eq!(effects.len(), 1 + usize::from(last_collects));
         assert_eq!(effects.last(), Some(&AgentEffect::Finished));
@@ -122,10 +110,7 @@ fn a_slow_agent_takes_every_release_once() {
         let effects = evaluated(&mut agent, 0);
         // The vector of round 0 is late, and belongs to round 0 still.
         let update = upload(&effects[0]);
-        assert_eq!(
-            (update.round, update.weights[1].to_bits()),
-            (0, 1.0_f64.to_bits())
-        );
+        assert_eq!((update.round, update.weights[1].to_bits()), (0, 1.0_f64.to_bits()));
         assert!(is_trial_of(&effects[1..], 4));
         assert_eq!(evaluated(&mut agent, 1), []); // round 4 does not collect
 
@@ -166,11 +151,8 @@ fn dp_fts_de_takes_aggregates() {
     };
     let domain = Domain::Finite(Arc::new(Points::from_flat(1, vec![0.25, 0.75])));
     let mut strategy = DpFtsDe::new(domain, settings, shared_map(), Seed::new(1)).unwrap();
-    let mut joined = AggregateHandout {
-        round: 1,
-        releases: vec![released(0, vec![8.0, 0.0])],
-        collects: true,
-    };
+    let mut joined =
+        AggregateHandout { round: 1, releases: vec![released(0, vec![8.0, 0.0])], collects: true };
     joined.join(AggregateHandout {
         round: 2,
         releases: vec![released(1, vec![4.0, 6.0])],
@@ -179,11 +161,8 @@ fn dp_fts_de_takes_aggregates() {
     assert_eq!(strategy.take(joined, 3), []);
     // Sum / (q N) = sum / 2, the later release counts.
     assert_eq!(strategy.region_weights(), Some(vec![vec![2.0, 3.0]]));
-    let unfit = AggregateHandout {
-        round: 3,
-        releases: vec![released(2, vec![1.0; 5])],
-        collects: true,
-    };
+    let unfit =
+        AggregateHandout { round: 3, releases: vec![released(2, vec![1.0; 5])], collects: true };
     let expected = UpdateRejected::Unfit { agent: 3, round: 2 };
     assert_eq!(strategy.take(unfit, 3), [expected]);
     assert_eq!(strategy.region_weights(), Some(vec![vec![2.0, 3.0]]));

@@ -33,11 +33,7 @@ pub(crate) struct Counting {
 impl Counting {
     pub(crate) fn new(n_slots: u32, n_features: usize) -> Self {
         let opened = Vec::new();
-        Self {
-            n_slots,
-            n_features,
-            opened,
-        }
+        Self { n_slots, n_features, opened }
     }
 }
 
@@ -85,9 +81,7 @@ impl RoundMechanism for Counting {
 
     fn restore(&self, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed> {
         let (words, rest) = bytes.as_chunks();
-        let found = words
-            .first()
-            .map_or(u64::MAX, |word| u64::from_le_bytes(*word));
+        let found = words.first().map_or(u64::MAX, |word| u64::from_le_bytes(*word));
         if found != round {
             let expected = round;
             return Err(ReleaseRefused::OtherRound { expected, found }.into());
@@ -111,12 +105,7 @@ pub(crate) fn map_hash() -> MapHash {
 
 /// A vector of M = 4 with `first` in front.
 pub(crate) fn update(sender: u32, round: u64, first: f64) -> AgentUpdate {
-    AgentUpdate {
-        sender,
-        round,
-        map: map_hash(),
-        weights: vec![first, 1.0, 0.0, 0.0],
-    }
+    AgentUpdate { sender, round, map: map_hash(), weights: vec![first, 1.0, 0.0, 0.0] }
 }
 
 /// Three slots, M = 4, begun at time 0 and with its first question not answered yet.
@@ -220,10 +209,7 @@ pub(crate) fn shared_map() -> Arc<FeatureMap> {
 
 impl Strategy for OneHot {
     fn ask(&self, _pending: &Points, _stream: &mut Stream) -> Result<Proposal, StrategyError> {
-        Ok(Proposal {
-            unit: vec![0.25],
-            source: Source::Own,
-        })
+        Ok(Proposal { unit: vec![0.25], source: Source::Own })
     }
 
     fn tell(&mut self, _observed: &[Observation]) -> Result<(), StrategyError> {

@@ -66,10 +66,7 @@ fn a_vector_at_the_deadline_is_late() {
     let mut aggregator = begun();
     aggregator.receive(update(0, 0, 1.0), 10);
     let effects = aggregator.receive(update(1, 0, 50.0), 60);
-    let late = UpdateRejected::Late {
-        sender: 1,
-        round: 0,
-    };
+    let late = UpdateRejected::Late { sender: 1, round: 0 };
     assert!(matches!(effects[0], Effect::Commit { round: 0, .. }));
     assert_eq!(effects[1..], [Effect::Refuse(late.clone())]);
     aggregator.committed(0, 61).unwrap();
@@ -105,15 +102,9 @@ fn silent_rounds_end_at_their_instant() {
     assert_eq!(aggregator.deadline(), Some(200));
     assert_eq!(aggregator.tick(199), []);
     let refused = aggregator.receive(update(0, 1, 1.0), 199);
-    assert!(matches!(
-        refusal(&refused),
-        UpdateRejected::NotCollected { .. }
-    ));
+    assert!(matches!(refusal(&refused), UpdateRejected::NotCollected { .. }));
     let next = handout(&aggregator.tick(200));
-    assert_eq!(
-        (next.round, next.releases.len(), next.collects),
-        (2, 0, false)
-    );
+    assert_eq!((next.round, next.releases.len(), next.collects), (2, 0, false));
 }
 
 /// Instants out of order are refused; those at the end of time do no harm.

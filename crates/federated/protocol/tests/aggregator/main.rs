@@ -1,9 +1,6 @@
 //! Rounds of DP-FTS-DE: the aggregator's machine by its effects, the mechanisms in it, and whole sessions in virtual time.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests, where a panic is a failure"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
 mod agents;
 mod common;

@@ -36,20 +36,11 @@ fn mechanism(noise_multiplier: f64) -> Mechanism {
 }
 
 fn simulated(noise_multiplier: f64) -> LatticeRounds<SimNoise> {
-    LatticeRounds::new(
-        mechanism(noise_multiplier),
-        schedule(),
-        SimNoise::new([5; 32]),
-    )
+    LatticeRounds::new(mechanism(noise_multiplier), schedule(), SimNoise::new([5; 32]))
 }
 
 fn update(sender: u32, round: u64, weights: Vec<f64>) -> AgentUpdate {
-    AgentUpdate {
-        sender,
-        round,
-        map: map_hash(),
-        weights,
-    }
+    AgentUpdate { sender, round, map: map_hash(), weights }
 }
 
 /// The vectors of the slots who send one: (1, 0, 0), not a number, nothing, (0, 0, 40), (0, 2, 0).
@@ -81,9 +72,7 @@ fn play<M: RoundMechanism>(
     }
     let closed = aggregator.idle(0);
     let bytes = commit(&closed, round).to_vec();
-    let Effect::Commit { event, .. } = closed[0] else {
-        unreachable!()
-    };
+    let Effect::Commit { event, .. } = closed[0] else { unreachable!() };
     let next = handout(&aggregator.committed(round, 0).unwrap());
     (bytes, event, next)
 }
@@ -178,10 +167,7 @@ fn the_lattice_reads_its_own_releases_only() {
     let total_at_once = ReleaseSchedule::new(9, 1, 0).unwrap();
     let other = LatticeRounds::new(mechanism(1.0), total_at_once, SimNoise::new([5; 32]));
     let refused = other.restore(0, &bytes);
-    assert!(
-        matches!(refused, Err(MechanismFailed::OtherShape { .. })),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(MechanismFailed::OtherShape { .. })), "{refused:?}");
 }
 
 fn paper_mechanism(noise_multiplier: f64) -> PaperMechanism {
@@ -201,10 +187,7 @@ fn paper_mechanism(noise_multiplier: f64) -> PaperMechanism {
 fn weights(round: u64) -> Vec<Vec<f64>> {
     let everybody = vec![0.2; 5];
     let first = vec![1.0, 0.0, 0.0, 0.0, 0.0];
-    vec![
-        if round == 0 { first } else { everybody.clone() },
-        everybody,
-    ]
+    vec![if round == 0 { first } else { everybody.clone() }, everybody]
 }
 
 /// The paper's mechanism without noise gives the weighted averages of clipped vectors, with the weights of the round, and
@@ -216,9 +199,7 @@ fn the_paper_releases_weighted_averages() {
     for round in 0..2 {
         let (_, event, next) = play(&mut aggregator, &vectors());
         assert_eq!((event, content(&next).noise_std.to_bits()), (None, 0));
-        let AggregateContent::Weighted(rows) = &content(&next).content else {
-            panic!("{next:?}")
-        };
+        let AggregateContent::Weighted(rows) = &content(&next).content else { panic!("{next:?}") };
         let average = [0.2, 0.4, 2.0];
         let first = if round == 0 { [1.0, 0.0, 0.0] } else { average };
         assert_near(&rows[0], &first, 1e-12);
@@ -250,8 +231,5 @@ fn wrong_weights_are_an_error_before_a_vector_is_taken() {
     let mut aggregator = Aggregator::new(rounds, schedule(), map_hash(), None);
     aggregator.start(0);
     let error = aggregator.recalled(0, None, 0).unwrap_err().to_string();
-    assert!(
-        error.contains("round 0") && error.contains("region 0"),
-        "{error}"
-    );
+    assert!(error.contains("round 0") && error.contains("region 0"), "{error}");
 }

@@ -51,11 +51,8 @@ fn vector(kind: usize, n_features: usize, luck: &mut Stream) -> Vec<f64> {
         5 => {
             // At the clip, or an ulp beyond.
             let mut vector = vec![0.0; n_features];
-            vector[luck.below(n_features)] = if luck.bernoulli(0.5) {
-                norm
-            } else {
-                norm.next_up()
-            };
+            vector[luck.below(n_features)] =
+                if luck.bernoulli(0.5) { norm } else { norm.next_up() };
             vector
         }
         6 => luck.normals(n_features).iter().map(|x| 1e6 * x).collect(),
@@ -85,12 +82,7 @@ fn leaves_at_its_instant(n_rounds: u64) {
             let kind = luck.below(8);
             let weights = vector(kind, M as usize, &mut luck);
             let (sender, map) = (sender, map_hash());
-            let update = AgentUpdate {
-                sender,
-                round,
-                map,
-                weights,
-            };
+            let update = AgentUpdate { sender, round, map, weights };
             if *time < COLLECT || committed {
                 let effects = aggregator.receive(update, began + time);
                 // Nothing is said of a vector but that its round is over.
@@ -144,10 +136,7 @@ fn correlation(of: &[Vec<f64>; 2]) -> (f64, usize) {
     let mean = |f: &dyn Fn(&(f64, f64)) -> f64| ranked.iter().map(f).sum::<f64>() / n;
     let (x, y) = (mean(&|pair| pair.0), mean(&|pair| pair.1));
     let covariance = mean(&|pair| (pair.0 - x) * (pair.1 - y));
-    let (xx, yy) = (
-        mean(&|pair| (pair.0 - x).powi(2)),
-        mean(&|pair| (pair.1 - y).powi(2)),
-    );
+    let (xx, yy) = (mean(&|pair| (pair.0 - x).powi(2)), mean(&|pair| (pair.1 - y).powi(2)));
     (covariance / (xx * yy).sqrt(), ranked.len())
 }
 

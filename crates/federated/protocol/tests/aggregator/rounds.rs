@@ -29,9 +29,7 @@ fn effects_come_in_order() {
         assert_eq!(aggregator.receive(update(0, round, 10.0), 0), []);
         let closed = aggregator.receive(update(1, round, 100.0), 0);
         let bytes = commit(&closed, round);
-        let Effect::Commit { event: cost, .. } = &closed[0] else {
-            unreachable!()
-        };
+        let Effect::Commit { event: cost, .. } = &closed[0] else { unreachable!() };
         assert_eq!(*cost, Some(event()));
         let effects = aggregator.committed(round, 0).unwrap();
         let next = handout(&effects);
@@ -62,19 +60,13 @@ fn nothing_leaves_before_the_commit() {
         aggregator.recalled(0, None, 0),
         aggregator.recalled(1, None, 0),
     ] {
-        assert!(
-            matches!(wrong, Err(RoundError::Unasked { .. })),
-            "{wrong:?}"
-        );
+        assert!(matches!(wrong, Err(RoundError::Unasked { .. })), "{wrong:?}");
     }
     assert_eq!(aggregator.round(), 0);
     let effects = aggregator.committed(0, 0).unwrap();
     assert_eq!(handout(&effects).round, 1);
     let again = aggregator.committed(0, 0);
-    assert!(
-        matches!(again, Err(RoundError::Unasked { .. })),
-        "{again:?}"
-    );
+    assert!(matches!(again, Err(RoundError::Unasked { .. })), "{again:?}");
 }
 
 /// INV-2: a stored release is handed out byte for byte; no round is opened, no vector is read and nothing is charged.
@@ -84,9 +76,7 @@ fn a_stored_release_is_handed_out_as_it_is() {
     for sender in 0..3 {
         first.receive(update(sender, 0, f64::from(sender)), 0);
     }
-    let bytes = handout(&first.committed(0, 0).unwrap()).releases[0]
-        .bytes
-        .clone();
+    let bytes = handout(&first.committed(0, 0).unwrap()).releases[0].bytes.clone();
 
     let mut second = aggregator(every_round(9), None);
     assert_eq!(second.recalled(0, Some(&bytes), 0).unwrap(), []);
@@ -110,24 +100,17 @@ fn a_stored_release_is_handed_out_as_it_is() {
 fn a_stored_release_of_another_round_is_an_error() {
     let mut first = begun(every_round(9));
     first.idle(0);
-    let bytes = handout(&first.committed(0, 0).unwrap()).releases[0]
-        .bytes
-        .clone();
+    let bytes = handout(&first.committed(0, 0).unwrap()).releases[0].bytes.clone();
     let mut second = begun(every_round(9));
     second.idle(0);
     second.committed(0, 0).unwrap();
     for stored in [&bytes[..], &bytes[..9], &[]] {
         let error = second.recalled(1, Some(stored), 0).unwrap_err();
-        let RoundError::Mechanism { round: 1, source } = error else {
-            panic!("{error}")
-        };
+        let RoundError::Mechanism { round: 1, source } = error else { panic!("{error}") };
         assert!(matches!(source, MechanismFailed::Release(_)), "{source}");
     }
     let taken = second.receive(update(0, 1, 1.0), 0);
-    assert!(matches!(
-        refusal(&taken),
-        UpdateRejected::NotCollected { round: 1, .. }
-    ));
+    assert!(matches!(refusal(&taken), UpdateRejected::NotCollected { round: 1, .. }));
 }
 
 /// INV-3: a round to which nobody came, or somebody not, releases in the same size and goes on.
@@ -154,19 +137,13 @@ fn the_first_vector_of_a_slot_counts_in_its_own_round() {
     commit(&aggregator.idle(0), 0);
     // Closed, not handed out yet: late, but a repeat is still a repeat.
     let late = aggregator.receive(update(1, 0, 500.0), 0);
-    let expected = UpdateRejected::Late {
-        sender: 1,
-        round: 0,
-    };
+    let expected = UpdateRejected::Late { sender: 1, round: 0 };
     assert_eq!(refusal(&late), expected);
     assert_eq!(aggregator.receive(update(0, 0, 500.0), 0), []);
     let next = handout(&aggregator.committed(0, 0).unwrap());
     assert_eq!(total(&next), [1.0, 1.0, 0.0, 0.0]);
     aggregator.recalled(1, None, 0).unwrap();
-    assert_eq!(
-        refusal(&aggregator.receive(update(1, 0, 500.0), 0)),
-        expected
-    );
+    assert_eq!(refusal(&aggregator.receive(update(1, 0, 500.0), 0)), expected);
     assert_eq!(aggregator.receive(update(0, 0, 500.0), 0), []);
     for sender in 0..2 {
         assert_eq!(aggregator.receive(update(sender, 1, 2.0), 0), []);
@@ -190,14 +167,8 @@ fn refusals_are_for_public_reasons() {
     short.weights.pop();
     for _twice in 0..2 {
         for (bad, expected) in [
-            (
-                update(3, 0, 1.0),
-                UpdateRejected::UnknownSender { sender: 3 },
-            ),
-            (
-                update(u32::MAX, 0, 1.0),
-                UpdateRejected::UnknownSender { sender: u32::MAX },
-            ),
+            (update(3, 0, 1.0), UpdateRejected::UnknownSender { sender: 3 }),
+            (update(u32::MAX, 0, 1.0), UpdateRejected::UnknownSender { sender: u32::MAX }),
             (
                 other_map.clone(),
                 UpdateRejected::Message(MessageRejected::WrongMap {
@@ -214,14 +185,7 @@ fn refusals_are_for_public_reasons() {
                     expected: 4,
                 }),
             ),
-            (
-                update(2, 1, 1.0),
-                UpdateRejected::Early {
-                    sender: 2,
-                    round: 1,
-                    current: 0,
-                },
-            ),
+            (update(2, 1, 1.0), UpdateRejected::Early { sender: 2, round: 1, current: 0 }),
         ] {
             assert_eq!(refusal(&aggregator.receive(bad, 0)), expected);
         }
@@ -234,10 +198,7 @@ fn refusals_are_for_public_reasons() {
 fn nothing_is_taken_before_the_store_has_answered() {
     let mut aggregator = aggregator(every_round(9), None);
     let early = aggregator.receive(update(0, 0, 1.0), 0);
-    assert!(matches!(
-        refusal(&early),
-        UpdateRejected::NotCollected { .. }
-    ));
+    assert!(matches!(refusal(&early), UpdateRejected::NotCollected { .. }));
     assert_eq!(aggregator.idle(0), []);
     aggregator.recalled(0, None, 0).unwrap();
     assert_eq!(aggregator.receive(update(0, 0, 1.0), 0), []);
@@ -295,10 +256,7 @@ fn impossible_schedules_are_refused() {
         let error = ReleaseSchedule::new(n_releases, every, 0).unwrap_err();
         assert_eq!(error.name, name);
     }
-    assert_eq!(
-        ReleaseSchedule::new(u64::MAX, 1, 0).unwrap().last(),
-        u64::MAX - 1
-    );
+    assert_eq!(ReleaseSchedule::new(u64::MAX, 1, 0).unwrap().last(), u64::MAX - 1);
 }
 
 /// INV-4, canary: no vector, and no release before it is durable, is printed with the machine, its effects or its errors.
@@ -373,10 +331,7 @@ fn a_round_without_randomness_fails_and_nothing_follows() {
     let [Effect::Fail(RoundError::Mechanism { round: 0, .. })] = effects.as_slice() else {
         panic!("{effects:?}");
     };
-    assert_eq!(
-        (aggregator.tick(u64::MAX), aggregator.idle(0)),
-        (vec![], vec![])
-    );
+    assert_eq!((aggregator.tick(u64::MAX), aggregator.idle(0)), (vec![], vec![]));
     assert_eq!(aggregator.deadline(), None);
     assert!(aggregator.committed(0, 0).is_err() && !aggregator.awaits(0, 0));
     assert_eq!(aggregator.round(), 0);

@@ -115,10 +115,7 @@ impl Subject for Sums {
 
     /// A round has begun for good before an agent hears of it: no agent is early, whatever the coordinator has lost.
     fn check_refused(&self, rejected: &UpdateRejected) {
-        assert!(
-            matches!(rejected, UpdateRejected::Late { .. }),
-            "{rejected}"
-        );
+        assert!(matches!(rejected, UpdateRejected::Late { .. }), "{rejected}");
     }
 
     fn restarted(&mut self, slot: u32) {
@@ -131,10 +128,7 @@ impl Subject for Sums {
         let rounds = handout.releases.iter();
         taken.extend(rounds.map(|release| release.aggregate.round));
         let expected = (0..handout.round).filter(|round| self.schedule.releases(*round));
-        assert!(
-            expected.eq(taken.iter().copied()),
-            "agent {slot} takes {taken:?}"
-        );
+        assert!(expected.eq(taken.iter().copied()), "agent {slot} takes {taken:?}");
     }
 
     /// Checks that the agent acts on all that it was told, and on nothing else.

@@ -14,10 +14,7 @@ const OWN_ONLY: f64 = 1.0;
 const MESSAGES_ONLY: f64 = 0.0;
 
 fn evaluated(trial: u64) -> AgentEvent<Broadcast> {
-    AgentEvent::Evaluated {
-        trial,
-        value: Some(0.5),
-    }
+    AgentEvent::Evaluated { trial, value: Some(0.5) }
 }
 
 fn trials(effects: &[AgentEffect]) -> Vec<Trial> {
@@ -47,9 +44,9 @@ fn begin(agent: &mut Agent<Fts>, next: Broadcast) -> Vec<AgentEffect> {
 
 fn unexpected(agent: &mut Agent<Fts>, event: AgentEvent<Broadcast>, doing: &str) {
     match agent.handle(event.clone()) {
-        Err(AgentError::Unexpected {
-            agent: id, state, ..
-        }) => assert_eq!((id, state), (agent.id(), doing)),
+        Err(AgentError::Unexpected { agent: id, state, .. }) => {
+            assert_eq!((id, state), (agent.id(), doing))
+        }
         other => panic!("{event:?} while {doing}: {other:?}"),
     }
 }
@@ -65,12 +62,7 @@ fn a_plan_runs_from_initial_points_to_its_last_round() {
         assert_eq!(effects.len(), 1);
         assert_eq!(
             (trial.index, trial.round, trial.source, trial.unit[0] * 11.0),
-            (
-                index,
-                0,
-                Source::Initial,
-                f64::from(u32::try_from(index).unwrap())
-            )
+            (index, 0, Source::Initial, f64::from(u32::try_from(index).unwrap()))
         );
         effects = agent.handle(evaluated(index)).unwrap();
     }
@@ -135,10 +127,7 @@ fn repeated_broadcasts_have_no_effect() {
     assert!(begin(&mut agent, next.clone()).is_empty());
     agent.handle(evaluated(0)).unwrap();
     assert!(begin(&mut agent, next).is_empty());
-    assert_eq!(
-        trials(&begin(&mut agent, broadcast(2, vec![], &[]))).len(),
-        1
-    );
+    assert_eq!(trials(&begin(&mut agent, broadcast(2, vec![], &[]))).len(), 1);
 }
 
 /// A round that closes while a trial runs (deadline) is acted on when the trial has ended: the late message is uploaded
@@ -165,10 +154,7 @@ fn kept_broadcasts_are_joined() {
     for (second, used) in [
         (broadcast(2, vec![], &[]), Source::Message { sender: 9 }),
         (broadcast(2, vec![], &[9]), Source::Own),
-        (
-            broadcast(2, vec![update(8, 1, 2.0)], &[9]),
-            Source::Message { sender: 8 },
-        ),
+        (broadcast(2, vec![update(8, 1, 2.0)], &[9]), Source::Message { sender: 8 }),
     ] {
         let mut agent = agent(4, 1, 5, MESSAGES_ONLY, 7);
         agent.start().unwrap();
@@ -202,12 +188,7 @@ fn defective_messages_are_refused_and_the_round_goes_on() {
     agent.start().unwrap();
     let mut short = update(1, 0, 1.0);
     short.weights.pop();
-    let messages = vec![
-        short,
-        update(2, 0, f64::NAN),
-        update(4, 0, 1.0),
-        update(5, 0, 1.0),
-    ];
+    let messages = vec![short, update(2, 0, f64::NAN), update(4, 0, 1.0), update(5, 0, 1.0)];
     let effects = begin(&mut agent, broadcast(1, messages, &[]));
     let refused: Vec<u32> = effects
         .iter()
@@ -234,10 +215,7 @@ fn a_failed_trial_ends_its_round() {
     let trial = trials(&begin(&mut agent, broadcast(1, vec![], &[]))).remove(0);
     assert!(trial.unit[0] > 0.0, "the failed point again");
     assert_eq!(uploads(&agent.handle(failed(1)).unwrap()), [1]);
-    assert_eq!(
-        (agent.surrogate().len(), agent.surrogate().failed().len()),
-        (before, 2)
-    );
+    assert_eq!((agent.surrogate().len(), agent.surrogate().failed().len()), (before, 2));
 }
 
 /// Printed for a log, a message shows its length and no weight, wherever it is held (INV-9's canary in small).
@@ -254,10 +232,7 @@ fn debug_prints_no_weight() {
         format!("{:?}", held()),
         format!("{:#?}", broadcast(1, vec![held()], &[])),
         format!("{:?}", AgentEffect::Upload(held())),
-        format!(
-            "{:?}",
-            AgentEvent::Broadcast(broadcast(1, vec![held()], &[]))
-        ),
+        format!("{:?}", AgentEvent::Broadcast(broadcast(1, vec![held()], &[]))),
         format!("{:?}", Effect::Broadcast(broadcast(1, vec![held()], &[]))),
         format!("{relay:?}"),
         format!("{:?}", strategy.inbox()),

@@ -72,14 +72,7 @@ impl Subject for Relayed {
         }
         let participants = (0..self.n_slots()).collect();
         let (map, timeout) = (map().hash(), Some(PERIOD));
-        let relay = Relay::new(
-            participants,
-            Vec::new(),
-            N_FEATURES,
-            map,
-            timeout,
-            found.began,
-        );
+        let relay = Relay::new(participants, Vec::new(), N_FEATURES, map, timeout, found.began);
         relay.from_round(found.round, newest)
     }
 
@@ -96,15 +89,9 @@ impl Subject for Relayed {
         let mut is_whole = true;
         for message in &broadcast.messages {
             let (sender, round) = (message.sender, message.round);
-            assert!(
-                round < broadcast.round && missing.remove(&sender),
-                "{message:?}"
-            );
+            assert!(round < broadcast.round && missing.remove(&sender), "{message:?}");
             let newest = self.relayed.range((sender, 0)..=(sender, u64::MAX)).last();
-            assert!(
-                newest.is_none_or(|((_, newest), _)| *newest < round),
-                "{message:?}"
-            );
+            assert!(newest.is_none_or(|((_, newest), _)| *newest < round), "{message:?}");
             self.relayed.insert((sender, round), message.clone());
             is_whole &= round + 1 == broadcast.round;
         }
@@ -158,11 +145,7 @@ impl Subject for Relayed {
             let message = &self.relayed[&(*sender, *round)];
             (*sender, message.weights.as_slice())
         });
-        assert!(
-            strategy.inbox().iter().eq(known),
-            "agent {slot}: {:?}",
-            strategy.inbox()
-        );
+        assert!(strategy.inbox().iter().eq(known), "agent {slot}: {:?}", strategy.inbox());
     }
 }
 

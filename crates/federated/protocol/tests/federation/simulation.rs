@@ -123,18 +123,9 @@ fn in_fine_weather_nothing_is_missed() {
     }
     for broadcast in &outcome.broadcasts {
         let senders: Vec<u32> = broadcast.messages.iter().map(|m| m.sender).collect();
-        let expected: &[u32] = if broadcast.round == 1 {
-            &[0, 1, 2, 3, 4]
-        } else {
-            &[0, 1, 2]
-        };
+        let expected: &[u32] = if broadcast.round == 1 { &[0, 1, 2, 3, 4] } else { &[0, 1, 2] };
         assert_eq!(senders, expected);
         assert!(broadcast.stragglers.is_empty());
-        assert!(
-            broadcast
-                .messages
-                .iter()
-                .all(|m| m.round + 1 == broadcast.round)
-        );
+        assert!(broadcast.messages.iter().all(|m| m.round + 1 == broadcast.round));
     }
 }

@@ -163,9 +163,7 @@ impl Run {
                     (f64::from(id) + 6.0 * unit[0]).sin()
                 });
                 let agent = self.agents.get_mut(&id).unwrap();
-                let effects = agent
-                    .handle(AgentEvent::Evaluated { trial, value })
-                    .unwrap();
+                let effects = agent.handle(AgentEvent::Evaluated { trial, value }).unwrap();
                 self.agent_effects(id, now, effects);
             }
         }
@@ -183,11 +181,8 @@ pub(crate) fn simulate(weather: &NetworkFaults) -> Outcome {
     let agents: BTreeMap<u32, Agent<Fts>> = (0..n_agents)
         .map(|id| {
             let contributes = id >= weather.n_participants;
-            let (n_initial, n_rounds) = if contributes {
-                (0, 0)
-            } else {
-                (weather.n_initial, weather.n_rounds)
-            };
+            let (n_initial, n_rounds) =
+                if contributes { (0, 0) } else { (weather.n_initial, weather.n_rounds) };
             (id, agent(id, n_initial, n_rounds, 0.5, weather.seed))
         })
         .collect();

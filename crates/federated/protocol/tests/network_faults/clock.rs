@@ -11,10 +11,7 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn new() -> Self {
-        Self {
-            offset: 100_000,
-            latest: 0,
-        }
+        Self { offset: 100_000, latest: 0 }
     }
 
     fn raw(&self, now: Tick) -> Tick {

@@ -34,8 +34,7 @@ impl<S: Subject> World<S> {
         let held = self.collected.get(&self.durable.round);
         let is_stored = self.durable.releases.contains_key(&self.durable.round);
         let lost = held.map_or(0, |held| held.len() as u64);
-        self.counts
-            .add("lost vectors", if is_stored { 0 } else { lost });
+        self.counts.add("lost vectors", if is_stored { 0 } else { lost });
         self.collected.clear();
         let mut under_way = Vec::new();
         for event in self.events.values() {
@@ -147,14 +146,9 @@ impl<S: Subject> World<S> {
     /// The round is made durable, then everybody is told.
     fn broadcast(&mut self, handout: &HandoutOf<S>) {
         let now = self.clock.read(self.now);
-        self.subject
-            .check_handout(&self.durable, handout, now, &mut self.counts);
+        self.subject.check_handout(&self.durable, handout, now, &mut self.counts);
         let round = handout.round();
-        assert_eq!(
-            round,
-            self.durable.round + 1,
-            "rounds go forward one by one"
-        );
+        assert_eq!(round, self.durable.round + 1, "rounds go forward one by one");
         (self.durable.round, self.durable.began) = (round, now);
         self.durable.handed.insert(round, handout.clone());
         for slot in 0..self.subject.n_slots() {

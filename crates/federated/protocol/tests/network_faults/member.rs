@@ -70,19 +70,13 @@ impl<S: UsesHandouts> Member<S> {
         let (_, state) = self.uploads.get_mut(&round).unwrap();
         // An answer to a repeat says nothing of what was acknowledged before; one to who is down is lost.
         if *state == State::Pending && self.live.is_some() {
-            *state = if accepted {
-                State::Acknowledged
-            } else {
-                State::Missed
-            };
+            *state = if accepted { State::Acknowledged } else { State::Missed };
         }
     }
 
     fn delivered(&self) -> Option<u64> {
         let mut uploads = self.uploads.iter().rev();
-        uploads
-            .find(|(_, (_, state))| *state == State::Acknowledged)
-            .map(|(round, _)| *round)
+        uploads.find(|(_, (_, state))| *state == State::Acknowledged).map(|(round, _)| *round)
     }
 }
 
@@ -112,9 +106,7 @@ impl<S: Subject> World<S> {
                 }
                 Told::Value(trial, value) => {
                     open.retain(|effect| !matches!(effect, AgentEffect::Evaluate(asked) if asked.index == trial));
-                    agent
-                        .handle(AgentEvent::Evaluated { trial, value })
-                        .unwrap()
+                    agent.handle(AgentEvent::Evaluated { trial, value }).unwrap()
                 }
             };
             self.replayed(slot, &effects, &agent, &mut open);
@@ -202,31 +194,19 @@ impl<S: Subject> World<S> {
         let (index, unit) = (trial.index, trial.unit[0]);
         let value = (!self.luck.bernoulli(0.1)).then(|| (f64::from(slot) + 6.0 * unit).sin());
         member.log.push(Told::Value(index, value));
-        self.tell(
-            slot,
-            AgentEvent::Evaluated {
-                trial: index,
-                value,
-            },
-        );
+        self.tell(slot, AgentEvent::Evaluated { trial: index, value });
     }
 
     /// Makes an upload durable before its first byte leaves. One that was made before is the same, byte for byte.
     pub(super) fn keep(&mut self, slot: u32, update: AgentUpdate) {
         let bits = |update: &AgentUpdate| -> Vec<u64> {
-            update
-                .weights
-                .iter()
-                .map(|weight| weight.to_bits())
-                .collect()
+            update.weights.iter().map(|weight| weight.to_bits()).collect()
         };
         self.note(&bits(&update));
         let member = &mut self.members[slot as usize];
         let (round, process) = (update.round, member.process);
-        let (kept, state) = member
-            .uploads
-            .entry(round)
-            .or_insert_with(|| (update.clone(), State::Pending));
+        let (kept, state) =
+            member.uploads.entry(round).or_insert_with(|| (update.clone(), State::Pending));
         assert_eq!(bits(kept), bits(&update), "two vectors of one round");
         if *state == State::Pending {
             let delay = self.luck.below(5);

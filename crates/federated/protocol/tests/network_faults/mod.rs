@@ -212,8 +212,7 @@ impl<S: Subject> World<S> {
 
     fn is_cut(&mut self, slot: u32, direction: usize) -> bool {
         let is_cut = self.cut[slot as usize][direction] > self.now;
-        self.counts
-            .add(["cut from", "cut to"][direction], u64::from(is_cut));
+        self.counts.add(["cut from", "cut to"][direction], u64::from(is_cut));
         is_cut
     }
 

@@ -47,10 +47,7 @@ fn instants(team: &Team, joint: &Arc<JointSampler>, seed: Seed) -> Vec<Vec<f64>>
     };
     let mut peers: Vec<Peer> = (0..team.n())
         .map(|id| {
-            let settings = DistributedTsSettings {
-                own: settings.clone(),
-                query: Query::Sample,
-            };
+            let settings = DistributedTsSettings { own: settings.clone(), query: Query::Sample };
             let domain = Domain::Factored(Arc::clone(joint));
             let strategy = DistributedTs::new(domain, settings, seed).unwrap();
             let neighbours = team.neighbours[id as usize].iter().copied();
@@ -99,10 +96,7 @@ fn instants(team: &Team, joint: &Arc<JointSampler>, seed: Seed) -> Vec<Vec<f64>>
 fn regret_stays_under_the_bound_on_functions_of_the_prior() {
     let joint = Arc::new(JointSampler::new(kernel(), points()).unwrap());
     for (n, edges, clique) in [(1, vec![], 1), (4, star(4), 2), (3, complete(3), 3)] {
-        let team = Team {
-            n_rounds: 40,
-            ..Team::new(n, &edges, SYNCHRONOUS, 1)
-        };
+        let team = Team { n_rounds: 40, ..Team::new(n, &edges, SYNCHRONOUS, 1) };
         let prior = RegretPrior::new(&kernel(), NOISE_STD.powi(2), &points(), 40 * clique).unwrap();
         let bound = prior.bound(clique);
         let mut sums = vec![vec![0.0; 40]; n as usize];
@@ -121,10 +115,7 @@ fn regret_stays_under_the_bound_on_functions_of_the_prior() {
             least = of_round.fold(least, f64::min);
             first.get_or_insert(least);
             let limit = bound.at(round as u64 + 1);
-            assert!(
-                least <= limit,
-                "{n} agents, round {round}: {least} above {limit}"
-            );
+            assert!(least <= limit, "{n} agents, round {round}: {least} above {limit}");
         }
         // The bound is no news to who queries at random; the measured regret also falls far below that.
         assert!(least < 0.25 * first.unwrap(), "{n} agents: {least}");

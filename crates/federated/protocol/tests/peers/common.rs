@@ -29,13 +29,7 @@ impl Team {
             neighbours[a as usize].push(b);
             neighbours[b as usize].push(a);
         }
-        Self {
-            neighbours,
-            n_rounds: 5,
-            n_initial: 2,
-            pace,
-            seed,
-        }
+        Self { neighbours, n_rounds: 5, n_initial: 2, pace, seed }
     }
 
     pub(crate) fn n(&self) -> u32 {
@@ -47,12 +41,8 @@ impl Team {
     }
 
     pub(crate) fn initial(&self, agent: u32) -> Vec<Vec<f64>> {
-        let mut stream = self
-            .root()
-            .stream(Purpose::InitialDesign, u64::from(agent), 0);
-        (0..self.n_initial)
-            .map(|_| vec![stream.uniform(), stream.uniform()])
-            .collect()
+        let mut stream = self.root().stream(Purpose::InitialDesign, u64::from(agent), 0);
+        (0..self.n_initial).map(|_| vec![stream.uniform(), stream.uniform()]).collect()
     }
 
     pub(crate) fn plan(&self, agent: u32) -> PeerPlan {
@@ -86,10 +76,7 @@ pub(crate) fn settings() -> ThompsonSettings {
 }
 
 pub(crate) fn strategy(seed: Seed) -> DistributedTs {
-    let settings = DistributedTsSettings {
-        own: settings(),
-        query: Query::Sample,
-    };
+    let settings = DistributedTsSettings { own: settings(), query: Query::Sample };
     DistributedTs::new(domain(), settings, seed).unwrap()
 }
 

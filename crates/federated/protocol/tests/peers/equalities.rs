@@ -8,11 +8,7 @@ use crate::common::{SYNCHRONOUS, Team, calm, complete, domain, objective, settin
 
 fn observation(unit: Vec<f64>) -> Observation {
     let value = Some(objective(&unit));
-    Observation {
-        unit,
-        value,
-        source: Source::Own,
-    }
+    Observation { unit, value, source: Source::Own }
 }
 
 /// Batch Thompson sampling by hand: one model of everything, and in each round one sample an agent.
@@ -24,9 +20,7 @@ fn batch(team: &Team) -> Vec<Vec<Vec<f64>>> {
     for round in 1..=team.n_rounds {
         let asked: Vec<Vec<f64>> = (0..team.n())
             .map(|agent| {
-                let mut stream = team
-                    .root()
-                    .stream(Purpose::Proposal, u64::from(agent), round);
+                let mut stream = team.root().stream(Purpose::Proposal, u64::from(agent), round);
                 model.ask(&Points::new(2), &mut stream).unwrap().unit
             })
             .collect();
@@ -46,9 +40,7 @@ fn alone(team: &Team, agent: u32) -> Vec<Vec<f64>> {
     let told: Vec<Observation> = queries.iter().cloned().map(observation).collect();
     model.tell(&told).unwrap();
     for round in 1..=team.n_rounds {
-        let mut stream = team
-            .root()
-            .stream(Purpose::Proposal, u64::from(agent), round);
+        let mut stream = team.root().stream(Purpose::Proposal, u64::from(agent), round);
         let unit = model.ask(&Points::new(2), &mut stream).unwrap().unit;
         model.tell(&[observation(unit.clone())]).unwrap();
         queries.push(unit);
@@ -102,25 +94,16 @@ fn each_agent_models_its_own_and_its_neighbours_observations() {
 fn a_neighbour_that_comes_brings_its_past() {
     let team = Team::new(2, &[], SYNCHRONOUS, 6);
     let plan = |id: u32, other: u32| PeerPlan {
-        neighbourhood: Neighbourhood::fixed([])
-            .from_round(3, [other])
-            .from_round(5, []),
+        neighbourhood: Neighbourhood::fixed([]).from_round(3, [other]).from_round(5, []),
         ..team.plan(id)
     };
     let mut peers = [team.peer_with(plan(0, 1)), team.peer_with(plan(1, 0))];
     let queries = calm(&mut peers);
     for agent in 0..2_usize {
-        assert_eq!(
-            queries[agent][..4],
-            alone(&team, u32::try_from(agent).unwrap())[..4]
-        );
+        assert_eq!(queries[agent][..4], alone(&team, u32::try_from(agent).unwrap())[..4]);
         // Own of rounds 0 to 4, the other's of rounds 0 to 3: the edge ends before that of round 4 is asked for.
         let (own, others) = (&queries[agent][..6], &queries[1 - agent][..5]);
-        let mut expected: Vec<f64> = own
-            .iter()
-            .chain(others)
-            .map(|unit| objective(unit))
-            .collect();
+        let mut expected: Vec<f64> = own.iter().chain(others).map(|unit| objective(unit)).collect();
         let mut found = peers[agent].surrogate().outputs().to_vec();
         expected.sort_by(f64::total_cmp);
         found.sort_by(f64::total_cmp);
@@ -132,10 +115,7 @@ fn a_neighbour_that_comes_brings_its_past() {
 fn what_is_shared_of_initial_points_is_a_choice() {
     let team = Team::new(2, &complete(2), SYNCHRONOUS, 7);
     let n_known = |initial_sharing| {
-        let plan = |id| PeerPlan {
-            initial_sharing,
-            ..team.plan(id)
-        };
+        let plan = |id| PeerPlan { initial_sharing, ..team.plan(id) };
         let mut peers = [team.peer_with(plan(0)), team.peer_with(plan(1))];
         calm(&mut peers);
         peers[0].surrogate().len()
@@ -149,21 +129,14 @@ fn what_is_shared_of_initial_points_is_a_choice() {
 #[test]
 fn a_placebo_says_nothing_of_where_values_are_from() {
     let team = Team::new(2, &complete(2), SYNCHRONOUS, 8);
-    let plan = |id| PeerPlan {
-        content: ReportContent::Placebo,
-        ..team.plan(id)
-    };
+    let plan = |id| PeerPlan { content: ReportContent::Placebo, ..team.plan(id) };
     let mut peers = [team.peer_with(plan(0)), team.peer_with(plan(1))];
     let queries = calm(&mut peers);
     for report in peers[1].log() {
         for shared in &report.observations {
             assert!(!queries[1].contains(&shared.unit));
             let value = shared.value.unwrap();
-            assert!(
-                queries[1]
-                    .iter()
-                    .any(|unit| objective(unit).to_bits() == value.to_bits())
-            );
+            assert!(queries[1].iter().any(|unit| objective(unit).to_bits() == value.to_bits()));
         }
     }
 }

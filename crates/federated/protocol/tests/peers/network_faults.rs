@@ -67,8 +67,7 @@ impl<'a> World<'a> {
     }
 
     fn after(&mut self, time: usize, due: Due) {
-        self.queue
-            .insert((self.now + time as Tick, self.n_queued), due);
+        self.queue.insert((self.now + time as Tick, self.n_queued), due);
         self.n_queued += 1;
     }
 
@@ -224,10 +223,7 @@ impl<'a> World<'a> {
     }
 
     fn send(&mut self, from: u32, to: u32, message: impl Fn(&Self) -> Due) {
-        let is_cut = self
-            .cut
-            .get(&(from, to))
-            .is_some_and(|until| self.now < *until);
+        let is_cut = self.cut.get(&(from, to)).is_some_and(|until| self.now < *until);
         if is_cut || self.luck.bernoulli(self.loss) {
             return;
         }
@@ -241,11 +237,7 @@ impl<'a> World<'a> {
 }
 
 fn graphs() -> Vec<(u32, Vec<(u32, u32)>)> {
-    vec![
-        (4, star(4)),
-        (3, complete(3)),
-        (4, vec![(0, 1), (1, 2), (2, 3)]),
-    ]
+    vec![(4, star(4)), (3, complete(3)), (4, vec![(0, 1), (1, 2), (2, 3)])]
 }
 
 /// However reports travel and whoever dies: with a synchronous pace the queries are those of calm.
@@ -258,11 +250,8 @@ fn weather_changes_nothing_of_a_synchronous_team() {
         for seed in 0..4 {
             let mut world = World::new(&team, 100 * case as u64 + seed, 0.25);
             world.run();
-            let queries: Vec<Vec<Vec<f64>>> = world
-                .queries
-                .iter()
-                .map(|queries| queries.values().cloned().collect())
-                .collect();
+            let queries: Vec<Vec<Vec<f64>>> =
+                world.queries.iter().map(|queries| queries.values().cloned().collect()).collect();
             assert_eq!(queries, expected, "graph {case}, weather {seed}");
         }
     }
@@ -289,24 +278,15 @@ fn nothing_is_counted_twice_at_any_pace() {
                     assert_eq!(peer.received_from(u32::try_from(*neighbour).unwrap()), all);
                 }
                 sources.insert(agent);
-                let known: BTreeSet<u64> = peer
-                    .surrogate()
-                    .outputs()
-                    .iter()
-                    .map(|value| value.to_bits())
-                    .collect();
+                let known: BTreeSet<u64> =
+                    peer.surrogate().outputs().iter().map(|value| value.to_bits()).collect();
                 assert_eq!(known.len(), peer.surrogate().len(), "counted twice");
-                let made = sources
-                    .iter()
-                    .flat_map(|source| world.queries[*source].values());
+                let made = sources.iter().flat_map(|source| world.queries[*source].values());
                 let made: BTreeSet<u64> = made.map(|unit| objective(unit).to_bits()).collect();
                 assert!(known.is_subset(&made));
                 // All of its own but the last, which came after its last query.
                 let own = world.queries[agent].values().rev().skip(1);
-                assert!(
-                    own.clone()
-                        .all(|unit| known.contains(&objective(unit).to_bits()))
-                );
+                assert!(own.clone().all(|unit| known.contains(&objective(unit).to_bits())));
             }
         }
     }
@@ -319,10 +299,7 @@ fn what_is_no_report_is_refused() {
     let team = Team::new(3, &[(0, 1)], SYNCHRONOUS, 3);
     let mut peer = team.peer(0);
     peer.start(0).unwrap();
-    let shared = |unit: &[f64], value| Shared {
-        unit: unit.to_vec(),
-        value,
-    };
+    let shared = |unit: &[f64], value| Shared { unit: unit.to_vec(), value };
     let report = |sender, round, observations: Vec<Shared>| Report {
         sender,
         round,
@@ -339,18 +316,9 @@ fn what_is_no_report_is_refused() {
         rejected.collect()
     };
     let stranger = take(report(2, 0, vec![good.clone()]));
-    assert_eq!(
-        stranger,
-        [ReportRejected::Stranger {
-            sender: 2,
-            receiver: 0
-        }]
-    );
+    assert_eq!(stranger, [ReportRejected::Stranger { sender: 2, receiver: 0 }]);
     let late = take(report(1, 6, vec![good.clone()]));
-    assert!(matches!(
-        late[..],
-        [ReportRejected::BeyondTheEnd { last: 5, .. }]
-    ));
+    assert!(matches!(late[..], [ReportRejected::BeyondTheEnd { last: 5, .. }]));
     let bad = vec![
         shared(&[0.5], Some(1.0)),
         shared(&[0.5, 1.5], Some(1.0)),
@@ -360,28 +328,11 @@ fn what_is_no_report_is_refused() {
     ];
     let rejected = take(report(1, 0, bad));
     assert_eq!(rejected.len(), 4);
-    assert!(
-        rejected
-            .iter()
-            .all(|r| matches!(r, ReportRejected::NoObservation { .. }))
-    );
+    assert!(rejected.iter().all(|r| matches!(r, ReportRejected::NoObservation { .. })));
     let many = take(report(1, 1, vec![good.clone(), good.clone()]));
-    assert!(matches!(
-        many[..],
-        [ReportRejected::TooMany {
-            found: 2,
-            most: 1,
-            ..
-        }]
-    ));
-    let last = Report {
-        is_last: true,
-        ..report(1, 2, vec![good.clone()])
-    };
+    assert!(matches!(many[..], [ReportRejected::TooMany { found: 2, most: 1, .. }]));
+    let last = Report { is_last: true, ..report(1, 2, vec![good.clone()]) };
     assert!(take(last).is_empty());
-    assert!(matches!(
-        take(report(1, 3, vec![good]))[..],
-        [ReportRejected::AfterTheLast { .. }]
-    ));
+    assert!(matches!(take(report(1, 3, vec![good]))[..], [ReportRejected::AfterTheLast { .. }]));
     assert_eq!(peer.received_from(1), 3);
 }

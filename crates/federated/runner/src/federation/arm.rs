@@ -45,10 +45,7 @@ pub(crate) fn objective(
     let name = || agent.name.clone();
     let objective = federation.objective(agent, stop);
     objective
-        .map_err(|source| RunError::Command {
-            agent: name(),
-            source: Box::new(source),
-        })?
+        .map_err(|source| RunError::Command { agent: name(), source: Box::new(source) })?
         .ok_or_else(|| RunError::NoObjective { agent: name() })
 }
 
@@ -61,14 +58,7 @@ impl<'a> ArmRun<'a> {
         observer: &'a mut (dyn Observer + Send),
         stop: &'a AtomicBool,
     ) -> Self {
-        Self {
-            federation,
-            arm,
-            objectives,
-            ledger: None,
-            observer,
-            stop,
-        }
+        Self { federation, arm, objectives, ledger: None, observer, stop }
     }
 
     /// Runs it on the current thread pool.
@@ -112,16 +102,8 @@ impl<'a> ArmRun<'a> {
                 direction: federation.direction,
             });
         }
-        let VirtualNetwork {
-            spread,
-            delay,
-            loss,
-        } = neighbours.exchange().network;
-        let network = SimulatedNetwork {
-            spread,
-            delay,
-            loss,
-        };
+        let VirtualNetwork { spread, delay, loss } = neighbours.exchange().network;
+        let network = SimulatedNetwork { spread, delay, loss };
         let seed = federation.root();
         let ended = run_peers(&mut members, network, seed, self.observer, self.stop)?;
         Ok(ended)

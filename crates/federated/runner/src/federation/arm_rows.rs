@@ -27,10 +27,7 @@ impl<'a> ArmRowBuilders<'a> {
             let optimum = agent.objective.optimum();
             RowBuilder::new(unit, federation.direction, federation.n_initial, optimum)
         });
-        Self {
-            federation,
-            tallies: tally.collect(),
-        }
+        Self { federation, tallies: tally.collect() }
     }
 
     /// The row of a trial; those of an agent come in order.

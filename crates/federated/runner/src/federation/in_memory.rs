@@ -25,9 +25,8 @@ pub fn run_arm(
     // Evaluations are not stopped in the middle.
     let never = Arc::new(AtomicBool::new(false));
     let agents = federation.agents.iter();
-    let objectives = agents
-        .map(|agent| objective(federation, agent, &never))
-        .collect::<Result<_, _>>()?;
+    let objectives =
+        agents.map(|agent| objective(federation, agent, &never)).collect::<Result<_, _>>()?;
     let mut rows = Collector {
         tallies: ArmRowBuilders::new(federation, experiment, arm),
         rows: vec![Vec::new(); federation.agents.len()],

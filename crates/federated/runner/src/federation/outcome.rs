@@ -26,11 +26,7 @@ pub(super) fn report(
     privacy: Option<PrivacySpent>,
 ) -> Result<Summary, RunError> {
     let by_regret = federation.knows_regret();
-    let metric = if by_regret {
-        Metric::Regret
-    } else {
-        Metric::Best
-    };
+    let metric = if by_regret { Metric::Regret } else { Metric::Best };
     // Agents differ more than arms do: each has a panel beside that of their mean, unless there are too many of them.
     let by_agent = federation.agents.len() <= PANELS_MAX;
     let figure = FigureSpec {
@@ -43,18 +39,13 @@ pub(super) fn report(
             (false, false) => "best value so far, mean over agents".to_owned(),
         },
         scale: if by_regret { Scale::Log } else { Scale::Linear },
-        panel_by: if by_agent {
-            PanelBy::Agent
-        } else {
-            PanelBy::None
-        },
+        panel_by: if by_agent { PanelBy::Agent } else { PanelBy::None },
         mean_over_agents: true,
         shared_y: true,
         ..FigureSpec::default()
     };
-    let (first, controls) = arms
-        .split_first()
-        .unwrap_or_else(|| unreachable!("there is at least one arm"));
+    let (first, controls) =
+        arms.split_first().unwrap_or_else(|| unreachable!("there is at least one arm"));
     let rounds = i64::try_from(federation.rounds).unwrap_or(i64::MAX);
     let mut checkpoints = vec![rounds / 6, rounds / 3];
     checkpoints.retain(|iteration| *iteration > 0);

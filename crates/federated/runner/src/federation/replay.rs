@@ -40,16 +40,9 @@ impl PendingRows {
             return Ok(None);
         }
         let rows = read_results(&path)?;
-        let mut recorded = Self {
-            path,
-            rows: HashMap::with_capacity(rows.len()),
-        };
-        let parameters: Vec<&str> = federation
-            .space
-            .parameters()
-            .iter()
-            .map(|parameter| parameter.name())
-            .collect();
+        let mut recorded = Self { path, rows: HashMap::with_capacity(rows.len()) };
+        let parameters: Vec<&str> =
+            federation.space.parameters().iter().map(|parameter| parameter.name()).collect();
         let first = 1 - i64::try_from(federation.n_initial).unwrap_or(i64::MAX);
         let last = i64::try_from(federation.rounds).unwrap_or(i64::MAX);
         for row in rows {
@@ -66,11 +59,7 @@ impl PendingRows {
                     row.arm
                 ));
             }
-            if !federation
-                .agents
-                .iter()
-                .any(|agent| agent.name == row.agent)
-            {
+            if !federation.agents.iter().any(|agent| agent.name == row.agent) {
                 return refuse(format!("the file has no agent {:?}", row.agent));
             }
             if !row.parameters.iter().map(|(name, _)| name).eq(&parameters) {
@@ -170,10 +159,7 @@ impl PendingRows {
     }
 
     fn refuse(&self, message: String) -> RunError {
-        RunError::AnotherRun {
-            path: self.path.clone(),
-            message,
-        }
+        RunError::AnotherRun { path: self.path.clone(), message }
     }
 }
 
@@ -200,10 +186,7 @@ fn drop_unfinished_line(path: &Path) -> Result<bool, ReportError> {
             .write(true)
             .open(path)
             .and_then(|file| file.set_len(end as u64));
-        cut.map_err(|cause| ReportError::Write {
-            path: path.to_owned(),
-            cause,
-        })?;
+        cut.map_err(|cause| ReportError::Write { path: path.to_owned(), cause })?;
     }
     Ok(end > 0)
 }
@@ -224,9 +207,9 @@ impl Objective for RecordedObjective {
     fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome {
         match self.values.get(&trial.trial) {
             Some(Some(value)) => Outcome::Value(*value),
-            Some(None) => Outcome::Failed(Failure::Lost {
-                message: "recorded as failed".to_owned(),
-            }),
+            Some(None) => {
+                Outcome::Failed(Failure::Lost { message: "recorded as failed".to_owned() })
+            }
             None => self.inner.evaluate(point, trial),
         }
     }
@@ -242,9 +225,7 @@ impl StagedResults {
         folder: &Path,
         parameters: &[String],
     ) -> Result<(Self, ResultsWriter), ReportError> {
-        let staging = Self {
-            folder: folder.join(STAGING),
-        };
+        let staging = Self { folder: folder.join(STAGING) };
         let writer = ResultsWriter::create(&staging.folder, parameters, true)?;
         Ok((staging, writer))
     }

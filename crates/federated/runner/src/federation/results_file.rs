@@ -155,8 +155,7 @@ pub(super) struct ArmWriter<'a> {
 
 impl Observer for ArmWriter<'_> {
     fn trial_ended(&self, record: &TrialRecord) {
-        self.progress
-            .trial_ended(record.agent as usize, &record.outcome);
+        self.progress.trial_ended(record.agent as usize, &record.outcome);
     }
 
     fn wave_ended(&mut self, records: &[TrialRecord]) -> anyhow::Result<()> {

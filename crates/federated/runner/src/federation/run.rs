@@ -174,11 +174,8 @@ pub fn run_federation(
     progress: &dyn RunProgress,
     stop: &Arc<AtomicBool>,
 ) -> Result<RunReport, RunError> {
-    let arms = if options.arms.is_empty() {
-        vec![federation.own_arm()]
-    } else {
-        options.arms.clone()
-    };
+    let arms =
+        if options.arms.is_empty() { vec![federation.own_arm()] } else { options.arms.clone() };
     for (index, arm) in arms.iter().enumerate() {
         if arms[..index].contains(arm) {
             return Err(RunError::RepeatedArm { arm: *arm });
@@ -191,9 +188,7 @@ pub fn run_federation(
             return Err(RunError::TooFewAgents { arm: *arm });
         }
     }
-    let plan = federation
-        .privacy()
-        .filter(|_| arms.contains(&federation.own_arm()));
+    let plan = federation.privacy().filter(|_| arms.contains(&federation.own_arm()));
     if let Some(Err(refusal)) = plan.map(|plan| &plan.claim) {
         return Err(RunError::NotPaid(refusal.clone()));
     }
@@ -209,9 +204,7 @@ pub fn run_federation(
     if let Some(threads) = options.threads {
         builder = builder.num_threads(threads);
     }
-    let pool = builder
-        .build()
-        .map_err(|error| RunError::Threads(error.to_string()))?;
+    let pool = builder.build().map_err(|error| RunError::Threads(error.to_string()))?;
 
     let _held = FolderLock::acquire(&options.out)?;
     let recorded = ResultsFile::recorded(federation, options, &arms)?;
@@ -235,10 +228,8 @@ pub fn run_federation(
         let repetition = run.map(|run| federation.repetition(run));
         let federation = repetition.as_ref().unwrap_or(federation);
         for &arm in &arms {
-            let n_recorded = book
-                .recorded
-                .as_ref()
-                .map_or(0, |recorded| recorded.n_of(arm, run.unwrap_or(0)));
+            let n_recorded =
+                book.recorded.as_ref().map_or(0, |recorded| recorded.n_of(arm, run.unwrap_or(0)));
             let ledger = ledger.as_mut().filter(|_| arm.role == Role::Own);
             if let (Some(plan), Some(ledger)) = (plan, &ledger) {
                 progress.charging(plan, &ledger.statement()?);
@@ -262,14 +253,7 @@ pub fn run_federation(
                 book: &mut book,
                 progress,
             };
-            let run = ArmRun {
-                federation,
-                arm,
-                objectives,
-                ledger,
-                observer: &mut scribe,
-                stop,
-            };
+            let run = ArmRun { federation, arm, objectives, ledger, observer: &mut scribe, stop };
             ended = pool.install(|| run.run())?;
             *wall_seconds.entry(arm.name().to_owned()).or_insert(0.0) +=
                 started.elapsed().as_secs_f64();
@@ -294,15 +278,7 @@ pub fn run_federation(
     let statement = ledger.map(|ledger| ledger.statement()).transpose()?;
     let privacy = plan.zip(statement.as_ref());
     let privacy = privacy.map(|(plan, statement)| spent(plan, statement));
-    let summary = report(
-        federation,
-        options,
-        &arms,
-        &rows,
-        wall_seconds,
-        ended,
-        privacy,
-    )?;
+    let summary = report(federation, options, &arms, &rows, wall_seconds, ended, privacy)?;
     Ok(RunReport {
         summary,
         ended,

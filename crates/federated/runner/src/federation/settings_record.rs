@@ -36,17 +36,10 @@ impl SettingsRecord {
         if let Some(head) = file.get_mut("federation").and_then(Json::as_object_mut) {
             head.remove("rounds");
             // What the command line says instead of the file counts.
-            let seed = federation
-                .file()
-                .federation
-                .as_ref()
-                .and_then(|head| head.seed);
+            let seed = federation.file().federation.as_ref().and_then(|head| head.seed);
             head.insert("seed".to_owned(), seed.unwrap_or(0).into());
         }
-        Ok(Self {
-            file: without_commands(file),
-            is_repeated,
-        })
+        Ok(Self { file: without_commands(file), is_repeated })
     }
 
     fn seed(&self) -> &Json {
@@ -55,10 +48,8 @@ impl SettingsRecord {
 
     pub(super) fn write(&self, folder: &Path) -> Result<(), ReportError> {
         let path = folder.join(SETTINGS_FILE);
-        let text = serde_json::to_string_pretty(self).map_err(|error| ReportError::Write {
-            path: path.clone(),
-            cause: error.into(),
-        })?;
+        let text = serde_json::to_string_pretty(self)
+            .map_err(|error| ReportError::Write { path: path.clone(), cause: error.into() })?;
         write_whole(&path, text.as_bytes())
     }
 
@@ -94,12 +85,8 @@ impl SettingsRecord {
                 })
             }
             Ok(Record::Texts(old)) => {
-                let table = changed_table(
-                    &old,
-                    federation.source(),
-                    federation.file(),
-                    self.is_repeated,
-                );
+                let table =
+                    changed_table(&old, federation.source(), federation.file(), self.is_repeated);
                 table.map(|table| match table.as_str() {
                     RUNS => of_runs(!self.is_repeated).to_owned(),
                     table => format!(
@@ -171,16 +158,9 @@ fn changed_table(
     for agent in &mut agents {
         agent.timeout_s = None;
     }
-    let space: BTreeMap<&String, old::ParameterSpec> = file
-        .space
-        .iter()
-        .map(|(name, spec)| (name, old::ParameterSpec::of(spec)))
-        .collect();
-    let old::Tables {
-        fts,
-        dp_fts_de,
-        exploration,
-    } = source.parse().unwrap_or_default();
+    let space: BTreeMap<&String, old::ParameterSpec> =
+        file.space.iter().map(|(name, spec)| (name, old::ParameterSpec::of(spec))).collect();
+    let old::Tables { fts, dp_fts_de, exploration } = source.parse().unwrap_or_default();
     let mut texts = BTreeMap::from([
         ("federation", format!("{head:?}")),
         ("features", format!("{:?}", file.features)),
@@ -192,21 +172,11 @@ fn changed_table(
     ]);
     let given = [
         ("dp-fts-de", dp_fts_de.as_ref().map(|t| format!("{t:?}"))),
-        (
-            "exploration",
-            exploration.as_ref().map(|t| format!("{t:?}")),
-        ),
+        ("exploration", exploration.as_ref().map(|t| format!("{t:?}"))),
         ("privacy", file.privacy.as_ref().map(|t| format!("{t:?}"))),
-        (
-            RUNS,
-            is_repeated.then(|| "each from a child of the seed".to_owned()),
-        ),
+        (RUNS, is_repeated.then(|| "each from a child of the seed".to_owned())),
     ];
-    texts.extend(
-        given
-            .into_iter()
-            .filter_map(|(name, text)| Some((name, text?))),
-    );
+    texts.extend(given.into_iter().filter_map(|(name, text)| Some((name, text?))));
     let mut tables = texts.keys().copied().chain(old.keys().map(String::as_str));
     let differs = |table: &&str| old.get(*table) != texts.get(*table);
     tables.find(differs).map(str::to_owned)
@@ -248,9 +218,7 @@ mod old {
                 };
                 choices.iter().map(text).collect()
             });
-            let step = spec
-                .step
-                .map_or_else(String::new, |step| format!(" by {step}"));
+            let step = spec.step.map_or_else(String::new, |step| format!(" by {step}"));
             Self {
                 kind: spec.kind.clone() + &step,
                 low: spec.low,

@@ -69,20 +69,13 @@ impl StudyLedger {
         }
         // Written when the ledger is begun: where there are releases it was lost, and with it the way to see a set-back.
         if ledger.releases() > 0 && !exists(&head_file) {
-            return Err(RunError::HeadMissing {
-                path: head_file,
-                found: ledger.releases(),
-            });
+            return Err(RunError::HeadMissing { path: head_file, found: ledger.releases() });
         }
         let n_left = schedule.n_releases().saturating_sub(ledger.releases());
         if n_left > 0 {
             ledger.admits(&plan.event, n_left)?;
         }
-        let ledger = Self {
-            ledger,
-            event: plan.event,
-            head_file,
-        };
+        let ledger = Self { ledger, event: plan.event, head_file };
         ledger.note_head()?;
         Ok(ledger)
     }
@@ -116,9 +109,7 @@ impl ReleaseStore for StudyLedger {
     ) -> anyhow::Result<()> {
         let event =
             event.ok_or_else(|| anyhow::anyhow!("round {round}: a release without a price"))?;
-        self.ledger
-            .commit(round, event, release)
-            .map_err(RunError::from)?;
+        self.ledger.commit(round, event, release).map_err(RunError::from)?;
         // Written after the charge and before the release leaves: whoever has seen it can tell whether the ledger still knows.
         Ok(self.note_head()?)
     }
@@ -155,9 +146,7 @@ fn recorded_heads(folder: &Path) -> Result<Vec<Head>, RunError> {
 /// Returns true if a folder holds a ledger, or what is left of one.
 pub(super) fn is_present(folder: &Path) -> bool {
     let log = format!("{LEDGER_FILE}-wal");
-    [LEDGER_FILE, log.as_str(), HEAD_FILE]
-        .iter()
-        .any(|name| exists(&folder.join(name)))
+    [LEDGER_FILE, log.as_str(), HEAD_FILE].iter().any(|name| exists(&folder.join(name)))
         || !recorded_heads(folder).is_ok_and(|heads| heads.is_empty())
 }
 

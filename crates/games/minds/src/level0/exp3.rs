@@ -79,10 +79,7 @@ impl Exp3Settings {
             n_features: 5,
             law: FeatureLaw::AsInAuthorsCode,
             seed,
-            rate: Exp3Rate::Given {
-                rate: 0.1,
-                exploration: 0.1,
-            },
+            rate: Exp3Rate::Given { rate: 0.1, exploration: 0.1 },
             exploration: Exploration::Uniform,
             payoff_bounds: None,
             stale_law: true,
@@ -116,9 +113,7 @@ impl Exp3 {
         match settings.rate {
             Exp3Rate::Given { rate, exploration } => {
                 setting("exp3_rate", rate, "above 0", |v| v > 0.0)?;
-                setting("exploration", exploration, "from 0 to 1", |v| {
-                    (0.0..=1.0).contains(&v)
-                })?;
+                setting("exploration", exploration, "from 0 to 1", |v| (0.0..=1.0).contains(&v))?;
             }
             Exp3Rate::Horizon(0) => setting("horizon", 0.0, "at least 1 round", |v| v > 0.0)?,
             Exp3Rate::Horizon(_) | Exp3Rate::Anytime => {}
@@ -154,20 +149,12 @@ impl Exp3 {
         was_random: bool,
     ) -> Result<(), GameError> {
         let uniform = || vec![1.0 / count(self.features.len()); self.features.len()];
-        let law = if was_random {
-            uniform()
-        } else {
-            self.probabilities()
-        };
+        let law = if was_random { uniform() } else { self.probabilities() };
         let loss = match self.settings.payoff_bounds {
             Some(bounds) => 1.0 - unit_payoff(payoff, bounds),
             None => -payoff,
         };
-        let weighting = if self.settings.stale_law {
-            &self.last_law
-        } else {
-            &law
-        };
+        let weighting = if self.settings.stale_law { &self.last_law } else { &law };
         let mut step = self.features[action].clone();
         second_moment(&self.features, weighting)?.solve(&mut step);
         for (sum, v) in self.estimate.iter_mut().zip(step) {
@@ -190,16 +177,10 @@ impl Exp3 {
             Exp3Rate::Horizon(horizon) => of_length(horizon),
             Exp3Rate::Anytime => of_length(self.n_rounds + 1),
         };
-        let scores: Vec<f64> = self
-            .features
-            .iter()
-            .map(|phi| -rate * dot(phi, &self.estimate))
-            .collect();
+        let scores: Vec<f64> =
+            self.features.iter().map(|phi| -rate * dot(phi, &self.estimate)).collect();
         let weights = softmax(&scores);
-        let mixed = weights
-            .iter()
-            .zip(&self.design)
-            .map(|(w, pi)| gamma * pi + (1.0 - gamma) * w);
+        let mixed = weights.iter().zip(&self.design).map(|(w, pi)| gamma * pi + (1.0 - gamma) * w);
         mixed.collect()
     }
 }
@@ -230,9 +211,7 @@ fn features(
             let drawn: Vec<(Vec<f64>, f64)> = (0..m).map(|_| draw()).collect();
             let size = (2.0 / count(m)).sqrt();
             let phi = |x: &[f64]| {
-                let cosines = drawn
-                    .iter()
-                    .map(|(omega, b)| size * libm::cos(dot(omega, x) + b));
+                let cosines = drawn.iter().map(|(omega, b)| size * libm::cos(dot(omega, x) + b));
                 cosines.collect()
             };
             return Ok(actions.rows().map(phi).collect());
@@ -344,10 +323,8 @@ mod tests {
     fn the_authors_law_is_one_round_late() {
         let actions = uniform_points(9, 1, &mut test_stream(3));
         let run = |stale_law| {
-            let settings = Exp3Settings {
-                stale_law,
-                ..Exp3Settings::as_in_authors_code(0.1, 1, 5)
-            };
+            let settings =
+                Exp3Settings { stale_law, ..Exp3Settings::as_in_authors_code(0.1, 1, 5) };
             let mut exp3 = Exp3::new(settings, &actions).unwrap();
             exp3.observe(2, 0.9, true).unwrap();
             let first = exp3.probabilities();
@@ -405,14 +382,8 @@ mod tests {
         };
         assert!(refused(|s| s.payoff_bounds = Some((1.0, 1.0))));
         assert!(refused(|s| s.rate = Exp3Rate::Horizon(0)));
-        assert!(refused(|s| s.rate = Exp3Rate::Given {
-            rate: 0.0,
-            exploration: 0.1
-        }));
-        assert!(refused(|s| s.rate = Exp3Rate::Given {
-            rate: 0.1,
-            exploration: 1.1
-        }));
+        assert!(refused(|s| s.rate = Exp3Rate::Given { rate: 0.0, exploration: 0.1 }));
+        assert!(refused(|s| s.rate = Exp3Rate::Given { rate: 0.1, exploration: 1.1 }));
         assert!(refused(|s| s.lengthscales = vec![0.1]));
         assert!(refused(|s| s.n_features = 0));
         assert!(!refused(|_| {}));

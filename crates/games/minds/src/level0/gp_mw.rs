@@ -51,11 +51,7 @@ impl GpMw {
             MwRate::Horizon(0) => setting("horizon", 0.0, "at least 1 round", |v| v > 0.0)?,
             MwRate::Horizon(_) | MwRate::Anytime => {}
         }
-        Ok(Self {
-            settings,
-            cumulative: vec![0.0; n_actions],
-            n_rounds: 0,
-        })
+        Ok(Self { settings, cumulative: vec![0.0; n_actions], n_rounds: 0 })
     }
 
     /// Adds the bounds of all one's actions against what the others did.
@@ -71,10 +67,7 @@ impl GpMw {
         let (ActionSet::Finite(own), Some(joint)) =
             (game.action_set(player), game.joint(&round.actions))
         else {
-            return Err(GameError::UnknownAction {
-                round: index,
-                player,
-            });
+            return Err(GameError::UnknownAction { round: index, player });
         };
         let mut cells = Points::new(game.dim());
         let mut cell = joint;

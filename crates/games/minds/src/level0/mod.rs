@@ -131,9 +131,7 @@ impl Level0 {
         let state = match strategy {
             Level0Strategy::RandomSearch | Level0Strategy::Custom(_) => State::None,
             Level0Strategy::Fixed(weights) => {
-                let n_actions = set
-                    .n_actions()
-                    .ok_or(needs_finite("a list of probabilities"))?;
+                let n_actions = set.n_actions().ok_or(needs_finite("a list of probabilities"))?;
                 Law::finite(weights.clone(), n_actions, player)?;
                 State::None
             }
@@ -148,12 +146,7 @@ impl Level0 {
                 ActionSet::Continuous { .. } => return Err(needs_finite("EXP3")),
             },
         };
-        Ok(Self {
-            player,
-            strategy: strategy.clone(),
-            model,
-            state,
-        })
+        Ok(Self { player, strategy: strategy.clone(), model, state })
     }
 
     /// Returns true if this is the state of `strategy` for that player and model.
@@ -202,10 +195,7 @@ impl Level0 {
                 Law::finite(weights.clone(), weights.len(), self.player)
             }
             (State::None, Level0Strategy::Custom(strategy)) => {
-                match (
-                    strategy.probabilities(game, self.player, rounds),
-                    set.n_actions(),
-                ) {
+                match (strategy.probabilities(game, self.player, rounds), set.n_actions()) {
                     (Some(weights), Some(n_actions)) => {
                         Law::finite(weights, n_actions, self.player)
                     }

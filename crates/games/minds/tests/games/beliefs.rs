@@ -40,19 +40,13 @@ fn a_wrong_belief_gives_what_enumeration_with_it_gives() {
         let cases = [
             (Reasoner::level0(random), vec![0.2; 5]),
             (Reasoner::level0(odds), vec![0.0, 0.5, 0.0, 0.25, 0.25]),
-            (
-                level1(&other_model),
-                world.response(1, &other_model, &imagined),
-            ),
+            (level1(&other_model), world.response(1, &other_model, &imagined)),
         ];
         for (belief, law) in cases {
             let reasoner =
                 Reasoner::responding(own.clone(), believing(1, belief), Expectation::Exact);
             let mut player = Player::new(&world.game, 0, reasoner).unwrap();
-            let action = player
-                .decide(&world.history, &mut test_stream(1))
-                .unwrap()
-                .action;
+            let action = player.decide(&world.history, &mut test_stream(1)).unwrap().action;
             let expected = only(&world.response(0, own, &[Vec::new(), law]));
             assert_eq!(action, expected, "{seed}");
             n_all += 1;
@@ -70,11 +64,8 @@ fn beliefs_about_beliefs_may_be_wrong_too() {
     odd.level0_strategy = Level0Strategy::Fixed(vec![0.0, 0.0, 1.0, 0.0]);
     let of_me = believing(0, Reasoner::level0(odd));
     let other = Reasoner::responding(world.basics[1].clone(), of_me, Expectation::Exact);
-    let reasoner = Reasoner::responding(
-        world.basics[0].clone(),
-        believing(1, other),
-        Expectation::Exact,
-    );
+    let reasoner =
+        Reasoner::responding(world.basics[0].clone(), believing(1, other), Expectation::Exact);
     assert_eq!(reasoner.level(), 2);
     let mut player = Player::new(&world.game, 0, reasoner).unwrap();
     let decision = player.decide(&world.history, &mut test_stream(1)).unwrap();
@@ -112,17 +103,11 @@ fn believed_players_may_disagree_about_the_same_one() {
         // Of player 0: weights of two models, or two fixed odds.
         let of_player_0 = match seed % 2 {
             0 => [other_model.clone(), world.basics[0].clone()],
-            _ => [
-                odds(0, &[0.0, 0.0, 0.25, 0.0, 0.75]),
-                odds(0, &[0.5, 0.0, 0.0, 0.5, 0.0]),
-            ],
+            _ => [odds(0, &[0.0, 0.0, 0.25, 0.0, 0.75]), odds(0, &[0.5, 0.0, 0.0, 0.5, 0.0])],
         };
         let laws_of_player_0 = match seed % 2 {
             0 => of_player_0.each_ref().map(|basics| world.gp_mw(0, basics)),
-            _ => [
-                vec![0.0, 0.0, 0.25, 0.0, 0.75],
-                vec![0.5, 0.0, 0.0, 0.5, 0.0],
-            ],
+            _ => [vec![0.0, 0.0, 0.25, 0.0, 0.75], vec![0.5, 0.0, 0.0, 0.5, 0.0]],
         };
         let belief = |player, reasoner| Belief { player, reasoner };
         let of_one = vec![
@@ -148,31 +133,19 @@ fn believed_players_may_disagree_about_the_same_one() {
         let first = world.response(1, &world.basics[1], &laws);
         let laws = [by_two.clone(), vec![0.5, 0.5, 0.0, 0.0], Vec::new()];
         let second = world.response(2, &world.basics[2], &laws);
-        let expected = world.response(
-            0,
-            &other_model,
-            &[Vec::new(), first.clone(), second.clone()],
-        );
+        let expected =
+            world.response(0, &other_model, &[Vec::new(), first.clone(), second.clone()]);
         assert_eq!(decision.action, only(&expected), "{seed}");
         let thoughts = &decision.thought.as_ref().unwrap().others;
         for (thought, (law, of_player_0)) in
             thoughts.iter().zip([(first, by_one), (second, by_two)])
         {
-            let Choice::Response { action, .. } = &thought.choice else {
-                panic!()
-            };
+            let Choice::Response { action, .. } = &thought.choice else { panic!() };
             assert_eq!(*action, only(&law), "{seed}");
-            let Choice::Mixed {
-                probabilities: Some(found),
-                ..
-            } = &thought.others[0].choice
-            else {
+            let Choice::Mixed { probabilities: Some(found), .. } = &thought.others[0].choice else {
                 panic!()
             };
-            let close = found
-                .iter()
-                .zip(of_player_0)
-                .all(|(a, b)| (a - b).abs() < 1e-9);
+            let close = found.iter().zip(of_player_0).all(|(a, b)| (a - b).abs() < 1e-9);
             assert!(close, "{seed} {found:?}");
         }
         // The order in which beliefs are listed does not matter.
@@ -191,43 +164,22 @@ fn beliefs_that_are_none_are_refused() {
     };
     let refused = |beliefs: Vec<Belief>, expectation| {
         let reasoner = Reasoner::responding(world.basics[0].clone(), beliefs, expectation);
-        Player::new(&world.game, 0, reasoner)
-            .map(|_| ())
-            .unwrap_err()
+        Player::new(&world.game, 0, reasoner).map(|_| ()).unwrap_err()
     };
     let exact = Expectation::Exact;
     let about = |other| GameError::Beliefs { player: 0, other };
     assert_eq!(refused(vec![level0(1)], exact), about(2));
-    assert_eq!(
-        refused(vec![level0(1), level0(2), level0(1)], exact),
-        about(1)
-    );
-    assert_eq!(
-        refused(vec![level0(0), level0(1), level0(2)], exact),
-        about(0)
-    );
+    assert_eq!(refused(vec![level0(1), level0(2), level0(1)], exact), about(1));
+    assert_eq!(refused(vec![level0(0), level0(1), level0(2)], exact), about(0));
     assert_eq!(refused(vec![level0(1), level0(7)], exact), about(7));
     let none = refused(vec![level0(1), level0(2)], Expectation::Samples(0));
-    assert!(matches!(
-        none,
-        GameError::Setting {
-            name: "samples",
-            ..
-        }
-    ));
+    assert!(matches!(none, GameError::Setting { name: "samples", .. }));
     let wide = Reasoner::at_level(0, 40, &world.basics, exact).map(|_| ());
     assert!(matches!(wide, Err(GameError::TooManyBeliefs { .. })));
     let wrong_dim = Game::new(vec![fedbo_games::ActionSet::grid(3); 2], 0).unwrap();
     let reasoner = Reasoner::at_level(0, 1, &world.basics[..2], exact).unwrap();
     let found = Player::new(&wrong_dim, 0, reasoner).map(|_| ());
-    assert!(matches!(
-        found,
-        Err(GameError::Count {
-            found: 3,
-            expected: 2,
-            ..
-        })
-    ));
+    assert!(matches!(found, Err(GameError::Count { found: 3, expected: 2, .. })));
     let deep = Reasoner::at_level(0, 64, &world.basics[..2], exact).unwrap();
     assert_eq!(deep.level(), 64);
     assert!(Reasoner::at_level(0, 65, &world.basics[..2], exact).is_err());
@@ -236,16 +188,8 @@ fn beliefs_that_are_none_are_refused() {
     let mut player = Player::new(&two.game, 0, deep.clone()).unwrap();
     assert!(player.decide(&two.history, &mut test_stream(1)).is_ok());
     let deeper = Reasoner::responding(two.basics[1].clone(), believing(0, deep), exact);
-    assert!(matches!(
-        Player::new(&two.game, 1, deeper),
-        Err(GameError::Setting { .. })
-    ));
-    for weights in [
-        vec![0.5; 2],
-        vec![0.0; 3],
-        vec![1.0, -1.0, 1.0],
-        vec![1.0, f64::NAN, 1.0],
-    ] {
+    assert!(matches!(Player::new(&two.game, 1, deeper), Err(GameError::Setting { .. })));
+    for weights in [vec![0.5; 2], vec![0.0; 3], vec![1.0, -1.0, 1.0], vec![1.0, f64::NAN, 1.0]] {
         let mut basics = world.basics[0].clone();
         basics.level0_strategy = Level0Strategy::Fixed(weights);
         assert!(Player::new(&world.game, 0, Reasoner::level0(basics)).is_err());

@@ -10,11 +10,7 @@ use fedbo_testkit::{dense, test_stream};
 
 /// Player 0 acts on a square, player 1 on five points of a line.
 fn game() -> Game {
-    Game::new(
-        vec![ActionSet::Continuous { dim: 2 }, ActionSet::grid(5)],
-        0,
-    )
-    .unwrap()
+    Game::new(vec![ActionSet::Continuous { dim: 2 }, ActionSet::grid(5)], 0).unwrap()
 }
 
 fn basics(game: &Game) -> Vec<PlayerSettings> {
@@ -82,32 +78,19 @@ fn a_continuous_response_is_at_least_the_best_of_a_grid() {
     let game = game();
     let (mut basics, history) = (basics(&game), record(&game, 12));
     let ticks = (0..41_u8).map(|i| f64::from(i) / 40.0);
-    let grid: Vec<[f64; 2]> = ticks
-        .clone()
-        .flat_map(|a| ticks.clone().map(move |b| [a, b]))
-        .collect();
+    let grid: Vec<[f64; 2]> =
+        ticks.clone().flat_map(|a| ticks.clone().map(move |b| [a, b])).collect();
     let grid = Points::from_rows(2, grid);
     let law = [0.2; 5];
     let values = expected(&game, &basics[0], &history, &grid, &law);
     let best = values.iter().copied().fold(f64::MIN, f64::max);
-    for search in [
-        Search::for_game(&game, 0),
-        Search::Direct(Direct::default()),
-    ] {
+    for search in [Search::for_game(&game, 0), Search::Direct(Direct::default())] {
         basics[0].search = search;
         let reasoner = Reasoner::at_level(0, 1, &basics, Expectation::Exact).unwrap();
         let mut player = Player::new(&game, 0, reasoner).unwrap();
         let decision = player.decide(&history, &mut test_stream(301)).unwrap();
-        let Action::Point(x) = &decision.action else {
-            panic!()
-        };
-        let found = expected(
-            &game,
-            &basics[0],
-            &history,
-            &Points::from_rows(2, [x]),
-            &law,
-        )[0];
+        let Action::Point(x) = &decision.action else { panic!() };
+        let found = expected(&game, &basics[0], &history, &Points::from_rows(2, [x]), &law)[0];
         assert!(found > best - 1e-4, "{found} {best}"); // DIRECT ends a little below
         let Choice::Response { bound, bounds, .. } = decision.thought.unwrap().choice else {
             panic!()
@@ -132,20 +115,11 @@ fn finite_and_continuous_players_reason_about_each_other() {
     let imagined = &level2.thought.as_ref().unwrap().others[0].choice;
     assert!(matches!(imagined, Choice::Response { action, .. } if *action == level1));
     let refused = decide(1, 1, Expectation::Exact);
-    assert!(matches!(
-        refused,
-        Err(GameError::NeedsFiniteActions { player: 0, .. })
-    ));
+    assert!(matches!(refused, Err(GameError::NeedsFiniteActions { player: 0, .. })));
     let sampled = decide(1, 1, Expectation::Samples(50)).unwrap();
     assert!(matches!(sampled.action, Action::Index(_)));
     let imagined = &sampled.thought.unwrap().others[0].choice;
-    assert_eq!(
-        *imagined,
-        Choice::Mixed {
-            probabilities: None,
-            drawn: None
-        }
-    );
+    assert_eq!(*imagined, Choice::Mixed { probabilities: None, drawn: None });
 }
 
 /// Acts at the middle of the other's past actions, with a little noise: what only draws are known of.
@@ -176,10 +150,8 @@ fn a_strategy_of_ones_own_is_drawn_from() {
     let reasoner = Reasoner::at_level(1, 1, &basics, Expectation::Lite).unwrap();
     let mut player = Player::new(&game, 1, reasoner).unwrap();
     let decision = player.decide(&history, &mut test_stream(303)).unwrap();
-    let Choice::Mixed {
-        drawn: Some(Action::Point(x)),
-        ..
-    } = &decision.thought.unwrap().others[0].choice.clone()
+    let Choice::Mixed { drawn: Some(Action::Point(x)), .. } =
+        &decision.thought.unwrap().others[0].choice.clone()
     else {
         panic!()
     };
@@ -207,17 +179,11 @@ fn strategies_of_finite_sets_are_refused_for_continuous_ones() {
         (finite, constant),
         (Level0Strategy::Exp3(exp3), constant),
         (Level0Strategy::Fixed(vec![1.0]), constant),
-        (
-            Level0Strategy::RandomSearch,
-            UcbWidth::Theorem { failure_prob: 0.1 },
-        ),
+        (Level0Strategy::RandomSearch, UcbWidth::Theorem { failure_prob: 0.1 }),
     ] {
         let refused = of(strategy, width);
         assert!(
-            matches!(
-                refused,
-                Err(GameError::NeedsFiniteActions { player: 0, .. })
-            ),
+            matches!(refused, Err(GameError::NeedsFiniteActions { player: 0, .. })),
             "{refused:?}"
         );
     }

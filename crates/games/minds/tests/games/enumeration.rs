@@ -23,11 +23,7 @@ pub(crate) fn basics(game: &Game, player: usize, standardize: bool) -> PlayerSet
     let shift = 0.1 * f64::from(u8::try_from(player).unwrap());
     let lengthscales =
         (0..game.dim()).map(|j| 0.2 + shift + 0.05 * f64::from(u8::try_from(j).unwrap()));
-    let kernel = Kernel::new(
-        Family::SquaredExponential,
-        lengthscales.collect(),
-        1.0 + shift,
-    );
+    let kernel = Kernel::new(Family::SquaredExponential, lengthscales.collect(), 1.0 + shift);
     PlayerSettings {
         level0_strategy: Level0Strategy::GpMw(GpMwSettings {
             mw_rate: MwRate::Given(0.7),
@@ -42,10 +38,7 @@ pub(crate) fn basics(game: &Game, player: usize, standardize: bool) -> PlayerSet
             repeats: Repeats::Kept,
             learning: None,
         },
-        ucb: Ucb::new(UcbWidth::Logarithmic {
-            factor: 0.4,
-            dim: CountedDim::OwnInExpectations,
-        }),
+        ucb: Ucb::new(UcbWidth::Logarithmic { factor: 0.4, dim: CountedDim::OwnInExpectations }),
         search: Search::for_game(game, player),
     }
 }
@@ -56,9 +49,7 @@ impl World {
         let sets = sizes.iter().map(|n| ActionSet::grid(*n)).collect();
         let game = Game::new(sets, 2).unwrap();
         let mut world = Self {
-            basics: (0..sizes.len())
-                .map(|p| basics(&game, p, standardize))
-                .collect(),
+            basics: (0..sizes.len()).map(|p| basics(&game, p, standardize)).collect(),
             game,
             sizes: sizes.to_vec(),
             history: History::new(),
@@ -75,11 +66,7 @@ impl World {
         let actions: Vec<usize> = self.sizes.iter().map(|n| stream.below(*n)).collect();
         let x = self.point(&actions);
         let payoffs = (0..self.sizes.len()).map(|player| {
-            let angle: f64 = x
-                .iter()
-                .zip(&slopes[player..])
-                .map(|(x, s)| 4.0 * s * x)
-                .sum();
+            let angle: f64 = x.iter().zip(&slopes[player..]).map(|(x, s)| 4.0 * s * x).sum();
             Some((angle + slopes[2 * player]).sin() + 0.05 * stream.normal())
         });
         let round = Round {
@@ -129,35 +116,18 @@ impl World {
             level = y.iter().sum::<f64>() / n;
             let square = y.iter().map(|v| (v - level).powi(2)).sum::<f64>() / n;
             let largest = y.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
-            scale = if square > 1e-20 {
-                square.sqrt()
-            } else {
-                largest
-            };
+            scale = if square > 1e-20 { square.sqrt() } else { largest };
         }
         let y: Vec<f64> = y.iter().map(|v| (v - level) / scale).collect();
         let joints = self.joints();
-        let at = Points::from_rows(
-            self.sizes.len(),
-            joints.iter().map(|joint| self.point(joint)),
-        );
-        let Hyperparameters {
-            kernel,
-            noise_variance,
-        } = &basics.payoff_model.hyperparameters;
+        let at = Points::from_rows(self.sizes.len(), joints.iter().map(|joint| self.point(joint)));
+        let Hyperparameters { kernel, noise_variance } = &basics.payoff_model.hyperparameters;
         let (mean, covariance) = dense::posterior(kernel, *noise_variance, &inputs, &y, &at);
-        let extra = if basics.ucb.with_noise {
-            *noise_variance
-        } else {
-            0.0
-        };
+        let extra = if basics.ucb.with_noise { *noise_variance } else { 0.0 };
         // t of the round that follows; two rounds were initial. d: one coordinate a player.
         let t = f64::from(u32::try_from(n_rounds.max(2) - 1).unwrap());
-        let d = if of_expectation {
-            1.0
-        } else {
-            f64::from(u32::try_from(self.sizes.len()).unwrap())
-        };
+        let d =
+            if of_expectation { 1.0 } else { f64::from(u32::try_from(self.sizes.len()).unwrap()) };
         let width = match basics.ucb.width {
             UcbWidth::Logarithmic { factor, .. } => (factor * d * (2.0 * t).ln()).sqrt(),
             UcbWidth::Constant(width) => width,
@@ -225,18 +195,12 @@ impl World {
 
     /// The law that does one thing.
     pub(crate) fn sure(&self, player: usize, action: usize) -> Vec<f64> {
-        (0..self.sizes[player])
-            .map(|a| if a == action { 1.0 } else { 0.0 })
-            .collect()
+        (0..self.sizes[player]).map(|a| if a == action { 1.0 } else { 0.0 }).collect()
     }
 
     /// The law of a player's actions at a level when all believe that all others are one lower.
     pub(crate) fn at_level(&self, player: usize, level: usize) -> Vec<f64> {
-        self.among(
-            player,
-            level,
-            &vec![level.saturating_sub(1); self.sizes.len()],
-        )
+        self.among(player, level, &vec![level.saturating_sub(1); self.sizes.len()])
     }
 
     /// The same among others at these levels.
@@ -245,11 +209,7 @@ impl World {
             return self.gp_mw(player, &self.basics[player]);
         }
         let laws = (0..self.sizes.len()).map(|other| {
-            if other == player {
-                Vec::new()
-            } else {
-                self.at_level(other, levels[other])
-            }
+            if other == player { Vec::new() } else { self.at_level(other, levels[other]) }
         });
         let laws: Vec<Vec<f64>> = laws.collect();
         self.response(player, &self.basics[player], &laws)

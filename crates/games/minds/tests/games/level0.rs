@@ -50,16 +50,11 @@ fn regrets(strategy: &Level0Strategy, after: &[usize], run: u64) -> Vec<f64> {
         let b = other.choose(&[0.8, 0.1, 0.1]).unwrap();
         plays.push([a, b]);
         let payoff = table.value(&[a, b]) + 0.05 * other.normal();
-        let round = Round {
-            actions: vec![own, Action::Index(b)],
-            payoffs: vec![Some(payoff), None],
-        };
+        let round =
+            Round { actions: vec![own, Action::Index(b)], payoffs: vec![Some(payoff), None] };
         history.push(&game, round).unwrap();
     }
-    after
-        .iter()
-        .map(|n| table.external_regret(0, &plays[..*n]))
-        .collect()
+    after.iter().map(|n| table.external_regret(0, &plays[..*n])).collect()
 }
 
 /// Mean regrets over runs.
@@ -74,10 +69,7 @@ fn mean_regrets(strategy: &Level0Strategy, after: &[usize], n_runs: u64) -> Vec<
 }
 
 fn gp_mw(mw_rate: MwRate) -> Level0Strategy {
-    Level0Strategy::GpMw(GpMwSettings {
-        mw_rate,
-        payoff_bounds: Some((0.0, 1.0)),
-    })
+    Level0Strategy::GpMw(GpMwSettings { mw_rate, payoff_bounds: Some((0.0, 1.0)) })
 }
 
 fn exp3(rate: Exp3Rate) -> Level0Strategy {
@@ -119,10 +111,7 @@ fn regret_grows_slower_than_the_number_of_rounds() {
     assert!(of_exp3 < 2.7, "{of_exp3} {means:?}");
     // With rates for a known length, as the theorems have them: regret per round is less for the longer game.
     for (strategy, n) in [
-        (
-            (|n| gp_mw(MwRate::Horizon(n))) as fn(usize) -> Level0Strategy,
-            60,
-        ),
+        ((|n| gp_mw(MwRate::Horizon(n))) as fn(usize) -> Level0Strategy, 60),
         (|n| exp3(Exp3Rate::Horizon(n)), 400),
     ] {
         let short = mean_regrets(&strategy(n), &[n], 20)[0];
@@ -137,15 +126,9 @@ fn huge_payoffs_leave_probabilities() {
     let game = game();
     let mut basics = PlayerSettings::as_in_authors_code(&game, 0);
     let strategies = [
-        Level0Strategy::GpMw(GpMwSettings {
-            mw_rate: MwRate::Given(1e5),
-            payoff_bounds: None,
-        }),
+        Level0Strategy::GpMw(GpMwSettings { mw_rate: MwRate::Given(1e5), payoff_bounds: None }),
         Level0Strategy::Exp3(Exp3Settings {
-            rate: Exp3Rate::Given {
-                rate: 1e5,
-                exploration: 0.1,
-            },
+            rate: Exp3Rate::Given { rate: 1e5, exploration: 0.1 },
             ..Exp3Settings::as_in_authors_code(0.1, 1, 0)
         }),
     ];
@@ -154,17 +137,12 @@ fn huge_payoffs_leave_probabilities() {
         let mut player = Player::new(&game, 0, Reasoner::level0(basics.clone())).unwrap();
         let mut history = History::new();
         for (round, payoff) in [1e300, -1e300, 3e299, 2e299].into_iter().enumerate() {
-            let decision = player
-                .decide(&history, &mut test_stream(round as u64))
-                .unwrap();
+            let decision = player.decide(&history, &mut test_stream(round as u64)).unwrap();
             let Choice::Mixed { probabilities, .. } = decision.thought.unwrap().choice else {
                 panic!()
             };
             let probabilities = probabilities.unwrap();
-            assert!(
-                probabilities.iter().all(|p| (0.0..=1.0).contains(p)),
-                "{probabilities:?}"
-            );
+            assert!(probabilities.iter().all(|p| (0.0..=1.0).contains(p)), "{probabilities:?}");
             assert!((probabilities.iter().sum::<f64>() - 1.0).abs() < 1e-12);
             let round = Round {
                 actions: vec![decision.action, Action::Index(round % OTHERS)],
@@ -182,10 +160,7 @@ fn exp3_knows_initial_rounds() {
         let sets = vec![ActionSet::grid(OWN), ActionSet::grid(OTHERS)];
         let game = Game::new(sets, n_initial).unwrap();
         let mut basics = PlayerSettings::for_game(&game, 0, (0.0, 1.0));
-        basics.level0_strategy = exp3(Exp3Rate::Given {
-            rate: 0.3,
-            exploration: 0.2,
-        });
+        basics.level0_strategy = exp3(Exp3Rate::Given { rate: 0.3, exploration: 0.2 });
         let mut history = History::new();
         for (own, payoff) in [(1, 0.9), (4, 0.3), (1, 0.8)] {
             let round = Round {
@@ -202,8 +177,5 @@ fn exp3_knows_initial_rounds() {
         probabilities.unwrap()
     };
     let (none, three) = (law(0), law(3));
-    assert!(
-        none.iter().zip(&three).any(|(a, b)| (a - b).abs() > 1e-6),
-        "{none:?}"
-    );
+    assert!(none.iter().zip(&three).any(|(a, b)| (a - b).abs() > 1e-6), "{none:?}");
 }

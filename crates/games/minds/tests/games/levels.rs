@@ -32,11 +32,7 @@ fn two_players_do_what_enumeration_says() {
             for level in 1..=4 {
                 let reasoner = Reasoner::at_level(player, level, &world.basics, Expectation::Exact);
                 let (action, thought) = thought(&world, player, reasoner.unwrap());
-                assert_eq!(
-                    action,
-                    only(&world.at_level(player, level)),
-                    "{seed} {player} {level}"
-                );
+                assert_eq!(action, only(&world.at_level(player, level)), "{seed} {player} {level}");
                 assert_eq!((thought.player, thought.level), (player, level));
                 let mut inner = &thought.others[0];
                 let mut other = (1 - player, level - 1);
@@ -47,11 +43,7 @@ fn two_players_do_what_enumeration_says() {
                     assert_eq!(*action, only(&world.at_level(other.0, other.1)));
                     (inner, other) = (&inner.others[0], (1 - other.0, other.1 - 1));
                 }
-                let Choice::Mixed {
-                    probabilities,
-                    drawn,
-                } = &inner.choice
-                else {
+                let Choice::Mixed { probabilities, drawn } = &inner.choice else {
                     panic!("{inner:?}")
                 };
                 let law = world.at_level(other.0, 0);
@@ -110,15 +102,9 @@ fn level_0_draws_from_its_law() {
     let mut stream = test_stream(41);
     for _ in 0..4000 {
         let decision = player.decide(&world.history, &mut stream).unwrap();
-        let Action::Index(index) = decision.action else {
-            panic!()
-        };
+        let Action::Index(index) = decision.action else { panic!() };
         counts[index] += 1.0;
-        let Choice::Mixed {
-            probabilities,
-            drawn,
-        } = decision.thought.unwrap().choice
-        else {
+        let Choice::Mixed { probabilities, drawn } = decision.thought.unwrap().choice else {
             panic!()
         };
         assert!(close(&probabilities.unwrap(), &law, 1e-9));
@@ -139,18 +125,12 @@ fn lite_responds_to_a_draw_that_has_the_law() {
     for _ in 0..4000 {
         let decision = player.decide(&world.history, &mut stream).unwrap();
         let thought = decision.thought.unwrap();
-        let Choice::Mixed {
-            drawn: Some(Action::Index(drawn)),
-            ..
-        } = thought.others[0].choice
+        let Choice::Mixed { drawn: Some(Action::Index(drawn)), .. } = thought.others[0].choice
         else {
             panic!("{thought:?}")
         };
         let laws = [Vec::new(), world.sure(1, drawn)];
-        assert_eq!(
-            decision.action,
-            only(&world.response(0, &world.basics[0], &laws))
-        );
+        assert_eq!(decision.action, only(&world.response(0, &world.basics[0], &laws)));
         counts[drawn] += 1.0;
     }
     chi_squared(&counts, &law).unwrap();
@@ -169,16 +149,8 @@ fn samples_approach_the_exact_expectation() {
         bounds.unwrap()
     };
     let exact = of(Expectation::Exact);
-    assert!(close(
-        &of(Expectation::Samples(200_000)),
-        &exact,
-        5.0 * 2.0 / 200_000_f64.sqrt()
-    ));
-    assert!(!close(
-        &of(Expectation::Samples(3)),
-        &exact,
-        5.0 * 2.0 / 200_000_f64.sqrt()
-    ));
+    assert!(close(&of(Expectation::Samples(200_000)), &exact, 5.0 * 2.0 / 200_000_f64.sqrt()));
+    assert!(!close(&of(Expectation::Samples(3)), &exact, 5.0 * 2.0 / 200_000_f64.sqrt()));
 }
 
 /// Before any payoff all bounds are equal, and so are they along a coordinate that does not matter: the first action it is.
@@ -193,25 +165,16 @@ fn of_equal_bounds_the_first_counts() {
         let reasoner = Reasoner::at_level(0, level, &world.basics, Expectation::Exact).unwrap();
         let (action, thought) = thought(&world, 0, reasoner);
         assert_eq!(action, Action::Index(0));
-        let Choice::Response { bounds, .. } = thought.choice else {
-            panic!()
-        };
+        let Choice::Response { bounds, .. } = thought.choice else { panic!() };
         let bounds = bounds.unwrap();
-        assert!(
-            bounds
-                .iter()
-                .all(|bound| bound.to_bits() == bounds[0].to_bits())
-        );
+        assert!(bounds.iter().all(|bound| bound.to_bits() == bounds[0].to_bits()));
     }
 }
 
 /// Pearson's statistic at the level 1e-6.
 pub(crate) fn chi_squared(counts: &[f64], law: &[f64]) -> Result<(), String> {
     let n: f64 = counts.iter().sum();
-    let terms = counts
-        .iter()
-        .zip(law)
-        .map(|(c, p)| (c - n * p).powi(2) / (n * p));
+    let terms = counts.iter().zip(law).map(|(c, p)| (c - n * p).powi(2) / (n * p));
     let degrees = f64::from(u32::try_from(law.len() - 1).unwrap());
     fedbo_testkit::statistics::check_chi_squared(terms.sum(), degrees, 1e-6)
 }

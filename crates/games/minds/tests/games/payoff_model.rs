@@ -10,14 +10,7 @@ use fedbo_streams::{Purpose, Seed};
 use fedbo_testkit::{dense, test_stream, uniform_points};
 
 fn game() -> Game {
-    Game::new(
-        vec![
-            ActionSet::Continuous { dim: 1 },
-            ActionSet::Continuous { dim: 2 },
-        ],
-        0,
-    )
-    .unwrap()
+    Game::new(vec![ActionSet::Continuous { dim: 1 }, ActionSet::Continuous { dim: 2 }], 0).unwrap()
 }
 
 fn settings(
@@ -51,16 +44,9 @@ fn a_model_is_the_posterior_of_its_payoffs() {
         for (x, y) in inputs.rows().zip(&y) {
             model.observe(x, *y).unwrap();
         }
-        let units = if standardize {
-            Standardizer::new(&y)
-        } else {
-            Standardizer::RAW
-        };
+        let units = if standardize { Standardizer::new(&y) } else { Standardizer::RAW };
         let z = y.iter().map(|v| units.standardize(*v)).collect();
-        let Hyperparameters {
-            kernel,
-            noise_variance,
-        } = settings.hyperparameters;
+        let Hyperparameters { kernel, noise_variance } = settings.hyperparameters;
         let expected = Posterior::new(kernel, noise_variance, inputs.clone(), z).unwrap();
         for x in uniform_points(20, 3, &mut test_stream(2)).rows() {
             let (mean, std) = model.predict(x);
@@ -77,11 +63,7 @@ fn a_model_is_the_posterior_of_its_payoffs() {
 /// After every fifth payoff the hyperparameters are those of a fit to all so far from the first ones, and between two fits they stay.
 #[test]
 fn hyperparameters_are_learned_every_so_often() {
-    let learning = Learning {
-        every: 5,
-        options: FitOptions::default(),
-        seed: 11,
-    };
+    let learning = Learning { every: 5, options: FitOptions::default(), seed: 11 };
     let settings = settings(true, Repeats::Kept, Some(learning.clone()));
     let mut model = PayoffModel::new(&game(), 0, settings.clone()).unwrap();
     let inputs = uniform_points(14, 3, &mut test_stream(3));
@@ -129,17 +111,9 @@ fn models_that_do_not_fit_the_game_are_refused() {
     other.hyperparameters.kernel = Kernel::isotropic(Family::Matern52, 2, 0.3, 1.0).unwrap();
     assert!(matches!(
         PayoffModel::new(&game(), 0, other),
-        Err(GameError::Count {
-            found: 2,
-            expected: 3,
-            ..
-        })
+        Err(GameError::Count { found: 2, expected: 3, .. })
     ));
-    let never = Learning {
-        every: 0,
-        options: FitOptions::default(),
-        seed: 0,
-    };
+    let never = Learning { every: 0, options: FitOptions::default(), seed: 0 };
     let never = settings(true, Repeats::Kept, Some(never));
     assert!(matches!(
         PayoffModel::new(&game(), 0, never),
@@ -156,9 +130,7 @@ fn the_bound_of_theorem_8_3_holds() {
     let (noise_variance, n_rounds, failure_prob) = (0.01, 40, 0.1);
     let kernel = Kernel::isotropic(Family::SquaredExponential, 2, 0.3, 1.0).unwrap();
     let ticks = |n: u8| (0..n).map(move |i| f64::from(i) / f64::from(n - 1));
-    let cells: Vec<[f64; 2]> = ticks(8)
-        .flat_map(|a| ticks(6).map(move |b| [a, b]))
-        .collect();
+    let cells: Vec<[f64; 2]> = ticks(8).flat_map(|a| ticks(6).map(move |b| [a, b])).collect();
     let prior = Posterior::new(kernel.clone(), noise_variance, Points::new(2), Vec::new()).unwrap();
     let (mut n_above, mut largest_share) = (0, 0.0_f64);
     for run in 0..20 {
@@ -174,10 +146,7 @@ fn the_bound_of_theorem_8_3_holds() {
             .map(|player| {
                 let mut basics = PlayerSettings::for_game(&game, player, (-3.0, 3.0));
                 basics.payoff_model = PayoffModelSettings {
-                    hyperparameters: Hyperparameters {
-                        kernel: kernel.clone(),
-                        noise_variance,
-                    },
+                    hyperparameters: Hyperparameters { kernel: kernel.clone(), noise_variance },
                     standardize: false,
                     repeats: Repeats::Kept,
                     learning: None,
@@ -199,14 +168,10 @@ fn the_bound_of_theorem_8_3_holds() {
             let actions: Vec<Action> = players
                 .iter_mut()
                 .map(|p| {
-                    p.decide(&history, &mut seed.stream(Purpose::Play, 0, round))
-                        .unwrap()
-                        .action
+                    p.decide(&history, &mut seed.stream(Purpose::Play, 0, round)).unwrap().action
                 })
                 .collect();
-            let [Action::Index(a), Action::Index(b)] = actions[..] else {
-                panic!()
-            };
+            let [Action::Index(a), Action::Index(b)] = actions[..] else { panic!() };
             plays.push([a, b]);
             let noisy = |table: &PayoffTable| Some(table.value(&[a, b]) + 0.1 * stream.normal());
             let payoffs = tables.iter().map(noisy).collect();
@@ -226,11 +191,7 @@ fn the_bound_of_theorem_8_3_holds() {
             information_gain: whole.information_gain(),
         };
         let regret = tables[0].external_regret(0, &plays);
-        assert!(
-            regret <= bound.reasoning(),
-            "{regret} {}",
-            bound.reasoning()
-        );
+        assert!(regret <= bound.reasoning(), "{regret} {}", bound.reasoning());
         n_above += i32::from(regret > 0.0);
         largest_share = largest_share.max(regret / bound.reasoning());
     }

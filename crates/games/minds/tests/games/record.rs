@@ -17,11 +17,8 @@ fn reasoners(world: &World) -> Vec<Reasoner> {
         .map(|basics| {
             let mut basics = basics.clone();
             basics.payoff_model.standardize = true;
-            basics.payoff_model.learning = Some(Learning {
-                every: 4,
-                options: FitOptions::default(),
-                seed: 5,
-            });
+            basics.payoff_model.learning =
+                Some(Learning { every: 4, options: FitOptions::default(), seed: 5 });
             basics
         })
         .collect();
@@ -46,10 +43,7 @@ fn reasoners(world: &World) -> Vec<Reasoner> {
 #[test]
 fn a_player_made_anew_decides_the_same() {
     let seed = Seed::new(77);
-    for (kind, reasoner) in reasoners(&World::new(&[6, 5], 0, false, 400))
-        .into_iter()
-        .enumerate()
-    {
+    for (kind, reasoner) in reasoners(&World::new(&[6, 5], 0, false, 400)).into_iter().enumerate() {
         let world = World::new(&[6, 5], 14, false, 400);
         let mut along = Player::new(&world.game, 0, reasoner.clone()).unwrap();
         let mut history = History::new();
@@ -60,11 +54,7 @@ fn a_player_made_anew_decides_the_same() {
             let text = serde_json::to_string(&history).unwrap();
             let read: History = serde_json::from_str(&text).unwrap();
             let mut anew = Player::new(&world.game, 0, reasoner.clone()).unwrap();
-            assert_eq!(
-                anew.decide(&read, &mut stream()).unwrap(),
-                decision,
-                "{kind} {index}"
-            );
+            assert_eq!(anew.decide(&read, &mut stream()).unwrap(), decision, "{kind} {index}");
             let mut round = round.clone();
             round.actions[0] = decision.action;
             history.push(&world.game, round).unwrap();
@@ -75,10 +65,7 @@ fn a_player_made_anew_decides_the_same() {
 /// Another record than the one seen before is read from its beginning, and a shorter one too.
 #[test]
 fn a_record_that_does_not_go_on_is_read_anew() {
-    let (one, other) = (
-        World::new(&[6, 5], 9, false, 410),
-        World::new(&[6, 5], 7, false, 411),
-    );
+    let (one, other) = (World::new(&[6, 5], 9, false, 410), World::new(&[6, 5], 7, false, 411));
     let stream = || Seed::new(1).stream(Purpose::Play, 0, 0);
     for reasoner in reasoners(&one) {
         let fresh = |history: &History| {
@@ -141,16 +128,7 @@ fn a_defective_record_is_refused() {
     let defective: History =
         serde_json::from_str(&serde_json::to_string(&rounds).unwrap()).unwrap();
     let refused = player.decide(&defective, &mut stream());
-    assert_eq!(
-        refused,
-        Err(GameError::UnknownAction {
-            round: 4,
-            player: 1
-        })
-    );
-    assert_eq!(
-        player.decide(&world.history, &mut stream()).unwrap(),
-        before
-    );
+    assert_eq!(refused, Err(GameError::UnknownAction { round: 4, player: 1 }));
+    assert_eq!(player.decide(&world.history, &mut stream()).unwrap(), before);
     assert!(Player::new(&world.game, 2, Reasoner::level0(world.basics[0].clone())).is_err());
 }

@@ -26,10 +26,7 @@ fn resign(handout: &mut Handout, coordinator: &TestCoordinator) {
     let before = coordinator.ledger.iter().filter(|entry| entry.seq < first);
     let follow = |head: Head, e: &LedgerEntry| head.follow(e.round, &e.event, &e.release);
     let head = before.chain(&entries).fold(coordinator.genesis, follow);
-    handout.head = LedgerHead {
-        seq: head.seq,
-        hash: head.hash,
-    };
+    handout.head = LedgerHead { seq: head.seq, hash: head.hash };
 }
 
 /// Runs three agents against a coordinator that misbehaves in one round; each refuses in these words and uploads nothing
@@ -66,10 +63,7 @@ fn refused(mangle: Mangle, is_expected: fn(&Misconduct) -> bool, words: &str) {
     for (member, slot) in members.iter().zip(0..) {
         assert_eq!(member.ears.count("refused"), 1, "{words}");
         // Nothing is sent any more, so nothing is kept (INV-26).
-        for ((_, round), bodies) in coordinator
-            .borrow()
-            .arrived
-            .range((slot, 0)..=(slot, u64::MAX))
+        for ((_, round), bodies) in coordinator.borrow().arrived.range((slot, 0)..=(slot, u64::MAX))
         {
             assert!(!member.holds(&bodies[0]), "{words}: round {round}");
         }
@@ -127,10 +121,8 @@ fn bad_coordinators() {
         |handout, _| {
             if handout.round == ROUND {
                 handout.head = LedgerHead::NONE;
-                handout.content = Content::Messages {
-                    messages: Vec::new(),
-                    stragglers: Vec::new(),
-                };
+                handout.content =
+                    Content::Messages { messages: Vec::new(), stragglers: Vec::new() };
             }
         },
         |m| matches!(m, Misconduct::OtherContent { .. }),
@@ -145,14 +137,9 @@ fn bad_coordinators_with_a_ledger_that_was_rewritten() {
             if handout.round == ROUND {
                 // Set back to its first entry.
                 let entry = &coordinator.ledger[0];
-                let head = coordinator
-                    .genesis
-                    .follow(entry.round, &entry.event, &entry.release);
+                let head = coordinator.genesis.follow(entry.round, &entry.event, &entry.release);
                 entries(handout).clear();
-                handout.head = LedgerHead {
-                    seq: head.seq,
-                    hash: head.hash,
-                };
+                handout.head = LedgerHead { seq: head.seq, hash: head.hash };
             }
         },
         |m| matches!(m, Misconduct::LedgerBack { known: 2, found: 1 }),
@@ -165,17 +152,10 @@ fn bad_coordinators_with_a_ledger_that_was_rewritten() {
                 let mut head = coordinator.genesis;
                 for entry in &coordinator.ledger {
                     let other = [entry.release.as_slice(), b"!"].concat();
-                    let release = if entry.seq == 2 {
-                        &other
-                    } else {
-                        &entry.release
-                    };
+                    let release = if entry.seq == 2 { &other } else { &entry.release };
                     head = head.follow(entry.round, &entry.event, release);
                 }
-                handout.head = LedgerHead {
-                    seq: head.seq,
-                    hash: head.hash,
-                };
+                handout.head = LedgerHead { seq: head.seq, hash: head.hash };
             }
         },
         |m| matches!(m, Misconduct::OtherHistory { .. }),
@@ -196,27 +176,13 @@ fn bad_coordinators_with_a_ledger_that_was_rewritten() {
         |handout, coordinator| {
             if handout.round == ROUND {
                 entries(handout).clear();
-                let head = coordinator.ledger[..2]
-                    .iter()
-                    .fold(coordinator.genesis, |head, e| {
-                        head.follow(e.round, &e.event, &e.release)
-                    });
-                handout.head = LedgerHead {
-                    seq: head.seq,
-                    hash: head.hash,
-                };
+                let head = coordinator.ledger[..2].iter().fold(coordinator.genesis, |head, e| {
+                    head.follow(e.round, &e.event, &e.release)
+                });
+                handout.head = LedgerHead { seq: head.seq, hash: head.hash };
             }
         },
-        |m| {
-            matches!(
-                m,
-                Misconduct::ReleaseMissing {
-                    round: 3,
-                    expected: 3,
-                    found: 2
-                }
-            )
-        },
+        |m| matches!(m, Misconduct::ReleaseMissing { round: 3, expected: 3, found: 2 }),
         "3 releases before it there are 2",
     );
 }
@@ -253,15 +219,7 @@ fn bad_coordinators_that_release_what_was_not_agreed() {
                 resign(handout, coordinator);
             }
         },
-        |m| {
-            matches!(
-                m,
-                Misconduct::TooManyReleases {
-                    planned: 3,
-                    found: 4
-                }
-            )
-        },
+        |m| matches!(m, Misconduct::TooManyReleases { planned: 3, found: 4 }),
         "more than planned",
     );
     refused(
@@ -353,14 +311,8 @@ fn bad_coordinators_that_are_others() {
             };
         };
         let text = error.to_string();
-        assert!(matches!(
-            error,
-            RunError::Misconduct(Misconduct::Unreadable(_))
-        ));
-        assert!(
-            text.contains("not from the coordinator of this study"),
-            "{text}"
-        );
+        assert!(matches!(error, RunError::Misconduct(Misconduct::Unreadable(_))));
+        assert!(text.contains("not from the coordinator of this study"), "{text}");
     }
     assert_eq!(coordinator.borrow().arrived.len(), n_arrived);
 }
@@ -396,10 +348,7 @@ fn bad_coordinators_that_were_set_back_are_seen_while_they_hand_out_nothing() {
     coordinator.borrow_mut().round = Some(1);
     let error = advance(100).unwrap_err();
     assert!(
-        matches!(
-            error,
-            RunError::Misconduct(Misconduct::RoundBack { found: 1, .. })
-        ),
+        matches!(error, RunError::Misconduct(Misconduct::RoundBack { found: 1, .. })),
         "{error}"
     );
 }

@@ -55,11 +55,7 @@ fn privacy(name: &str) -> &'static str {
 /// The number of uploads of the first agent that arrived.
 fn n_arrived(coordinator: &RefCell<TestCoordinator>) -> usize {
     let coordinator = coordinator.borrow();
-    coordinator
-        .arrived
-        .keys()
-        .filter(|(slot, _)| *slot == 0)
-        .count()
+    coordinator.arrived.keys().filter(|(slot, _)| *slot == 0).count()
 }
 
 /// One step of each session that has not ended.
@@ -99,19 +95,10 @@ fn two_studies_one_agent() {
         }
         let total = spent(&home);
         let n_sent = n_arrived(&desk_a) + n_arrived(&desk_b);
-        assert_eq!(
-            total.n_releases, n_sent as u64,
-            "each upload is charged, and no other"
-        );
-        assert!(
-            (4..6).contains(&n_sent),
-            "{n_sent} of 6 uploads fit: {total}"
-        );
+        assert_eq!(total.n_releases, n_sent as u64, "each upload is charged, and no other");
+        assert!((4..6).contains(&n_sent), "{n_sent} of 6 uploads fit: {total}");
         let heard = members_a[0].ears.count("budget") + members_b[0].ears.count("budget");
-        assert!(
-            (1..=2).contains(&heard),
-            "said once in each run that is concerned"
-        );
+        assert!((1..=2).contains(&heard), "said once in each run that is concerned");
         for members in [&members_a, &members_b] {
             assert_eq!(members[0].trials().len(), 6, "trials go on");
         }
@@ -152,10 +139,7 @@ fn two_studies_that_race_for_the_rest_of_a_budget_share_it() {
         a.join().unwrap() + b.join().unwrap()
     });
     let total = spent(&home);
-    assert!(
-        total.epsilon <= CAP && total.n_releases == n_sent as u64,
-        "{total}"
-    );
+    assert!(total.epsilon <= CAP && total.n_releases == n_sent as u64, "{total}");
     assert!((4..6).contains(&n_sent), "{n_sent} of 6 uploads fit");
 }
 
@@ -179,11 +163,7 @@ fn a_cap_refuses_what_has_no_price() {
                          epsilon = 100.0\ndelta = 1e-3\nreleases = 3\n";
     let cases = [
         ("fts", "", "its algorithm is \"fts\""),
-        (
-            "dp-fts-de",
-            "[privacy]\nmode = \"off\"\nreleases = 3\n",
-            "privacy.mode = \"off\"",
-        ),
+        ("dp-fts-de", "[privacy]\nmode = \"off\"\nreleases = 3\n", "privacy.mode = \"off\""),
         ("dp-fts-de", SIMULATED, "privacy.simulate = true"),
         ("dp-fts-de", PAPER, "privacy.mode = \"paper\""),
     ];
@@ -248,10 +228,7 @@ fn a_home_with_a_budget_has_it_with_every_file() {
     assert!(budget() == Some(self::budget(CAP)));
     let error = run("b", "").unwrap_err();
     assert!(matches!(error, RunError::Unprotected { .. }), "{error}");
-    assert_eq!(
-        run("a", "[privacy]\nepsilon_max = 2.7\n").unwrap(),
-        Ended::Interrupted
-    );
+    assert_eq!(run("a", "[privacy]\nepsilon_max = 2.7\n").unwrap(), Ended::Interrupted);
     let error = run("b", "").unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, RunError::Unprotected { .. }), "{text}");

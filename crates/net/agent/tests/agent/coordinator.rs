@@ -76,22 +76,12 @@ impl TestCoordinator {
         let federation = Federation::thaw(text).unwrap();
         let map = federation.feature_map().unwrap();
         let n_agents = u32::try_from(federation.agents.len()).unwrap();
-        let mut head = Head {
-            seq: 0,
-            hash: [0; 32],
-        };
+        let mut head = Head { seq: 0, hash: [0; 32] };
         let rounds = match &federation.collaboration {
             Collaboration::Relayed(_) => {
                 let participants = (0..n_agents).collect();
                 let (n_features, hash) = (map.n_features(), map.hash());
-                Rounds::Relay(Relay::new(
-                    participants,
-                    Vec::new(),
-                    n_features,
-                    hash,
-                    None,
-                    0,
-                ))
+                Rounds::Relay(Relay::new(participants, Vec::new(), n_features, hash, None, 0))
             }
             Collaboration::Neighbours(_) => panic!("it has no coordinator"),
             Collaboration::Released(releases) => match &releases.releases.protection {
@@ -157,8 +147,7 @@ impl TestCoordinator {
 
     fn slot_of(&self, key: &SigningKey) -> Option<u32> {
         let mut keys = self.keys.iter();
-        keys.find(|(_, known)| **known == key.public())
-            .map(|(slot, _)| *slot)
+        keys.find(|(_, known)| **known == key.public()).map(|(slot, _)| *slot)
     }
 
     pub(crate) fn upload(
@@ -178,18 +167,12 @@ impl TestCoordinator {
             StudyState::Paused => return Err(problem(ProblemCode::Paused)),
             StudyState::Running | StudyState::Finished => {}
         }
-        self.came_ms
-            .entry((slot, round))
-            .or_default()
-            .push(now_ms() - self.began_ms);
+        self.came_ms.entry((slot, round)).or_default().push(now_ms() - self.began_ms);
         let n_features = u32::try_from(self.federation.features.n_features).unwrap();
         let mut upload = Upload::from_bytes(body, n_features).unwrap();
         assert_eq!((upload.slot, upload.round), (slot, round));
         assert_eq!(upload.config, self.digest());
-        self.arrived
-            .entry((slot, round))
-            .or_default()
-            .push(body.to_vec());
+        self.arrived.entry((slot, round)).or_default().push(body.to_vec());
         let update = AgentUpdate {
             sender: slot,
             round,
@@ -213,9 +196,7 @@ impl TestCoordinator {
     }
 
     pub(crate) fn handouts(&mut self, key: &SigningKey, poll: Poll) -> Result<Polled, Problem> {
-        let slot = self
-            .slot_of(key)
-            .ok_or_else(|| problem(ProblemCode::UnknownAgent))?;
+        let slot = self.slot_of(key).ok_or_else(|| problem(ProblemCode::UnknownAgent))?;
         self.pass_time();
         if poll.after == self.round && self.state != StudyState::Waiting {
             self.asked_ms.push((slot, now_ms() - self.began_ms));
@@ -244,9 +225,7 @@ impl TestCoordinator {
 
     /// The state of the study, as it says to the agent with this key.
     pub(crate) fn status(&mut self, key: &SigningKey) -> Result<StudyStatus, Problem> {
-        let slot = self
-            .slot_of(key)
-            .ok_or_else(|| problem(ProblemCode::UnknownAgent))?;
+        let slot = self.slot_of(key).ok_or_else(|| problem(ProblemCode::UnknownAgent))?;
         self.pass_time();
         self.looked_ms.push((slot, now_ms()));
         Ok(StudyStatus {
@@ -314,10 +293,7 @@ impl TestCoordinator {
             collects: self.collects,
             head: match &self.rounds {
                 Rounds::Relay(_) => LedgerHead::NONE,
-                Rounds::Aggregator(_) => LedgerHead {
-                    seq: self.head.seq,
-                    hash: self.head.hash,
-                },
+                Rounds::Aggregator(_) => LedgerHead { seq: self.head.seq, hash: self.head.hash },
             },
             content,
         }
@@ -351,11 +327,7 @@ impl TestCoordinator {
                 Effect::Recall { round } => {
                     queue.extend(aggregator.recalled(round, None, 0).unwrap());
                 }
-                Effect::Commit {
-                    round,
-                    bytes,
-                    event,
-                } => {
+                Effect::Commit { round, bytes, event } => {
                     let event = event.map_or_else(Vec::new, |e| event_to_bytes(&e).unwrap());
                     self.head = self.head.follow(round, &event, &bytes);
                     self.ledger.push(LedgerEntry {
@@ -430,8 +402,5 @@ fn refusal(rejected: &UpdateRejected) -> Problem {
 }
 
 pub(crate) fn problem(code: ProblemCode) -> Problem {
-    Problem {
-        code,
-        message: format!("the test says {code}"),
-    }
+    Problem { code, message: format!("the test says {code}") }
 }

@@ -27,9 +27,7 @@ fn run(
 ) -> (Traces, u64) {
     let coordinator = coordinator("cut", algorithm, more);
     let members = members(folder, &coordinator);
-    members
-        .iter()
-        .for_each(|member| member.cutter().n_calls.set(0));
+    members.iter().for_each(|member| member.cutter().n_calls.set(0));
     let mut sessions: Vec<Option<Session<'_>>> = members.iter().map(|_| None).collect();
     let mut ended = [false; 3];
     let mut n_sessions = 0;
@@ -55,19 +53,11 @@ fn run(
     let coordinator = coordinator.borrow();
     for ((slot, round), bodies) in &coordinator.arrived {
         let differs = bodies.iter().any(|body| *body != bodies[0]);
-        assert!(
-            !differs,
-            "slot {slot} sent two different bodies for round {round}"
-        );
+        assert!(!differs, "slot {slot} sent two different bodies for round {round}");
     }
-    let first = coordinator
-        .arrived
-        .iter()
-        .map(|(at, bodies)| (*at, bodies[0].clone()));
-    let traces = Traces {
-        trials: members.iter().map(Member::trials).collect(),
-        uploads: first.collect(),
-    };
+    let first = coordinator.arrived.iter().map(|(at, bodies)| (*at, bodies[0].clone()));
+    let traces =
+        Traces { trials: members.iter().map(Member::trials).collect(), uploads: first.collect() };
     (traces, members[0].cutter().n_calls.get())
 }
 
@@ -134,10 +124,7 @@ fn dying_charges_no_upload_twice() {
     let folder = tempfile::tempdir().unwrap();
     let (traces, _) = run(folder.path(), "dp-fts-de", CHARGED, |n| Some(n % 11));
     let mine = traces.uploads.keys().filter(|(slot, _)| *slot == 0).count();
-    let privacy = status(&folder.path().join("home0"))
-        .unwrap()
-        .privacy
-        .unwrap();
+    let privacy = status(&folder.path().join("home0")).unwrap().privacy.unwrap();
     let spent = privacy.spent.unwrap();
     assert_eq!((mine, spent.n_releases), (3, 3));
     assert!(spent.epsilon <= 2.0, "{spent}");

@@ -12,11 +12,7 @@ use crate::world::{CHARGED, Member, SIMULATED, coordinator, finish, members, tak
 
 fn bodies(coordinator: &RefCell<TestCoordinator>, slot: u32, round: u64) -> Vec<Vec<u8>> {
     let coordinator = coordinator.borrow();
-    coordinator
-        .arrived
-        .get(&(slot, round))
-        .cloned()
-        .unwrap_or_default()
+    coordinator.arrived.get(&(slot, round)).cloned().unwrap_or_default()
 }
 
 fn one(
@@ -58,11 +54,8 @@ fn an_upload_whose_answers_get_lost_is_sent_again_and_counts_once() {
     let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
     let mut ended = [false; 3];
     for n in 0..100_000 {
-        for (at, session) in sessions
-            .iter_mut()
-            .enumerate()
-            .filter(|(at, _)| !ended[*at])
-            .collect::<Vec<_>>()
+        for (at, session) in
+            sessions.iter_mut().enumerate().filter(|(at, _)| !ended[*at]).collect::<Vec<_>>()
         {
             members[at].link.n_lost.set(u32::from(n % 11 == at));
             let step = note(session.advance().unwrap(), 3);
@@ -181,11 +174,7 @@ fn an_upload_that_is_missed_is_not_sent_again_and_the_agent_goes_on() {
         let ended = take_turns(&mut sessions);
         assert!(ended.iter().all(|ended| *ended == Ended::Complete));
         assert!(bodies(&coordinator, 0, 0).is_empty());
-        assert_eq!(
-            bodies(&coordinator, 0, 2).len(),
-            1,
-            "the next release has it again"
-        );
+        assert_eq!(bodies(&coordinator, 0, 2).len(), 1, "the next release has it again");
     }
 }
 
@@ -204,10 +193,7 @@ fn refusals_that_do_not_pass_end_the_run_in_words() {
         let mut session = members[0].session().unwrap();
         let error = first_upload(&mut session).unwrap_err();
         let text = error.to_string();
-        assert!(
-            text.contains(code.name()) && text.contains("the test says"),
-            "{text}"
-        );
+        assert!(text.contains(code.name()) && text.contains("the test says"), "{text}");
         assert!(matches!(error, RunError::Refused { .. }));
         assert!(bodies(&coordinator, 0, 0).is_empty());
     }
@@ -232,11 +218,7 @@ fn a_slow_agent_gets_every_release_and_misses_rounds() {
     assert_eq!(members[0].ears.count("round"), 1, "one handout brings all");
     let ended = take_turns(&mut sessions);
     assert!(ended.iter().all(|ended| *ended == Ended::Complete));
-    assert_eq!(
-        members[0].trials().len(),
-        4,
-        "initial points, rounds 3 and 4"
-    );
+    assert_eq!(members[0].trials().len(), 4, "initial points, rounds 3 and 4");
 }
 
 #[test]

@@ -55,21 +55,12 @@ fn refused(change: impl Fn(&mut TestCoordinator), words: &str) {
     let text = error.to_string();
     assert!(matches!(error, EnrolError::Impostor { .. }), "{text}");
     assert!(text.contains(words), "{text}");
-    assert!(
-        Home::open(folder.path())
-            .unwrap()
-            .memberships()
-            .unwrap()
-            .is_empty()
-    );
+    assert!(Home::open(folder.path()).unwrap().memberships().unwrap().is_empty());
 }
 
 #[test]
 fn whoever_is_not_the_coordinator_of_the_token_is_refused() {
-    refused(
-        |coordinator| coordinator.key = SigningKey::from_seed([1; 32]),
-        "the token names",
-    );
+    refused(|coordinator| coordinator.key = SigningKey::from_seed([1; 32]), "the token names");
     refused(
         |coordinator| coordinator.federation.name = "other".to_owned(),
         "is of a study \"enrol\", not of \"other\"",
@@ -110,10 +101,7 @@ fn another_study_of_the_same_name_is_refused() {
     let options = options(folder.path(), token(&second.borrow(), 0));
     let error = enrol_with(&options, &TestLink::new(&second)).unwrap_err();
     let text = error.to_string();
-    assert!(
-        text.contains("another configuration") && text.contains("another home"),
-        "{text}"
-    );
+    assert!(text.contains("another configuration") && text.contains("another home"), "{text}");
 }
 
 #[test]
@@ -175,10 +163,7 @@ fn several_studies_are_named_when_none_is() {
     }
     let home = Home::open(folder.path()).unwrap();
     let error = home.membership(None).unwrap_err().to_string();
-    assert!(
-        error.contains("\"a\", \"b\"") && error.contains("agent.study"),
-        "{error}"
-    );
+    assert!(error.contains("\"a\", \"b\"") && error.contains("agent.study"), "{error}");
     let error = home.membership(Some("c")).unwrap_err().to_string();
     assert!(error.contains("no study \"c\""), "{error}");
     assert_eq!(home.membership(Some("b")).unwrap().study, "b");

@@ -29,9 +29,7 @@ struct Recorder(Trials);
 impl Observer for Recorder {
     fn wave_ended(&mut self, records: &[TrialRecord]) -> Result<(), anyhow::Error> {
         for record in records {
-            let Outcome::Value(value) = record.outcome else {
-                panic!("a trial without a value")
-            };
+            let Outcome::Value(value) = record.outcome else { panic!("a trial without a value") };
             let source = record.trial.source.to_string();
             self.0[record.agent as usize].push((record.point.clone(), source, value));
         }
@@ -47,20 +45,14 @@ fn in_one_process(federation: &Federation) -> Trials {
     match &federation.collaboration {
         Collaboration::Relayed(settings) => {
             let mut all = all(federation, |seed| {
-                federation
-                    .relayed_agent(settings.as_ref(), arm, &map, seed)
-                    .unwrap()
+                federation.relayed_agent(settings.as_ref(), arm, &map, seed).unwrap()
             });
             let (n_features, hash) = (map.n_features(), map.hash());
             run_relayed(&mut all, Vec::new(), n_features, hash, &mut recorder, &stop).unwrap();
         }
         Collaboration::Neighbours(_) => panic!("it has no coordinator"),
         Collaboration::Released(releases) => {
-            let strategy = |seed| {
-                federation
-                    .released_agent(releases, arm, &map, seed)
-                    .unwrap()
-            };
+            let strategy = |seed| federation.released_agent(releases, arm, &map, seed).unwrap();
             let mut all = all(federation, strategy);
             let ReleaseMechanism::Lattice(mechanism) = releases.mechanism(arm) else {
                 panic!("another mechanism")
@@ -71,15 +63,8 @@ fn in_one_process(federation: &Federation) -> Trials {
                 .with_witnesses(releases.releases.n_witnesses);
             let mut aggregator = Aggregator::new(rounds, schedule, map.hash(), None);
             let store = &mut NullReleaseStore;
-            run_session(
-                &mut all,
-                Vec::new(),
-                &mut aggregator,
-                store,
-                &mut recorder,
-                &stop,
-            )
-            .unwrap();
+            run_session(&mut all, Vec::new(), &mut aggregator, store, &mut recorder, &stop)
+                .unwrap();
         }
     }
     recorder.0
@@ -98,9 +83,7 @@ fn all<S: UsesHandouts>(federation: &Federation, strategy: impl Fn(Seed) -> S) -
             direction: federation.direction,
         }
     };
-    (0..u32::try_from(federation.agents.len()).unwrap())
-        .map(member)
-        .collect()
+    (0..u32::try_from(federation.agents.len()).unwrap()).map(member).collect()
 }
 
 fn in_processes(folder: &Path, text: &str) -> (Trials, Federation) {
@@ -116,9 +99,7 @@ fn in_processes(folder: &Path, text: &str) -> (Trials, Federation) {
     };
     let trials = members.iter().map(|member| {
         let trials = member.trials().into_iter();
-        trials
-            .map(|(point, source, told)| (point, source, value(told)))
-            .collect()
+        trials.map(|(point, source, told)| (point, source, value(told))).collect()
     });
     let trials = trials.collect();
     let federation = coordinator.borrow().federation.clone();
@@ -162,9 +143,7 @@ fn without_a_given_seed_an_agent_draws_its_own() {
     let expected = in_one_process(&coordinator.borrow().federation);
     for (member, expected) in members.iter().zip(&expected) {
         let trials = member.trials();
-        let shared = trials
-            .iter()
-            .filter(|(point, _, _)| expected.iter().any(|e| e.0 == *point));
+        let shared = trials.iter().filter(|(point, _, _)| expected.iter().any(|e| e.0 == *point));
         assert_eq!(shared.count(), 0);
     }
     // Drawn once: another seed is refused, the kept one goes on.

@@ -16,17 +16,9 @@ fn ran(folder: &Path, choices: &str, objective: &str) -> Result<Ended, RunError>
     let coordinator = coordinator("hostile", "fts", &space);
     Member::enrol(&folder.join("home"), &coordinator, 0);
     let path = folder.join("agent.toml");
-    std::fs::write(
-        &path,
-        format!("[agent]\nhome = \"home\"\n[objective]\n{objective}\n"),
-    )
-    .unwrap();
+    std::fs::write(&path, format!("[agent]\nhome = \"home\"\n[objective]\n{objective}\n")).unwrap();
     let file = AgentFile::load(&path).unwrap();
-    run(&RunOptions {
-        file: &file,
-        stop: Arc::new(AtomicBool::new(true)),
-        observer: &Silent,
-    })
+    run(&RunOptions { file: &file, stop: Arc::new(AtomicBool::new(true)), observer: &Silent })
 }
 
 /// The attack: a choice that a shell of the agent would run, and one that its program would take for an option.
@@ -48,10 +40,7 @@ fn choices_are_not_code() {
             let error = ran(folder.path(), choices, objective).unwrap_err();
             assert!(matches!(error, RunError::File(_)), "{error}");
             let message = error.to_string();
-            assert!(
-                message.contains(named) && message.contains("[choices]"),
-                "{message}"
-            );
+            assert!(message.contains(named) && message.contains("[choices]"), "{message}");
             assert!(!folder.path().join("pwned").exists());
         }
         // Who has looked at a choice and listed it may be given it, as an argument and not as a script.
@@ -85,10 +74,7 @@ fn a_study_is_shown_before_it_is_stored() {
 fn a_parameter_whose_name_may_act_is_not_joined() {
     let folder = tempfile::tempdir().unwrap();
     let coordinator = coordinator("names", "fts", "");
-    let text = coordinator
-        .borrow()
-        .text
-        .replace("[space.x]", "[space.\"x;id\"]");
+    let text = coordinator.borrow().text.replace("[space.x]", "[space.\"x;id\"]");
     coordinator.borrow_mut().text = text;
     let options = options(folder.path(), token(&coordinator.borrow(), 1));
     let enrolled = enrol_showing(&options, &TestLink::new(&coordinator), &mut |_| {});

@@ -60,13 +60,7 @@ impl Server {
     }
 
     fn link(&self) -> HttpLink {
-        HttpLink::new(
-            &self.url,
-            None,
-            coordinator(),
-            Arc::new(AtomicBool::new(false)),
-        )
-        .unwrap()
+        HttpLink::new(&self.url, None, coordinator(), Arc::new(AtomicBool::new(false))).unwrap()
     }
 }
 
@@ -80,12 +74,7 @@ fn read(stream: &TcpStream) -> Came {
     let first = line();
     let mut words = first.split(' ');
     let method = words.next().unwrap().to_owned();
-    let target = words
-        .next()
-        .unwrap()
-        .strip_prefix("/prefix")
-        .unwrap()
-        .to_owned();
+    let target = words.next().unwrap().strip_prefix("/prefix").unwrap().to_owned();
     let mut headers = std::collections::BTreeMap::new();
     loop {
         let header = line();
@@ -109,17 +98,11 @@ fn read(stream: &TcpStream) -> Came {
     match target.starts_with("/v1/coordinator?") {
         true => assert!(signed.is_err()),
         false => {
-            let verified = signed
-                .unwrap()
-                .verify(&coordinator(), &method, &target, &body);
+            let verified = signed.unwrap().verify(&coordinator(), &method, &target, &body);
             verified.unwrap();
         }
     }
-    Came {
-        method,
-        target,
-        body,
-    }
+    Came { method, target, body }
 }
 
 const POLL: Poll = Poll {
@@ -152,48 +135,23 @@ fn requests_are_signed_and_answers_read() {
         answer(200, OURS, "FBHO"),
     ]);
     let link = server.link();
-    let token = EnrolmentToken {
-        secret: [5; 20],
-        coordinator,
-        config: Digest([7; 32]),
-    };
+    let token = EnrolmentToken { secret: [5; 20], coordinator, config: Digest([7; 32]) };
     let request = EnrolRequest::new(&token, &key.public());
     let found = link.enrol(&key, &request).unwrap();
     assert_eq!((found.study.as_str(), found.slot), ("a b", 2));
     let found = link.config(&key, "a b").unwrap();
-    assert_eq!(
-        (found.text.as_slice(), found.digest.to_string()),
-        (&b"[federation]"[..], digest)
-    );
-    let to = Place {
-        study: "a b",
-        round: 3,
-        slot: 2,
-    };
+    assert_eq!((found.text.as_slice(), found.digest.to_string()), (&b"[federation]"[..], digest));
+    let to = Place { study: "a b", round: 3, slot: 2 };
     link.upload(&key, to, &[1, 0, 255]).unwrap();
-    let nothing = Progress {
-        round: 3,
-        state: StudyState::Running,
-        resend: Some(2),
-        elapsed_ms: Some(70),
-    };
+    let nothing =
+        Progress { round: 3, state: StudyState::Running, resend: Some(2), elapsed_ms: Some(70) };
     assert!(link.handouts(&key, "a b", POLL).unwrap() == Polled::Nothing(nothing));
-    let first = Poll {
-        after: None,
-        delivered: None,
-        state: None,
-        ..POLL
-    };
-    let handout = Polled::Handout {
-        bytes: b"FBHO".to_vec(),
-        elapsed_ms: None,
-    };
+    let first = Poll { after: None, delivered: None, state: None, ..POLL };
+    let handout = Polled::Handout { bytes: b"FBHO".to_vec(), elapsed_ms: None };
     assert!(link.handouts(&key, "a b", first).unwrap() == handout);
     let came = server.came.lock().unwrap();
-    let lines: Vec<String> = came
-        .iter()
-        .map(|came| format!("{} {}", came.method, came.target))
-        .collect();
+    let lines: Vec<String> =
+        came.iter().map(|came| format!("{} {}", came.method, came.target)).collect();
     assert_eq!(
         lines,
         [
@@ -250,18 +208,11 @@ fn what_is_no_answer_is_told_from_a_refusal() {
         assert!(error.to_string().contains(words), "{error}");
         assert_eq!(error.may_pass(), may_pass, "{error}");
     }
-    let nobody = HttpLink::new(
-        "http://127.0.0.1:1",
-        None,
-        coordinator(),
-        Arc::new(AtomicBool::new(false)),
-    )
-    .unwrap();
+    let nobody =
+        HttpLink::new("http://127.0.0.1:1", None, coordinator(), Arc::new(AtomicBool::new(false)))
+            .unwrap();
     let error = nobody.status(&key, "s").unwrap_err();
-    assert!(
-        error.may_pass() && error.to_string().contains("cannot be reached"),
-        "{error}"
-    );
+    assert!(error.may_pass() && error.to_string().contains("cannot be reached"), "{error}");
 }
 
 #[test]
@@ -294,10 +245,7 @@ fn a_request_that_waits_ends_with_the_stop_flag() {
 fn a_coordinator_of_another_version_is_named() {
     let earlier = "fedbo-protocol: 1\r\n";
     let refusal = "{\"code\":\"not-found\",\"message\":\"there is no such resource\"}";
-    let server = Server::start(vec![
-        answer(404, earlier, refusal),
-        answer(200, earlier, "{}"),
-    ]);
+    let server = Server::start(vec![answer(404, earlier, refusal), answer(200, earlier, "{}")]);
     let link = server.link();
     for _ in 0..2 {
         let error = link.prove(&Digest([1; 32])).unwrap_err();

@@ -1,9 +1,6 @@
 //! Agents against coordinators that live in the test: no network but for one test of the way by HTTP.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a helper of a test fails as the test does"
-)]
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
 mod bad_coordinators;
 mod budget;

@@ -44,11 +44,7 @@ fn trials_that_fail_or_take_too_long_are_kept_as_failed() {
     let script = "if [ $FEDBO_TRIAL = 0 ]; then echo no luck >&2; exit 3; else sleep 30; fi";
     member.objective = command(script, 100, &member, &stop);
     let mut session = member.session().unwrap();
-    assert_eq!(
-        finish(&mut session, 3).unwrap(),
-        None,
-        "it goes on to its upload"
-    );
+    assert_eq!(finish(&mut session, 3).unwrap(), None, "it goes on to its upload");
     drop(session);
     let kinds: Vec<String> = member
         .trials()
@@ -58,10 +54,7 @@ fn trials_that_fail_or_take_too_long_are_kept_as_failed() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert!(
-        kinds[0].starts_with("exit: ") && kinds[0].contains("no luck"),
-        "{kinds:?}"
-    );
+    assert!(kinds[0].starts_with("exit: ") && kinds[0].contains("no luck"), "{kinds:?}");
     assert!(kinds[1].starts_with("timed-out: "), "{kinds:?}");
     assert_eq!(member.ears.count("sent 0"), 1);
 }
@@ -87,11 +80,8 @@ fn an_agent_that_fails_from_the_start_stops_and_goes_on_once_it_is_mended() {
     let mut session = member.session().unwrap();
     finish(&mut session, 3).unwrap();
     drop(session);
-    let told: Vec<bool> = member
-        .trials()
-        .iter()
-        .map(|(_, _, told)| matches!(told, Some(Told::Value(_))))
-        .collect();
+    let told: Vec<bool> =
+        member.trials().iter().map(|(_, _, told)| matches!(told, Some(Told::Value(_)))).collect();
     assert!(!told[0] && !told[1] && told[2..].iter().all(|is_value| *is_value));
 }
 
@@ -130,11 +120,8 @@ fn a_program_that_cannot_be_started_ends_the_run_and_no_trial() {
     let program = folder.path().join("program");
     std::fs::write(&program, "#!/bin/sh\necho 1\n").unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let spec = CommandSpec {
-        argv: vec![program.display().to_string()],
-        directory: None,
-        timeout: None,
-    };
+    let spec =
+        CommandSpec { argv: vec![program.display().to_string()], directory: None, timeout: None };
     let space = member.link.coordinator.borrow().federation.space.clone();
     let stop = Arc::new(AtomicBool::new(false));
     member.objective = Arc::new(CommandObjective::new(&spec, &space, stop).unwrap());
@@ -169,14 +156,8 @@ fn a_folder_that_cannot_be_used_is_named() {
     let options = options(&file.join("home"), token);
     let error = enrol_with(&options, &TestLink::new(&coordinator)).unwrap_err();
     let text = error.to_string();
-    assert!(
-        matches!(error, EnrolError::Home(HomeError::Folder { .. })),
-        "{text}"
-    );
-    assert!(
-        text.contains("file/home") && text.contains("name another"),
-        "{text}"
-    );
+    assert!(matches!(error, EnrolError::Home(HomeError::Folder { .. })), "{text}");
+    assert!(text.contains("file/home") && text.contains("name another"), "{text}");
     assert!(coordinator.borrow().keys.is_empty(), "nobody was asked");
     let error = fedbo_agent::Home::open(&folder.path().join("nowhere")).unwrap_err();
     assert!(error.to_string().contains("no agent here"), "{error}");
@@ -189,10 +170,7 @@ fn a_key_that_others_may_read_stops_the_run() {
     let key = member.home.join("identity.key");
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
     let error = member.session().unwrap_err();
-    assert!(matches!(
-        error,
-        RunError::Home(HomeError::Key(KeyError::Exposed { mode: 0o644, .. }))
-    ));
+    assert!(matches!(error, RunError::Home(HomeError::Key(KeyError::Exposed { mode: 0o644, .. }))));
 }
 
 /// Gives other values in each process.
@@ -214,27 +192,10 @@ fn with_other_trials_than_before_nothing_is_sent() {
         let _ = std::fs::remove_file(member.home.join(format!("trials.db{end}")));
     }
     member.objective = Arc::new(Fickle(-1.0));
-    let n_before = member
-        .link
-        .coordinator
-        .borrow()
-        .arrived
-        .values()
-        .map(Vec::len)
-        .sum::<usize>();
+    let n_before = member.link.coordinator.borrow().arrived.values().map(Vec::len).sum::<usize>();
     let error = member.session().unwrap().run().unwrap_err();
-    assert!(
-        matches!(error, RunError::UploadDiffers { round: 0 }),
-        "{error}"
-    );
-    let n_after = member
-        .link
-        .coordinator
-        .borrow()
-        .arrived
-        .values()
-        .map(Vec::len)
-        .sum::<usize>();
+    assert!(matches!(error, RunError::UploadDiffers { round: 0 }), "{error}");
+    let n_after = member.link.coordinator.borrow().arrived.values().map(Vec::len).sum::<usize>();
     assert_eq!(n_after, n_before);
 }
 
@@ -246,13 +207,7 @@ fn trials_that_the_agent_did_not_ask_for_are_named() {
     let storage = SqliteStorage::open(&member.home.join("trials.db"), Mode::Existing).unwrap();
     let study = storage.studies().unwrap().remove(0);
     let strange = NewTrial {
-        point: member
-            .link
-            .coordinator
-            .borrow()
-            .federation
-            .space
-            .decode(&[0.123]),
+        point: member.link.coordinator.borrow().federation.space.decode(&[0.123]),
         encoding: vec![1],
         source: "enqueued".to_owned(),
         ask_seconds: 0.0,
@@ -263,10 +218,7 @@ fn trials_that_the_agent_did_not_ask_for_are_named() {
     };
     storage.add(study.key, &strange).unwrap();
     let error = member.session().unwrap().run().unwrap_err().to_string();
-    assert!(
-        error.contains("trial 0 is not what the agent asks for"),
-        "{error}"
-    );
+    assert!(error.contains("trial 0 is not what the agent asks for"), "{error}");
 }
 
 #[test]
@@ -280,19 +232,10 @@ fn a_memory_that_was_changed_is_not_believed() {
     database.execute_batch(rewrite).unwrap();
     drop(database);
     let error = member.session().unwrap_err().to_string();
-    assert!(
-        error.contains("memberships_are_fixed is missing"),
-        "{error}"
-    );
+    assert!(error.contains("memberships_are_fixed is missing"), "{error}");
     let restore = "CREATE TRIGGER memberships_are_fixed BEFORE UPDATE OF id, study, coordinator, slot, agent, config, digest, \
                    signature ON memberships BEGIN SELECT RAISE(ABORT, 'what was enrolled for does not change'); END;";
-    rusqlite::Connection::open(&path)
-        .unwrap()
-        .execute_batch(restore)
-        .unwrap();
+    rusqlite::Connection::open(&path).unwrap().execute_batch(restore).unwrap();
     let error = member.session().unwrap_err().to_string();
-    assert!(
-        error.contains("not the one that its coordinator signed"),
-        "{error}"
-    );
+    assert!(error.contains("not the one that its coordinator signed"), "{error}");
 }

@@ -80,10 +80,7 @@ fn a_trial_that_is_too_long_sends_nothing_and_shows_no_more_than_that() {
         let coordinator = coordinator("pace", "dp-fts-de", CHARGED);
         let mut members = members(folder.path(), &coordinator);
         let took = Duration::from_millis(took);
-        members[0].objective = Arc::new(Telling {
-            below: took,
-            above: took,
-        });
+        members[0].objective = Arc::new(Telling { below: took, above: took });
         let mut session = members[0].session().unwrap();
         assert_eq!(finish(&mut session, 3).unwrap(), None);
         drop(session);
@@ -109,10 +106,7 @@ fn one(
     coordinator.borrow_mut().begins_ms = Some(begins_ms);
     let mut members = members(folder.path(), &coordinator);
     let took = Duration::from_millis(took_ms);
-    members[0].objective = Arc::new(Telling {
-        below: took,
-        above: took,
-    });
+    members[0].objective = Arc::new(Telling { below: took, above: took });
     (folder, coordinator, members)
 }
 
@@ -134,12 +128,8 @@ fn a_study_that_begins_during_the_first_trials_gets_uploads_at_its_instant() {
         let ended_ms = now_ms() + 2 * took_ms;
         finish(&mut members[0].session().unwrap(), 3).unwrap();
         // Asked at the start, then at a quarter of a round's time.
-        let looked_ms: Vec<u64> = coordinator
-            .borrow()
-            .looked_ms
-            .iter()
-            .map(|(_, at)| *at)
-            .collect();
+        let looked_ms: Vec<u64> =
+            coordinator.borrow().looked_ms.iter().map(|(_, at)| *at).collect();
         assert_eq!(looked_ms[1], ended_ms.next_multiple_of(15_000));
         let came = coordinator.borrow().came_ms.clone();
         assert_eq!(came.get(&(0, 0)), is_in_time.then_some(&set), "{took_ms}");
@@ -173,12 +163,7 @@ fn a_round_that_begins_anew_during_a_trial_is_not_missed() {
     assert_eq!(coordinator.borrow().came_ms[&(0, 0)], set);
     assert_eq!(n_charged(&members[0]), 1);
     // The trials ended at 50 s; nothing shows that.
-    let looked_ms: Vec<u64> = coordinator
-        .borrow()
-        .looked_ms
-        .iter()
-        .map(|(_, at)| *at)
-        .collect();
+    let looked_ms: Vec<u64> = coordinator.borrow().looked_ms.iter().map(|(_, at)| *at).collect();
     assert_eq!(looked_ms, [since_ms, since_ms + 60_000]);
 }
 
@@ -209,11 +194,8 @@ fn rounds_that_are_short_are_warned_of() {
         ("fts", "round_s = 2.5\ncollect_s = 2.0", true),
     ] {
         let privacy = if algorithm == "fts" { "" } else { CHARGED };
-        let coordinator = coordinator(
-            "pace",
-            algorithm,
-            &format!("{privacy}[network]\n{network}\n"),
-        );
+        let coordinator =
+            coordinator("pace", algorithm, &format!("{privacy}[network]\n{network}\n"));
         let warning = short_rounds(&coordinator.borrow().federation);
         assert_eq!(warning.is_some(), is_warned, "{algorithm} {network}");
         let is_clear = |text: String| text.contains("2.5 s") && text.contains("round_s of 10");
@@ -245,11 +227,7 @@ fn clocks_are_compared_before_anything_is_evaluated() {
     let error = finish(&mut members[0].session().unwrap(), 3).unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, RunError::Clock(_)), "{text}");
-    for words in [
-        "2023-11-14 22:18:21.000",
-        "2023-11-14 22:13:20.000",
-        "set the clock",
-    ] {
+    for words in ["2023-11-14 22:18:21.000", "2023-11-14 22:13:20.000", "set the clock"] {
         assert!(text.contains(words), "{text}");
     }
     assert_eq!(members[0].ears.count("started"), 0);

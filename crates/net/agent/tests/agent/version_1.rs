@@ -82,10 +82,7 @@ fn a_memory_of_version_1_goes_on_without_the_vectors_that_it_kept() {
     let arrived = |round| coordinator.borrow().arrived.contains_key(&(0, round));
     while !(arrived(1) && member.newest_round() == 1) {
         for session in &mut sessions {
-            assert!(!matches!(
-                note(session.advance().unwrap(), 3),
-                Step::Ended(_)
-            ));
+            assert!(!matches!(note(session.advance().unwrap(), 3), Step::Ended(_)));
         }
     }
     drop(sessions);

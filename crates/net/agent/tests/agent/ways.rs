@@ -133,11 +133,7 @@ pub(crate) struct TestLink {
 
 impl TestLink {
     pub(crate) fn new(coordinator: &Rc<RefCell<TestCoordinator>>) -> Self {
-        Self {
-            coordinator: Rc::clone(coordinator),
-            cutter: Rc::default(),
-            n_lost: Rc::default(),
-        }
+        Self { coordinator: Rc::clone(coordinator), cutter: Rc::default(), n_lost: Rc::default() }
     }
 
     /// One request: the process may die before it or after it, and the answer may get lost.
@@ -153,10 +149,7 @@ impl TestLink {
             let reason = "the answer was lost".to_owned();
             return Err(LinkError::Unreachable { reason });
         }
-        answer.map_err(|problem| LinkError::Refused {
-            problem,
-            retry_after: None,
-        })
+        answer.map_err(|problem| LinkError::Refused { problem, retry_after: None })
     }
 }
 
@@ -176,9 +169,7 @@ impl Link for TestLink {
 
     fn enrol(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Enrolled, LinkError> {
         self.ask(|coordinator| {
-            request
-                .verify(&key.public(), &coordinator.key.public())
-                .unwrap();
+            request.verify(&key.public(), &coordinator.key.public()).unwrap();
             coordinator.n_enrolments += 1;
             let is_its = |slot: &u8| token(coordinator, *slot).key().public() == request.token;
             let slot = u32::from((0..=255).find(is_its).unwrap());
@@ -214,10 +205,7 @@ impl Link for TestLink {
     fn status(&self, key: &SigningKey, _: &str) -> Result<StudyStatus, LinkError> {
         // It changes nothing, and no answer of it gets lost: tests count those of what does.
         let answer = self.coordinator.borrow_mut().status(key);
-        answer.map_err(|problem| LinkError::Refused {
-            problem,
-            retry_after: None,
-        })
+        answer.map_err(|problem| LinkError::Refused { problem, retry_after: None })
     }
 
     fn rotate(
@@ -228,10 +216,7 @@ impl Link for TestLink {
     ) -> Result<(), LinkError> {
         self.ask(|coordinator| {
             let unknown = || problem(ProblemCode::UnknownAgent);
-            let found = coordinator
-                .keys
-                .iter()
-                .find(|(_, known)| **known == key.public());
+            let found = coordinator.keys.iter().find(|(_, known)| **known == key.public());
             let slot = *found.ok_or_else(unknown)?.0;
             request.verify(study, slot, &key.public()).unwrap();
             coordinator.keys.insert(slot, request.key);

@@ -110,22 +110,13 @@ impl Member {
 
     pub(crate) fn unenrolled(home: &Path, coordinator: &Rc<RefCell<TestCoordinator>>) -> Self {
         let cutter: Rc<Cutter> = Rc::default();
-        let link = TestLink {
-            cutter: Rc::clone(&cutter),
-            ..TestLink::new(coordinator)
-        };
+        let link = TestLink { cutter: Rc::clone(&cutter), ..TestLink::new(coordinator) };
         Self {
             failures_max: FailuresMax::default(),
             home: home.to_owned(),
             link,
-            clock: TestClock {
-                cutter: Rc::clone(&cutter),
-                ..TestClock::default()
-            },
-            ears: Ears {
-                cutter,
-                ..Ears::default()
-            },
+            clock: TestClock { cutter: Rc::clone(&cutter), ..TestClock::default() },
+            ears: Ears { cutter, ..Ears::default() },
             objective: Arc::new(Bump),
             seed: Some(coordinator.borrow().federation.seed),
             cap: Some(budget(1e6)),
@@ -250,13 +241,9 @@ pub(crate) fn frozen(text: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("federation.toml");
     std::fs::write(&path, text).unwrap();
-    Federation::freeze(
-        &path,
-        &coordinator_key().public().to_string(),
-        &fedbo_objective::NoProblems,
-    )
-    .unwrap()
-    .1
+    Federation::freeze(&path, &coordinator_key().public().to_string(), &fedbo_objective::NoProblems)
+        .unwrap()
+        .1
 }
 
 /// A study of three agents with one parameter.

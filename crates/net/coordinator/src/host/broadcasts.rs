@@ -16,24 +16,14 @@ pub(super) fn broadcast(
     round: u64,
 ) -> Result<Broadcast, HostError> {
     let Some(bytes) = store.broadcast(study.key, round)? else {
-        return Ok(Broadcast {
-            round,
-            messages: Vec::new(),
-            stragglers: Vec::new(),
-        });
+        return Ok(Broadcast { round, messages: Vec::new(), stragglers: Vec::new() });
     };
-    let limits = Limits {
-        n_features: study.n_features,
-        n_slots: study.n_slots,
-        release_bytes_max: 0,
-    };
+    let limits =
+        Limits { n_features: study.n_features, n_slots: study.n_slots, release_bytes_max: 0 };
     let unreadable = |source| HostError::Broadcast { round, source };
     let handout = Handout::from_bytes(&bytes, &key.public(), limits).map_err(unreadable)?;
     let (messages, stragglers) = match handout.content {
-        Content::Messages {
-            messages,
-            stragglers,
-        } => (messages, stragglers),
+        Content::Messages { messages, stragglers } => (messages, stragglers),
         Content::Releases(_) => (Vec::new(), Vec::new()),
     };
     let map: MapHash = study.map;

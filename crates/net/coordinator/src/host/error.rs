@@ -20,10 +20,7 @@ pub(super) enum HostError {
     #[error(transparent)]
     Round(#[from] RoundError),
     #[error("round {round}: what was handed out cannot be read: {source}")]
-    Broadcast {
-        round: u64,
-        source: HandoutUnreadable,
-    },
+    Broadcast { round: u64, source: HandoutUnreadable },
 }
 
 impl HostError {
@@ -41,9 +38,6 @@ impl HostError {
 
     /// Returns true if the study's budget is spent.
     pub(super) fn is_budget_spent(&self) -> bool {
-        matches!(
-            self,
-            Self::Releases(ReleasesError::Ledger(LedgerError::BudgetSpent(_)))
-        )
+        matches!(self, Self::Releases(ReleasesError::Ledger(LedgerError::BudgetSpent(_))))
     }
 }

@@ -158,9 +158,7 @@ impl Worker {
             }
         }
         let known = (0_u32..).zip(newest);
-        Ok(known
-            .filter_map(|(sender, round)| Some((sender, round?)))
-            .collect())
+        Ok(known.filter_map(|(sender, round)| Some((sender, round?))).collect())
     }
 
     /// Publishes releases and the round that runs with them: when it began, and the time now.
@@ -179,12 +177,7 @@ impl Worker {
         let head = entries.iter().fold(self.study.genesis(), follow);
         let entries: Vec<_> = entries.into_iter().map(Arc::new).collect();
         let last = match self.study.is_relayed() && round > 0 {
-            true => Some(Arc::new(broadcast(
-                &*self.store,
-                &self.study,
-                &self.key,
-                round,
-            )?)),
+            true => Some(Arc::new(broadcast(&*self.store, &self.study, &self.key, round)?)),
             false => None,
         };
         let collects = self.study.collects(round);

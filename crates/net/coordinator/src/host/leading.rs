@@ -66,10 +66,7 @@ impl Worker {
         let now_ms = clock.now_ms();
         let round = record.round;
         let is_released = !self.study.is_relayed()
-            && releases
-                .entries(0)?
-                .last()
-                .is_some_and(|last| last.round == round);
+            && releases.entries(0)?.last().is_some_and(|last| last.round == round);
         // A round whose release is stored goes on to its set instant (INV-9). Of any other, what had arrived is lost: its agents
         // get all of its time again.
         let began_ms = record.began_ms.filter(|_| is_released).unwrap_or(now_ms);
@@ -83,13 +80,7 @@ impl Worker {
         if record.began_ms != Some(began_ms) {
             self.store.begin_round(
                 &lead,
-                NextRound {
-                    round,
-                    began_ms,
-                    collects,
-                    broadcast: None,
-                    finishes: false,
-                },
+                NextRound { round, began_ms, collects, broadcast: None, finishes: false },
             )?;
         }
         pass("coordinator: a round is about to be played");
@@ -117,10 +108,7 @@ impl Worker {
     /// Passes an upload to the machine and answers before anything else happens, but for what was due before it came: a round
     /// whose time has come begins first, or an upload for it would find it not yet collecting.
     pub(super) fn upload(&mut self, update: AgentUpdate, answer: oneshot::Sender<UploadAnswer>) {
-        let now_ms = self
-            .leader
-            .as_mut()
-            .map_or(0, |leader| leader.clock.now_ms());
+        let now_ms = self.leader.as_mut().map_or(0, |leader| leader.clock.now_ms());
         if let Err(error) = self.tick(now_ms) {
             self.stop(&error);
         }
@@ -131,9 +119,7 @@ impl Worker {
         };
         pass("coordinator: an upload has come");
         let mut steps = leader.machine.receive(update, now_ms);
-        let refused = steps
-            .iter()
-            .position(|step| matches!(step, Step::Refuse(_)));
+        let refused = steps.iter().position(|step| matches!(step, Step::Refuse(_)));
         let verdict = match refused.map(|at| steps.remove(at)) {
             Some(Step::Refuse(rejected)) => UploadAnswer::Refused(rejected),
             _ => UploadAnswer::Accepted,
@@ -190,10 +176,8 @@ impl Worker {
 
     pub(super) fn renew(&mut self) -> Result<(), HostError> {
         let lease_ms = self.lease_ms();
-        let Some(leader) = self
-            .leader
-            .as_mut()
-            .filter(|leader| leader.renewed.elapsed() >= self.lease / RENEWALS)
+        let Some(leader) =
+            self.leader.as_mut().filter(|leader| leader.renewed.elapsed() >= self.lease / RENEWALS)
         else {
             return Ok(());
         };
@@ -221,11 +205,7 @@ impl Worker {
                     let now_ms = leader.clock.now_ms();
                     queue.extend(leader.machine.recalled(round, stored.as_deref(), now_ms)?);
                 }
-                Step::Commit {
-                    round,
-                    bytes,
-                    event,
-                } => {
+                Step::Commit { round, bytes, event } => {
                     pass("coordinator: a round is closed");
                     // INV-1: charge and bytes are durable before the machine hands anything out.
                     let since = Instant::now();
@@ -250,11 +230,7 @@ impl Worker {
         let Some(leader) = &mut self.leader else {
             return Ok(());
         };
-        let Beginning {
-            round,
-            collects,
-            broadcast,
-        } = beginning;
+        let Beginning { round, collects, broadcast } = beginning;
         let finishes = round > self.study.federation.rounds;
         let mut next = self.publisher.borrow().next();
         (next.round, next.collects) = (round, collects && !finishes);

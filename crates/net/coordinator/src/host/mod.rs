@@ -98,12 +98,7 @@ impl Host {
         let thread = std::thread::Builder::new()
             .name("study".to_owned())
             .spawn(move || worker.run(&inbox))?;
-        Ok(Self {
-            commands,
-            published,
-            intake,
-            thread: Some(thread),
-        })
+        Ok(Self { commands, published, intake, thread: Some(thread) })
     }
 
     /// Hands over an upload. The answer comes before the round that it may close is durable.
@@ -130,11 +125,9 @@ impl Host {
     }
 
     fn send(&self, command: Command) -> Result<(), Busy> {
-        self.commands
-            .try_send(command)
-            .map_err(|error| match error {
-                TrySendError::Full(_) | TrySendError::Disconnected(_) => Busy,
-            })
+        self.commands.try_send(command).map_err(|error| match error {
+            TrySendError::Full(_) | TrySendError::Disconnected(_) => Busy,
+        })
     }
 
     /// Ends the thread, once what is being made durable is.

@@ -117,9 +117,7 @@ impl Worker {
         };
         let now_ms = leader.clock.now_ms();
         let deadline = leader.machine.deadline();
-        deadline
-            .map_or(idle, |at| Duration::from_millis(at.saturating_sub(now_ms)))
-            .min(idle)
+        deadline.map_or(idle, |at| Duration::from_millis(at.saturating_sub(now_ms))).min(idle)
     }
 
     /// Ticks, and renews the lease.
@@ -129,10 +127,8 @@ impl Worker {
         };
         // One time for both: the machine closes no round whose inbox was not shut.
         let now_ms = leader.clock.now_ms();
-        let outcome = self
-            .collect(now_ms)
-            .and_then(|()| self.tick(now_ms))
-            .and_then(|()| self.renew());
+        let outcome =
+            self.collect(now_ms).and_then(|()| self.tick(now_ms)).and_then(|()| self.renew());
         if let Err(error) = outcome {
             self.stop(&error);
         }
@@ -165,9 +161,7 @@ impl Worker {
             Some(_) => REPLICA_RETRIES,
             None => RETRIES,
         };
-        let wait = self
-            .retry
-            .map_or(first, |(_, waited)| (2 * waited).min(last));
+        let wait = self.retry.map_or(first, |(_, waited)| (2 * waited).min(last));
         self.retry = Some((Instant::now() + wait, wait));
         self.tried = None;
         self.metrics.stands_still(true);

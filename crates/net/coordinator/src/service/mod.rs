@@ -78,10 +78,7 @@ impl Shared {
                 return Ok(());
             }
             let registry = known.reread(&shared, generation)?;
-            *shared
-                .registry
-                .write()
-                .unwrap_or_else(PoisonError::into_inner) = Arc::new(registry);
+            *shared.registry.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(registry);
             Ok(())
         };
         match tokio::task::spawn_blocking(read).await {

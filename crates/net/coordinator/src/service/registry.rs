@@ -92,17 +92,13 @@ impl Registry {
             };
             studies.insert(record.name, Arc::new(served));
         }
-        Ok(Self {
-            generation,
-            studies,
-        })
+        Ok(Self { generation, studies })
     }
 }
 
 fn agents(shared: &Shared, study: StudyKey) -> Result<HashMap<PublicKey, (u32, bool)>, StoreError> {
     let slots = shared.store.slots(study)?;
-    let enrolled = slots
-        .into_iter()
-        .filter_map(|slot| Some((slot.key?, (slot.slot, slot.is_revoked))));
+    let enrolled =
+        slots.into_iter().filter_map(|slot| Some((slot.key?, (slot.slot, slot.is_revoked))));
     Ok(enrolled.collect())
 }

@@ -63,10 +63,7 @@ fn for_agents() -> Router<Arc<Shared>> {
         .route("/v1/studies/{study}/config", get(config))
         .route("/v1/studies/{study}/handouts", get(handouts::get))
         .route("/v1/studies/{study}/key", post(rotate))
-        .route(
-            "/v1/studies/{study}/rounds/{round}/slots/{slot}",
-            put(uploads::put),
-        )
+        .route("/v1/studies/{study}/rounds/{round}/slots/{slot}", put(uploads::put))
 }
 
 /// Routes as metrics name them; anything else is one.
@@ -104,9 +101,7 @@ async fn observe(State(shared): State<Arc<Shared>>, request: Request, next: Next
     }
     let is_poll = route.ends_with("/handouts");
     let took = (!is_poll).then(|| since.elapsed());
-    shared
-        .metrics
-        .request(route, response.status().as_u16(), took);
+    shared.metrics.request(route, response.status().as_u16(), took);
     response
 }
 
@@ -251,9 +246,7 @@ async fn rotate(
     let (store, new) = (Arc::clone(&shared.store), body.key);
     blocking(move || store.rotate(key, slot, &old, &new)).await??;
     shared.refresh().await?;
-    Ok(json(&Accepted {
-        status: AcceptedStatus::Accepted,
-    }))
+    Ok(json(&Accepted { status: AcceptedStatus::Accepted }))
 }
 
 fn parse<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {

@@ -62,9 +62,7 @@ pub(super) async fn put(
         let message = "too many requests wait for this study; try again shortly";
         Refusal::new(ProblemCode::Busy, message)
     };
-    let answered = served
-        .with_host(|host| host.upload(update))
-        .map_err(|_| busy())?;
+    let answered = served.with_host(|host| host.upload(update)).map_err(|_| busy())?;
     match answered.await {
         Ok(UploadAnswer::Accepted) => Ok(accepted()),
         Ok(UploadAnswer::Refused(rejected)) => Err(refusal::of_update(&rejected)),
@@ -125,9 +123,7 @@ async fn post(
 }
 
 fn accepted() -> Response {
-    json(&Accepted {
-        status: AcceptedStatus::Accepted,
-    })
+    json(&Accepted { status: AcceptedStatus::Accepted })
 }
 
 fn check_state(served: &Served, round: u64) -> Result<(), Refusal> {

@@ -280,8 +280,5 @@ fn agreed(study: &StudyRecord, config: &Digest) -> Result<(), StoreError> {
 /// Returns true if an operator may change a study's state like this.
 fn may_become(from: StudyState, to: StudyState) -> bool {
     use StudyState::{Paused, Running, Waiting};
-    matches!(
-        (from, to),
-        (Waiting | Paused, Running) | (Waiting | Running, Paused)
-    )
+    matches!((from, to), (Waiting | Paused, Running) | (Waiting | Running, Paused))
 }

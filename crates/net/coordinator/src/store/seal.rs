@@ -101,14 +101,10 @@ impl Seal {
     /// # Errors
     /// [`SealError::Broken`].
     pub fn open(&self, place: &Place, sealed: &[u8]) -> Result<Vec<f64>, SealError> {
-        let (nonce, rest) = sealed
-            .split_first_chunk::<NONCE_LEN>()
-            .ok_or(SealError::Broken)?;
+        let (nonce, rest) = sealed.split_first_chunk::<NONCE_LEN>().ok_or(SealError::Broken)?;
         let mut rest = Zeroizing::new(rest.to_vec());
         let nonce = Nonce::assume_unique_for_key(*nonce);
-        let opened = self
-            .aead
-            .open_in_place(nonce, Aad::from(place.bytes()), &mut rest);
+        let opened = self.aead.open_in_place(nonce, Aad::from(place.bytes()), &mut rest);
         let opened = opened.map_err(|_| SealError::Broken)?;
         let numbers = opened.chunks_exact(8);
         if !numbers.remainder().is_empty() {
@@ -139,11 +135,7 @@ mod tests {
     use super::*;
 
     fn place() -> Place {
-        Place {
-            config: Digest([7; 32]),
-            round: 3,
-            slot: 5,
-        }
+        Place { config: Digest([7; 32]), round: 3, slot: 5 }
     }
 
     fn bits(weights: &[f64]) -> Vec<u64> {
@@ -162,14 +154,8 @@ mod tests {
         assert_eq!(other.open(&place(), &sealed), Err(SealError::Broken));
         for elsewhere in [
             Place { slot: 6, ..place() },
-            Place {
-                round: 4,
-                ..place()
-            },
-            Place {
-                config: Digest([8; 32]),
-                ..place()
-            },
+            Place { round: 4, ..place() },
+            Place { config: Digest([8; 32]), ..place() },
         ] {
             assert_eq!(seal.open(&elsewhere, &sealed), Err(SealError::Broken));
         }
@@ -189,18 +175,9 @@ mod tests {
         assert_ne!(a, b);
         let plain = 1.25_f64.to_le_bytes();
         assert!(!a.windows(8).any(|window| window == plain));
-        assert_eq!(
-            seal.mark(&place(), &weights),
-            seal.mark(&place(), &[1.25; 4])
-        );
-        assert_ne!(
-            seal.mark(&place(), &weights),
-            seal.mark(&place(), &[1.0; 4])
-        );
+        assert_eq!(seal.mark(&place(), &weights), seal.mark(&place(), &[1.25; 4]));
+        assert_ne!(seal.mark(&place(), &weights), seal.mark(&place(), &[1.0; 4]));
         let other = Seal::of(&SigningKey::from_seed([2; 32]));
-        assert_ne!(
-            seal.mark(&place(), &weights),
-            other.mark(&place(), &weights)
-        );
+        assert_ne!(seal.mark(&place(), &weights), other.mark(&place(), &weights));
     }
 }

@@ -24,9 +24,7 @@ pub struct SqliteStore {
 
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SqliteStore")
-            .field(&self.file.path())
-            .finish()
+        f.debug_tuple("SqliteStore").field(&self.file.path()).finish()
     }
 }
 
@@ -67,10 +65,7 @@ impl SqliteStore {
         let connection = file
             .open_for_writing(mode)
             .map_err(|failure| StoreError::of(failure.into_fault(&FORMAT), path))?;
-        Ok(Self {
-            file,
-            connection: Mutex::new(connection),
-        })
+        Ok(Self { file, connection: Mutex::new(connection) })
     }
 
     /// Copies the file, as it is at one moment, to a new file.
@@ -80,8 +75,7 @@ impl SqliteStore {
     pub fn backup(path: &Path, to: &Path) -> Result<(), StoreError> {
         let (file, _) = File::locate(path, Mode::Existing, &FORMAT)
             .map_err(|fault| StoreError::of(fault, path))?;
-        file.copy_to(to)
-            .map_err(|failure| StoreError::of(failure.into_fault(&FORMAT), to))
+        file.copy_to(to).map_err(|failure| StoreError::of(failure.into_fault(&FORMAT), to))
     }
 
     /// Returns the problems of a file; empty if there are none. Reads only.
@@ -125,9 +119,7 @@ impl SqliteStore {
 
     fn connection(&self) -> MutexGuard<'_, Connection> {
         // A transaction that a panic left behind is rolled back before the next begins.
-        self.connection
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn transaction<R>(
@@ -240,10 +232,7 @@ impl Store for SqliteStore {
             if !super::may_become(from, to) {
                 return Err(StoreError::State { from, to }.into());
             }
-            tx.execute(
-                "UPDATE studies SET state = ? WHERE id = ?",
-                params![to.name(), study.0],
-            )?;
+            tx.execute("UPDATE studies SET state = ? WHERE id = ?", params![to.name(), study.0])?;
             changed(tx)
         })
     }
@@ -424,12 +413,7 @@ impl Store for SqliteStore {
             };
             tx.execute(
                 "UPDATE studies SET token = ?, holder = ?, until_ms = ? WHERE id = ?",
-                params![
-                    token,
-                    holder,
-                    signed(now_ms.saturating_add(lease_ms)),
-                    study.0
-                ],
+                params![token, holder, signed(now_ms.saturating_add(lease_ms)), study.0],
             )?;
             Ok(Some(Lead { study, token }))
         })
@@ -459,20 +443,13 @@ impl Store for SqliteStore {
     fn begin_round(&self, lead: &Lead, next: NextRound<'_>) -> Result<(), StoreError> {
         self.lead_on(lead, |tx| {
             tx.prepare_cached("UPDATE studies SET round = ?, began_ms = ? WHERE id = ?")?
-                .execute(params![
-                    signed(next.round),
-                    signed(next.began_ms),
-                    lead.study.0
-                ])?;
+                .execute(params![signed(next.round), signed(next.began_ms), lead.study.0])?;
             if let Some(bytes) = next.broadcast {
                 tx.prepare_cached("INSERT INTO broadcasts (study, round, bytes) VALUES (?, ?, ?)")?
                     .execute(params![lead.study.0, signed(next.round), bytes])?;
             }
             if next.finishes {
-                tx.execute(
-                    "UPDATE studies SET state = 'finished' WHERE id = ?",
-                    [lead.study.0],
-                )?;
+                tx.execute("UPDATE studies SET state = 'finished' WHERE id = ?", [lead.study.0])?;
                 changed(tx)?;
             }
             Ok(())
@@ -514,10 +491,7 @@ impl Store for SqliteStore {
                 "SELECT round, bytes FROM releases WHERE study = ? ORDER BY round",
             )?;
             let rows = statement.query_map([study.0], |row| {
-                Ok(FreeRelease {
-                    round: row.get(0)?,
-                    bytes: row.get(1)?,
-                })
+                Ok(FreeRelease { round: row.get(0)?, bytes: row.get(1)? })
             })?;
             Ok(rows.collect::<Result<_, _>>()?)
         })
@@ -541,9 +515,8 @@ fn no_study(key: StudyKey) -> Ended {
 
 fn study(row: &Row<'_>) -> Outcome<StudyRecord> {
     let state: String = row.get(3)?;
-    let state = state
-        .parse()
-        .map_err(|_| Failure::Contradiction(format!("a study is {state:?}")))?;
+    let state =
+        state.parse().map_err(|_| Failure::Contradiction(format!("a study is {state:?}")))?;
     Ok(StudyRecord {
         key: StudyKey(row.get(0)?),
         name: row.get(1)?,

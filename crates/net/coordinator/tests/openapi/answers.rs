@@ -65,14 +65,8 @@ impl Checked {
                 let problem: Problem = serde_json::from_slice(&answer.body).unwrap();
                 let code = problem.code.name();
                 let described = codes(response);
-                assert!(
-                    described.iter().any(|each| each == code),
-                    "{operation}: {code}"
-                );
-                assert_eq!(
-                    answer.header("retry-after").is_some(),
-                    problem.code.may_pass()
-                );
+                assert!(described.iter().any(|each| each == code), "{operation}: {code}");
+                assert_eq!(answer.header("retry-after").is_some(), problem.code.may_pass());
                 code
             }
             false => "",
@@ -105,17 +99,9 @@ fn what_is_answered_is_described() {
     let folder = tempfile::tempdir().unwrap();
     let files = [relayed(60.0), summed("mode = \"off\"", 0.6, 0.5)];
     let world = World::new(folder.path(), &[&files[0], &files[1]]);
-    let mut checked = Checked {
-        description: Description::read(),
-        seen: BTreeSet::new(),
-    };
+    let mut checked = Checked { description: Description::read(), seen: BTreeSet::new() };
     let check = &mut checked;
-    for operation in [
-        "GET /healthz",
-        "GET /readyz",
-        "GET /metrics",
-        "GET /v1/openapi.json",
-    ] {
+    for operation in ["GET /healthz", "GET /readyz", "GET /metrics", "GET /v1/openapi.json"] {
         let (method, path) = operation.split_once(' ').unwrap();
         check.check(operation, &send(world.address, method, path, "", &[]));
     }
@@ -140,33 +126,18 @@ fn what_is_answered_is_described() {
     };
     let alone = agent(&world, "summed", 60, 0);
     let stranger = agent(&world, "relayed", 61, 0);
-    check.check(
-        ENROL,
-        &alone.ask("POST", "/v1/enrol", &enrol(&token, &alone)),
-    );
-    check.check(
-        ENROL,
-        &stranger.ask("POST", "/v1/enrol", &enrol(&token, &stranger)),
-    );
+    check.check(ENROL, &alone.ask("POST", "/v1/enrol", &enrol(&token, &alone)));
+    check.check(ENROL, &stranger.ask("POST", "/v1/enrol", &enrol(&token, &stranger)));
     check.check(ENROL, &stranger.ask("POST", "/v1/enrol", b"{}"));
     check.check(ENROL, &stranger.ask("POST", "/v1/enrol", &[b' '; 2000]));
     let second = world.home.token(&record("summed"), 1).unwrap();
-    check.check(
-        ENROL,
-        &alone.ask("POST", "/v1/enrol", &enrol(&second, &alone)),
-    );
+    check.check(ENROL, &alone.ask("POST", "/v1/enrol", &enrol(&second, &alone)));
     let mut unknown = second;
     unknown.secret[0] ^= 1;
-    check.check(
-        ENROL,
-        &stranger.ask("POST", "/v1/enrol", &enrol(&unknown, &stranger)),
-    );
+    check.check(ENROL, &stranger.ask("POST", "/v1/enrol", &enrol(&unknown, &stranger)));
     let key = record("summed").key;
     store.add_token(key, 2, &unknown.key().public(), 1).unwrap();
-    check.check(
-        ENROL,
-        &stranger.ask("POST", "/v1/enrol", &enrol(&unknown, &stranger)),
-    );
+    check.check(ENROL, &stranger.ask("POST", "/v1/enrol", &enrol(&unknown, &stranger)));
 
     // A study that has not begun, runs, pauses and ends.
     let upload =
@@ -229,10 +200,7 @@ fn what_is_answered_is_described() {
         serde_json::to_vec(&body).unwrap()
     };
     let old = agents[1].key.public();
-    check.check(
-        KEY,
-        &agents[1].ask("POST", target, &rotation(&agents[0].key, &old)),
-    );
+    check.check(KEY, &agents[1].ask("POST", target, &rotation(&agents[0].key, &old)));
     let other = PublicKey([1; 32]);
     check.check(KEY, &agents[1].ask("POST", target, &rotation(&new, &other)));
     check.check(KEY, &stranger.ask("POST", target, &rotation(&new, &old)));
@@ -247,11 +215,7 @@ fn what_is_answered_is_described() {
     check.check(UPLOAD, &upload(&agents[2], 0, 2));
     world.end();
 
-    let seen: BTreeSet<&str> = checked
-        .seen
-        .iter()
-        .map(|(_, _, code)| code.as_str())
-        .collect();
+    let seen: BTreeSet<&str> = checked.seen.iter().map(|(_, _, code)| code.as_str()).collect();
     let unseen: Vec<&str> = ProblemCode::ALL
         .into_iter()
         .map(ProblemCode::name)
@@ -269,16 +233,8 @@ fn what_is_answered_is_described() {
         "unavailable",
     ];
     assert_eq!(unseen, expected);
-    assert!(
-        checked
-            .seen
-            .contains(&(HANDOUTS.to_owned(), 200, String::new()))
-    );
-    assert!(
-        checked
-            .seen
-            .contains(&(HANDOUTS.to_owned(), 204, String::new()))
-    );
+    assert!(checked.seen.contains(&(HANDOUTS.to_owned(), 200, String::new())));
+    assert!(checked.seen.contains(&(HANDOUTS.to_owned(), 204, String::new())));
 }
 
 fn agent(world: &World, study: &str, seed: u8, slot: u32) -> TestAgent {
@@ -297,14 +253,8 @@ fn agent(world: &World, study: &str, seed: u8, slot: u32) -> TestAgent {
 /// A request of a key on the roster whose signature was made for another body, or at another time.
 fn signed_at(world: &World, target: &str, body: &[u8], time_ms: u64) -> Answer {
     let key = SigningKey::from_seed([1; 32]); // slot 0 of World::enrol
-    let signed = sign_request(
-        &key,
-        &world.home.key().public(),
-        "PUT",
-        target,
-        b"another body",
-        time_ms,
-    );
+    let signed =
+        sign_request(&key, &world.home.key().public(), "PUT", target, b"another body", time_ms);
     let headers = format!(
         "{HEADER_PROTOCOL}: 2\r\n{HEADER_KEY}: {}\r\n{HEADER_TIME}: {}\r\n{HEADER_SIGNATURE}: {}\r\n",
         signed.key, signed.time_ms, signed.signature

@@ -37,11 +37,7 @@ fn check<T: Serialize + DeserializeOwned>(name: &str, body: &T, is_request: bool
         let mut without = body.clone();
         without.remove(key);
         let read = serde_json::from_value::<T>(Value::Object(without));
-        assert_eq!(
-            read.is_err(),
-            required.contains(key),
-            "{name} without {key}"
-        );
+        assert_eq!(read.is_err(), required.contains(key), "{name} without {key}");
     }
     let mut with_more = body.clone();
     with_more.insert("more".to_owned(), json!(1));
@@ -54,11 +50,8 @@ fn check<T: Serialize + DeserializeOwned>(name: &str, body: &T, is_request: bool
 #[test]
 fn bodies_have_the_keys_that_are_described() {
     let key = SigningKey::from_seed([3; 32]);
-    let token = EnrolmentToken {
-        secret: [1; 20],
-        coordinator: key.public(),
-        config: Digest([4; 32]),
-    };
+    let token =
+        EnrolmentToken { secret: [1; 20], coordinator: key.public(), config: Digest([4; 32]) };
     let enrolment = EnrolRequest::new(&token, &key.public());
     check("EnrolRequest", &enrolment, true);
     let proof = CoordinatorProof::new(&key, &Digest([4; 32]));
@@ -85,10 +78,7 @@ fn bodies_have_the_keys_that_are_described() {
         elapsed_ms: Some(5),
     };
     check("StudyStatus", &status, false);
-    let problem = Problem {
-        code: ProblemCode::Late,
-        message: "late".to_owned(),
-    };
+    let problem = Problem { code: ProblemCode::Late, message: "late".to_owned() };
     check("Problem", &problem, false);
 }
 
@@ -105,21 +95,15 @@ fn texts_have_the_form_that_is_described() {
         let form = format!("^[0-9a-f]{{{}}}$", text.len());
         assert_eq!(description.schema(name)["pattern"], form, "{name}");
     }
-    let states = [
-        StudyState::Waiting,
-        StudyState::Running,
-        StudyState::Paused,
-        StudyState::Finished,
-    ];
+    let states =
+        [StudyState::Waiting, StudyState::Running, StudyState::Paused, StudyState::Finished];
     let names = states.map(StudyState::name);
     assert_eq!(description.schema("StudyState")["enum"], json!(names));
     let word = &description.schema("Accepted")["properties"]["status"]["const"];
     let accepted = serde_json::to_value(Accepted::default()).unwrap();
     assert_eq!(*word, accepted["status"]);
     // All that is in an upload but its weights.
-    let upload = description.schema("Upload")["description"]
-        .as_str()
-        .unwrap();
+    let upload = description.schema("Upload")["description"].as_str().unwrap();
     let begins = format!("{} + 8·M bytes", Upload::n_bytes(0));
     assert!(upload.starts_with(&begins), "{upload}");
 }

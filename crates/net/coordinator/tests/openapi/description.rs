@@ -69,9 +69,7 @@ impl Description {
     pub(crate) fn problems(&self, operation: &Value) -> BTreeSet<(String, u16)> {
         let answers = self.answers(operation);
         let pairs = answers.iter().flat_map(|answer| {
-            codes(answer.response)
-                .into_iter()
-                .map(|code| (code, answer.status))
+            codes(answer.response).into_iter().map(|code| (code, answer.status))
         });
         pairs.collect()
     }
@@ -81,15 +79,10 @@ impl Description {
 pub(crate) fn codes(response: &Value) -> Vec<String> {
     let codes = response.pointer("/content/application~1json/schema/allOf/1/properties/code/enum");
     let codes = codes.and_then(Value::as_array).cloned().unwrap_or_default();
-    codes
-        .iter()
-        .map(|code| code.as_str().unwrap().to_owned())
-        .collect()
+    codes.iter().map(|code| code.as_str().unwrap().to_owned()).collect()
 }
 
 pub(crate) fn strings(list: &Value) -> BTreeSet<String> {
     let list = list.as_array().unwrap();
-    list.iter()
-        .map(|each| each.as_str().unwrap().to_owned())
-        .collect()
+    list.iter().map(|each| each.as_str().unwrap().to_owned()).collect()
 }

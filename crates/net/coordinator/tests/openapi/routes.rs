@@ -16,15 +16,9 @@ fn routes() -> BTreeSet<(String, String)> {
     let calls = ROUTER.split(".route(").skip(1);
     let route = |call: &str| {
         let (path, rest) = call.split_once('"').unwrap().1.split_once('"').unwrap();
-        let (handler, _) = rest
-            .trim_start_matches([',', ' ', '\n'])
-            .split_once('(')
-            .unwrap();
+        let (handler, _) = rest.trim_start_matches([',', ' ', '\n']).split_once('(').unwrap();
         let method = handler.trim();
-        assert!(
-            METHODS.contains(&method),
-            "{path} has a handler that is not known here: {method}"
-        );
+        assert!(METHODS.contains(&method), "{path} has a handler that is not known here: {method}");
         (method.to_owned(), path.to_owned())
     };
     calls.map(route).collect()
@@ -38,12 +32,8 @@ fn every_route_is_described_and_nothing_else() {
     assert_eq!(described, routes());
     for ((method, path), operation) in description.operations() {
         // Each part of the path in braces is a parameter, and the other way round.
-        let in_path: BTreeSet<String> = path
-            .split(['{', '}'])
-            .skip(1)
-            .step_by(2)
-            .map(str::to_owned)
-            .collect();
+        let in_path: BTreeSet<String> =
+            path.split(['{', '}']).skip(1).step_by(2).map(str::to_owned).collect();
         let mut named = BTreeSet::new();
         let mut headers = BTreeSet::new();
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
@@ -108,16 +98,8 @@ fn the_page_lists_no_problem_that_is_not_described() {
         let parts = text.split('`').skip(1).step_by(2);
         parts.map(str::to_owned).collect()
     };
-    let of_all = quoted(&between(
-        PAGE,
-        "*any* request may be answered with",
-        ", any *signed*",
-    ));
-    let of_signed = quoted(&between(
-        PAGE,
-        "any *signed* one with",
-        "and any but enrolment with",
-    ));
+    let of_all = quoted(&between(PAGE, "*any* request may be answered with", ", any *signed*"));
+    let of_signed = quoted(&between(PAGE, "any *signed* one with", "and any but enrolment with"));
     assert_eq!(of_all.len(), 8);
     assert_eq!(of_signed, ["not-signed", "bad-signature", "clock-differs"]);
     let mut n_sections = 0;
@@ -139,10 +121,7 @@ fn the_page_lists_no_problem_that_is_not_described() {
             true => Vec::new(),
             false => quoted("`unknown-agent` and `revoked`"),
         };
-        for code in [&own, &of_all, &of_signed, &of_agents]
-            .into_iter()
-            .flatten()
-        {
+        for code in [&own, &of_all, &of_signed, &of_agents].into_iter().flatten() {
             let is_described = described.iter().any(|(name, _)| name == code);
             assert!(is_described, "{request}: {code}");
         }

@@ -44,13 +44,7 @@ impl Agent {
 
     /// The request that delivers a vector.
     pub(crate) fn request(&self, round: u64, weights: Vec<f64>) -> Vec<u8> {
-        let upload = Upload {
-            config: self.config,
-            map: self.map,
-            slot: self.slot,
-            round,
-            weights,
-        };
+        let upload = Upload { config: self.config, map: self.map, slot: self.slot, round, weights };
         self.signed("PUT", &self.target(round), &upload.to_bytes())
     }
 
@@ -121,9 +115,8 @@ impl Agent {
 pub(crate) fn weights(slot: u32, round: u64) -> Vec<f64> {
     let mut state = round << 32 | u64::from(slot);
     let mut next = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         f64::from(u32::try_from(state >> 33).unwrap()) / f64::from(1_u32 << 30) - 1.0
     };
     for _ in 0..20 {

@@ -49,11 +49,7 @@ fn strangers_make_room_for_agents() {
         let request = agent.request(0, agent.weights(0));
         assert_eq!(agent.ask(&request).unwrap().0, 200);
     }
-    assert!(
-        since.elapsed() < limits.patience / 2,
-        "{:?}",
-        since.elapsed()
-    );
+    assert!(since.elapsed() < limits.patience / 2, "{:?}", since.elapsed());
     drop((first, second));
     pressed.end();
 }
@@ -103,10 +99,7 @@ fn press(n_rounds: u64, round_s: f64) {
     let accepted: Vec<Vec<bool>> = accepted.into_iter().map(|agent| agent.unwrap()).collect();
     let n_accepted = accepted.iter().flatten().filter(|is_in| **is_in).count();
     // A machine that is busy elsewhere may let some be late.
-    assert!(
-        2 * n_accepted > accepted.iter().flatten().count(),
-        "{n_accepted} were accepted"
-    );
+    assert!(2 * n_accepted > accepted.iter().flatten().count(), "{n_accepted} were accepted");
     assert!(flooding.is_enough(), "{flooding:?}");
     let grown = pressed.peak_bytes() - before;
     let most = pressed.bytes_max(N_CONNECTIONS);
@@ -211,9 +204,8 @@ fn connections(pressed: &Pressed, flooding: &Flooding) {
 
 /// Bytes that mean nothing, to TLS and inside of it.
 fn garbage(pressed: &Pressed, flooding: &Flooding) {
-    let bytes: Vec<u8> = (0..64_u32 << 10)
-        .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
-        .collect();
+    let bytes: Vec<u8> =
+        (0..64_u32 << 10).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     while flooding.goes_on() {
         // Whatever becomes of it.
         let _ = TcpStream::connect(pressed.address).and_then(|mut plain| plain.write_all(&bytes));
@@ -283,9 +275,7 @@ fn forged(pressed: &Pressed, flooding: &Flooding) {
 /// Uploads of a key that nobody knows.
 fn unknown(pressed: &Pressed, flooding: &Flooding) {
     let agent = Agent::new(pressed, SigningKey::from_seed([200; 32]), 2);
-    refused(pressed, flooding, &flooding.unknown, 404, || {
-        agent.request(0, vec![0.5; 100])
-    });
+    refused(pressed, flooding, &flooding.unknown, 404, || agent.request(0, vec![0.5; 100]));
 }
 
 /// Sends requests, each of which is refused with this status.

@@ -114,9 +114,7 @@ impl Pressed {
         for slot in 0..n_agents {
             let token = home.token(&record, slot).unwrap();
             let key = key_of(slot).public();
-            home.store()
-                .enrol(&token.key().public(), &token.config, &key)
-                .unwrap();
+            home.store().enrol(&token.key().public(), &token.config, &key).unwrap();
         }
         let study = Study::of(&record, &home.key()).unwrap();
         let coordinator = home.key().public();
@@ -135,16 +133,7 @@ impl Pressed {
             .with_no_client_auth();
         let child = spawn(folder.path(), &limits);
         let address = address(folder.path());
-        Self {
-            child,
-            folder,
-            address,
-            coordinator,
-            tls: Arc::new(tls),
-            study,
-            limits,
-            n_agents,
-        }
+        Self { child, folder, address, coordinator, tls: Arc::new(tls), study, limits, n_agents }
     }
 
     /// All agents, none of them connected.
@@ -171,9 +160,7 @@ impl Pressed {
 
     /// The bytes of so many releases, as they are durable, once they are.
     pub(crate) fn releases(&self, n: usize) -> Vec<Vec<u8>> {
-        let store = Home::open(self.folder.path(), Mode::Existing)
-            .unwrap()
-            .store();
+        let store = Home::open(self.folder.path(), Mode::Existing).unwrap().store();
         let since = Instant::now();
         loop {
             let releases = store.free_releases(self.study.key).unwrap();

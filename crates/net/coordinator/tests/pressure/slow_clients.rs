@@ -44,17 +44,12 @@ fn a_body_in_pieces_takes_the_memory_of_a_body() {
     let before = pressed.peak_bytes();
     let request = agents[0].request(0, agents[0].weights(0));
     let (first, pieces) = request.split_at(request.len() - N_PIECES);
-    let mut connections: Vec<Tls> = (0..N_CONNECTIONS)
-        .map(|_| Tls::connect(pressed.address, &pressed.tls).unwrap())
-        .collect();
-    connections
-        .iter_mut()
-        .for_each(|tls| tls.send(first).unwrap());
+    let mut connections: Vec<Tls> =
+        (0..N_CONNECTIONS).map(|_| Tls::connect(pressed.address, &pressed.tls).unwrap()).collect();
+    connections.iter_mut().for_each(|tls| tls.send(first).unwrap());
     let (last, pieces) = pieces.split_last().unwrap();
     for piece in pieces {
-        connections
-            .iter_mut()
-            .for_each(|tls| tls.send(&[*piece]).unwrap());
+        connections.iter_mut().for_each(|tls| tls.send(&[*piece]).unwrap());
         std::thread::sleep(Duration::from_millis(2));
     }
     let grown = pressed.peak_bytes() - before;
@@ -80,9 +75,7 @@ fn press(n_of_each_kind: usize, limits: ConnectionLimits) {
     let before = pressed.peak_bytes();
     let ended = AtomicBool::new(false);
     let (calm, attacked, kept) = std::thread::scope(|scope| {
-        let calm = honest_p99(&mut agents, |since| {
-            since.elapsed() > Duration::from_millis(500)
-        });
+        let calm = honest_p99(&mut agents, |since| since.elapsed() > Duration::from_millis(500));
         let attack = scope.spawn(|| {
             let kept = attack(&pressed, n_of_each_kind);
             ended.store(true, Ordering::Relaxed);
@@ -91,10 +84,7 @@ fn press(n_of_each_kind: usize, limits: ConnectionLimits) {
         let attacked = honest_p99(&mut agents, |_| ended.load(Ordering::Relaxed));
         (calm, attacked, attack.join().unwrap())
     });
-    assert!(
-        attacked < HONEST_P99,
-        "p99 {attacked:?}, without slow clients {calm:?}"
-    );
+    assert!(attacked < HONEST_P99, "p99 {attacked:?}, without slow clients {calm:?}");
     for (kind, kept) in &kept {
         let limit = kind.limit(&limits);
         let kept = kept.unwrap_or_else(|| panic!("{kind:?}: still open"));
@@ -154,18 +144,13 @@ fn attack(pressed: &Pressed, n_of_each_kind: usize) -> Vec<(Kind, Option<Duratio
     for _ in 0..n_of_each_kind {
         slow.extend(kinds.map(|kind| Slow::open(kind, pressed)));
     }
-    let longest = kinds
-        .map(|kind| kind.limit(&pressed.limits))
-        .into_iter()
-        .max();
+    let longest = kinds.map(|kind| kind.limit(&pressed.limits)).into_iter().max();
     let until = Instant::now() + longest.unwrap() + LENIENCE;
     while Instant::now() < until && slow.iter().any(|slow| slow.kept.is_none()) {
         slow.iter_mut().for_each(Slow::go_on);
         std::thread::sleep(TRICKLE);
     }
-    slow.into_iter()
-        .map(|slow| (slow.kind, slow.kept))
-        .collect()
+    slow.into_iter().map(|slow| (slow.kind, slow.kept)).collect()
 }
 
 struct Slow {
@@ -187,8 +172,7 @@ impl Slow {
             Kind::Handshake => Stream::Plain(TcpStream::connect(pressed.address).unwrap()),
             Kind::Head => {
                 let mut tls = tls();
-                tls.send(b"GET /v1/openapi.json HTTP/1.1\r\nhost: localhost\r\nx: ")
-                    .unwrap();
+                tls.send(b"GET /v1/openapi.json HTTP/1.1\r\nhost: localhost\r\nx: ").unwrap();
                 Stream::Tls(Box::new(tls))
             }
             Kind::Body => {
@@ -196,27 +180,18 @@ impl Slow {
                 // Of an agent, or the body would not be waited for.
                 let agent = &pressed.agents()[0];
                 let request = agent.request(0, agent.weights(0));
-                let n_head = request
-                    .windows(4)
-                    .position(|four| four == b"\r\n\r\n")
-                    .unwrap();
+                let n_head = request.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
                 tls.send(&request[..n_head + 4]).unwrap();
                 Stream::Tls(Box::new(tls))
             }
             Kind::Answer => {
                 let mut tls = tls();
                 let request = b"GET /v1/openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n";
-                tls.send(&request.repeat((20 << 20) / OPENAPI.len()))
-                    .unwrap();
+                tls.send(&request.repeat((20 << 20) / OPENAPI.len())).unwrap();
                 Stream::Tls(Box::new(tls))
             }
         };
-        let slow = Self {
-            kind,
-            stream,
-            since: Instant::now(),
-            kept: None,
-        };
+        let slow = Self { kind, stream, since: Instant::now(), kept: None };
         slow.socket().set_nonblocking(true).unwrap();
         slow
     }

@@ -21,11 +21,8 @@ fn each_refusal_has_its_code() {
     let agent = &agents[0];
     let target = agent.target(0, 0);
     let good = agent.bytes(0, vec![1.0, 2.0]);
-    let stranger = TestAgent {
-        key: SigningKey::from_seed([99; 32]),
-        study: agent.study.clone(),
-        ..*agent
-    };
+    let stranger =
+        TestAgent { key: SigningKey::from_seed([99; 32]), study: agent.study.clone(), ..*agent };
     let put =
         |agent: &TestAgent, target: &str, bytes: &[u8]| code(&agent.ask("PUT", target, bytes));
     let mut long = good.clone();
@@ -40,62 +37,29 @@ fn each_refusal_has_its_code() {
     let early = agent.bytes(1, vec![1.0, 2.0]);
     for (found, expected) in [
         (put(&stranger, &target, &good), ProblemCode::UnknownStudy),
-        (
-            put(agent, &agent.target(0, 1), &good),
-            ProblemCode::NotYourSlot,
-        ),
+        (put(agent, &agent.target(0, 1), &good), ProblemCode::NotYourSlot),
         (put(agent, &target, &long), ProblemCode::WrongLength),
         (put(agent, &target, &wrong_map), ProblemCode::WrongMap),
         (put(agent, &target, &wrong_config), ProblemCode::WrongConfig),
         (put(agent, &target, &with_nan), ProblemCode::NotFinite),
         (put(agent, &agent.target(1, 0), &early), ProblemCode::Early),
-        (
-            put(agent, &agent.target(1, 0), &good),
-            ProblemCode::BadRequest,
-        ),
-        (
-            put(agent, "/v1/studies/relayed/rounds/x/slots/0", &good),
-            ProblemCode::BadRequest,
-        ),
-        (
-            put(agent, "/v1/studies/none/rounds/0/slots/0", &good),
-            ProblemCode::UnknownStudy,
-        ),
-        (
-            code(&agent.ask("GET", "/nowhere", &[])),
-            ProblemCode::NotFound,
-        ),
-        (
-            code(&agent.ask("DELETE", &target, &[])),
-            ProblemCode::Method,
-        ),
+        (put(agent, &agent.target(1, 0), &good), ProblemCode::BadRequest),
+        (put(agent, "/v1/studies/relayed/rounds/x/slots/0", &good), ProblemCode::BadRequest),
+        (put(agent, "/v1/studies/none/rounds/0/slots/0", &good), ProblemCode::UnknownStudy),
+        (code(&agent.ask("GET", "/nowhere", &[])), ProblemCode::NotFound),
+        (code(&agent.ask("DELETE", &target, &[])), ProblemCode::Method),
         (code(&agent.poll("wait=61")), ProblemCode::BadRequest),
         (code(&agent.poll("wait=-1")), ProblemCode::BadRequest),
         (code(&agent.poll("what=1")), ProblemCode::BadRequest),
         (
-            code(&send(
-                world.address,
-                "PUT",
-                &target,
-                "fedbo-protocol: 2\r\n",
-                &good,
-            )),
+            code(&send(world.address, "PUT", &target, "fedbo-protocol: 2\r\n", &good)),
             ProblemCode::NotSigned,
         ),
         (
-            code(&send(
-                world.address,
-                "PUT",
-                &target,
-                "fedbo-protocol: 1\r\n",
-                &good,
-            )),
+            code(&send(world.address, "PUT", &target, "fedbo-protocol: 1\r\n", &good)),
             ProblemCode::UnsupportedVersion,
         ),
-        (
-            code(&send(world.address, "PUT", &target, "", &good)),
-            ProblemCode::UnsupportedVersion,
-        ),
+        (code(&send(world.address, "PUT", &target, "", &good)), ProblemCode::UnsupportedVersion),
     ] {
         assert_eq!(found, expected);
     }
@@ -115,13 +79,7 @@ fn each_refusal_has_its_code() {
             signed.key, signed.signature
         )
     };
-    let answer = send(
-        world.address,
-        "PUT",
-        &target,
-        &headers(signed.time_ms),
-        &good,
-    );
+    let answer = send(world.address, "PUT", &target, &headers(signed.time_ms), &good);
     assert_eq!(code(&answer), ProblemCode::BadSignature);
     let answer = send(world.address, "PUT", &target, &headers(1_000), &good);
     assert_eq!(code(&answer), ProblemCode::ClockDiffers);
@@ -156,42 +114,25 @@ fn each_refusal_has_its_code() {
     let body = enrol(&token, &waiting);
     assert_eq!(waiting.ask("POST", "/v1/enrol", &body).status, 200);
     assert_eq!(waiting.ask("POST", "/v1/enrol", &body).status, 200);
-    assert_eq!(
-        code(&waiting.upload(0, one_hot(0, 3))),
-        ProblemCode::NotStarted
-    );
+    assert_eq!(code(&waiting.upload(0, one_hot(0, 3))), ProblemCode::NotStarted);
     // What one agent says to have a token with takes a slot for no other.
-    assert_eq!(
-        code(&stranger.ask("POST", "/v1/enrol", &body)),
-        ProblemCode::BadSignature
-    );
+    assert_eq!(code(&stranger.ask("POST", "/v1/enrol", &body)), ProblemCode::BadSignature);
     let body = enrol(&token, &stranger);
-    assert_eq!(
-        code(&stranger.ask("POST", "/v1/enrol", &body)),
-        ProblemCode::TokenUsed
-    );
+    assert_eq!(code(&stranger.ask("POST", "/v1/enrol", &body)), ProblemCode::TokenUsed);
     let mut changed = token.clone();
     changed.config.0[0] ^= 1;
     assert_eq!(
         code(&waiting.ask("POST", "/v1/enrol", &enrol(&changed, &waiting))),
         ProblemCode::WrongConfig
     );
-    assert_eq!(
-        code(&stranger.ask("POST", "/v1/enrol", b"{}")),
-        ProblemCode::BadRequest
-    );
+    assert_eq!(code(&stranger.ask("POST", "/v1/enrol", b"{}")), ProblemCode::BadRequest);
     let mut other = token;
     other.secret[0] ^= 1;
     let body = enrol(&other, &stranger);
-    assert_eq!(
-        code(&stranger.ask("POST", "/v1/enrol", &body)),
-        ProblemCode::TokenUnknown
-    );
+    assert_eq!(code(&stranger.ask("POST", "/v1/enrol", &body)), ProblemCode::TokenUnknown);
     // Off the roster.
     let store = world.home.store();
-    store
-        .revoke(store.study("relayed").unwrap().key, 2)
-        .unwrap();
+    store.revoke(store.study("relayed").unwrap().key, 2).unwrap();
     let revoked = (0..60).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(50));
         let answer = agents[2].poll("wait=0");
@@ -219,10 +160,7 @@ fn what_everybody_may_ask() {
     let agents = world.enrol("relayed");
     let config = agents[1].ask("GET", "/v1/studies/relayed/config", &[]);
     assert_eq!(config.text(), world.study("relayed").config);
-    assert_eq!(
-        config.header("fedbo-config").unwrap(),
-        world.study("relayed").digest.to_string()
-    );
+    assert_eq!(config.header("fedbo-config").unwrap(), world.study("relayed").digest.to_string());
     let status: fedbo_wire::StudyStatus =
         serde_json::from_slice(&agents[1].ask("GET", "/v1/studies/relayed", &[]).body).unwrap();
     assert_eq!((status.round, status.rounds), (0, 3));
@@ -243,22 +181,12 @@ fn a_key_is_rotated_once_and_for_all() {
     assert_eq!(old.ask("POST", target, &body).status, 200);
     // The answer was lost, and the request comes again.
     assert_eq!(old.ask("POST", target, &body).status, 200);
-    assert_eq!(
-        code(&old.ask("GET", "/v1/studies/relayed", &[])),
-        ProblemCode::UnknownStudy
-    );
-    let renewed = TestAgent {
-        key: new,
-        study: old.study.clone(),
-        ..*old
-    };
+    assert_eq!(code(&old.ask("GET", "/v1/studies/relayed", &[])), ProblemCode::UnknownStudy);
+    let renewed = TestAgent { key: new, study: old.study.clone(), ..*old };
     assert_eq!(renewed.ask("GET", "/v1/studies/relayed", &[]).status, 200);
     // Nobody takes the key of another.
     let body = fedbo_wire::RotateRequest::new(&agents[1].key, "relayed", 0, &renewed.key.public());
     let body = serde_json::to_vec(&body).unwrap();
-    assert_eq!(
-        code(&renewed.ask("POST", target, &body)),
-        ProblemCode::Conflict
-    );
+    assert_eq!(code(&renewed.ask("POST", target, &body)), ProblemCode::Conflict);
     world.end();
 }

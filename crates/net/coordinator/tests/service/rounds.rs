@@ -19,11 +19,7 @@ fn messages_are_relayed_and_stragglers_named() {
     assert_eq!(answer.status, 200, "{}", answer.text());
     let handout = world.read("relayed", &answer.body);
     assert_eq!((handout.round, handout.collects), (1, true));
-    let Content::Messages {
-        messages,
-        stragglers,
-    } = handout.content
-    else {
+    let Content::Messages { messages, stragglers } = handout.content else {
         panic!("messages are relayed")
     };
     let found: Vec<(u32, f64)> = messages.iter().map(|m| (m.sender, m.weights[0])).collect();
@@ -36,11 +32,7 @@ fn messages_are_relayed_and_stragglers_named() {
     let answer = agents[2].poll("after=1&wait=10&delivered=0");
     let handout = world.read("relayed", &answer.body);
     assert_eq!(handout.round, 2);
-    let Content::Messages {
-        messages,
-        stragglers,
-    } = handout.content
-    else {
+    let Content::Messages { messages, stragglers } = handout.content else {
         panic!("messages are relayed")
     };
     assert_eq!(messages.len(), 2);
@@ -85,9 +77,7 @@ fn each_vector_counts_once_also_after_a_restart() {
     assert_eq!(answer.header("fedbo-resend"), None);
     let answer = agents[0].poll("delivered=0&wait=10");
     let handout = world.read("summed", &answer.body);
-    let Content::Releases(entries) = &handout.content else {
-        panic!("releases are handed out")
-    };
+    let Content::Releases(entries) = &handout.content else { panic!("releases are handed out") };
     assert_eq!((entries.len(), entries[0].seq, entries[0].round), (1, 1, 0));
     assert_eq!(handout.head.seq, 1);
     // The paper's layout ends in the weights: a mean of three one-hot vectors.
@@ -102,9 +92,7 @@ fn each_vector_counts_once_also_after_a_restart() {
     agents[1].address = world.address;
     let later = agents[1].poll("wait=10");
     let handout = world.read("summed", &later.body);
-    let Content::Releases(later) = handout.content else {
-        panic!("releases are handed out")
-    };
+    let Content::Releases(later) = handout.content else { panic!("releases are handed out") };
     assert_eq!(later[0], entries[0]);
     world.end();
 }
@@ -117,9 +105,7 @@ fn a_charged_study_keeps_its_ledger_and_releases_also_when_nobody_comes() {
     let agents = world.enrol("summed");
     let answer = agents[0].poll("after=1&wait=20");
     let handout = world.read("summed", &answer.body);
-    let Content::Releases(entries) = handout.content else {
-        panic!("releases are handed out")
-    };
+    let Content::Releases(entries) = handout.content else { panic!("releases are handed out") };
     assert_eq!(entries.len(), 2);
     // They follow from the charter, one by one, to the head.
     let study = world.study("summed");
@@ -150,9 +136,7 @@ fn a_paused_study_takes_nothing_and_goes_on_where_it_was() {
     assert_eq!(agents[0].upload(0, one_hot(0, 3)).status, 200);
     let store = world.home.store();
     let key = store.study("summed").unwrap().key;
-    store
-        .set_state(key, fedbo_coordinator::store::StudyState::Paused)
-        .unwrap();
+    store.set_state(key, fedbo_coordinator::store::StudyState::Paused).unwrap();
     let refused = (0..50).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(50));
         let answer = agents[1].upload(0, one_hot(1, 3));
@@ -160,9 +144,7 @@ fn a_paused_study_takes_nothing_and_goes_on_where_it_was() {
     });
     let refused = refused.unwrap();
     assert!(refused.text().contains("paused"), "{}", refused.text());
-    store
-        .set_state(key, fedbo_coordinator::store::StudyState::Running)
-        .unwrap();
+    store.set_state(key, fedbo_coordinator::store::StudyState::Running).unwrap();
     // What was there before is asked for again.
     let mut answers = Vec::new();
     let asked = (0..50).find(|_| {
@@ -200,10 +182,7 @@ fn it_is_always_said_since_when_a_round_is_played() {
     let paused = fedbo_coordinator::store::StudyState::Paused;
     store.set_state(key, paused).unwrap();
     let world = world.restart();
-    let first = TestAgent {
-        address: world.address,
-        ..first
-    };
+    let first = TestAgent { address: world.address, ..first };
     let elapsed = (0..50).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(20));
         let answer = first.poll("wait=0");

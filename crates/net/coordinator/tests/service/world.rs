@@ -68,12 +68,7 @@ impl World {
         let settings = settings(&home);
         let service = runtime.block_on(Service::start(settings)).unwrap();
         let address = service.address();
-        Self {
-            runtime,
-            service: Some(service),
-            address,
-            home,
-        }
+        Self { runtime, service: Some(service), address, home }
     }
 
     /// Ends the service and starts another on the same folder.
@@ -191,13 +186,7 @@ impl TestAgent {
     }
 
     pub(crate) fn bytes(&self, round: u64, weights: Vec<f64>) -> Vec<u8> {
-        let upload = Upload {
-            config: self.digest,
-            map: self.map,
-            slot: self.slot,
-            round,
-            weights,
-        };
+        let upload = Upload { config: self.digest, map: self.map, slot: self.slot, round, weights };
         upload.to_bytes()
     }
 
@@ -221,9 +210,7 @@ pub(crate) fn send(
     body: &[u8],
 ) -> Answer {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(70)))
-        .unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(70))).unwrap();
     let head = format!(
         "{method} {target} HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n",
         body.len()
@@ -237,11 +224,7 @@ pub(crate) fn send(
     let end = end.unwrap_or_else(|| panic!("no answer: {:?}", String::from_utf8_lossy(&bytes)));
     let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
     let status = head.split_whitespace().nth(1).unwrap().parse().unwrap();
-    Answer {
-        status,
-        head,
-        body: bytes[end + 4..].to_vec(),
-    }
+    Answer { status, head, body: bytes[end + 4..].to_vec() }
 }
 
 /// A relayed study of three with two features.
@@ -267,7 +250,5 @@ const AGENTS: &str =
 
 /// The vector of an agent alone: 1 at its slot.
 pub(crate) fn one_hot(slot: u32, n: usize) -> Vec<f64> {
-    (0..n)
-        .map(|i| if i == slot as usize { 1.0 } else { 0.0 })
-        .collect()
+    (0..n).map(|i| if i == slot as usize { 1.0 } else { 0.0 }).collect()
 }

@@ -23,10 +23,7 @@ pub fn checked_url(given: &str, allow_plain_http: bool) -> Result<String, &'stat
         );
     }
     // A port that is none is an authority without one.
-    let rest = authority
-        .as_str()
-        .rsplit_once(']')
-        .map_or(authority.as_str(), |(_, rest)| rest);
+    let rest = authority.as_str().rsplit_once(']').map_or(authority.as_str(), |(_, rest)| rest);
     if rest.contains(':') && authority.port_u16().is_none_or(|port| port == 0) {
         return Err(EXPECTED);
     }
@@ -54,10 +51,7 @@ mod tests {
     fn addresses_are_https_or_of_this_machine() {
         for (given, url) in [
             ("https://fed.example.org", "https://fed.example.org"),
-            (
-                "https://fed.example.org:8443/a/b/",
-                "https://fed.example.org:8443/a/b",
-            ),
+            ("https://fed.example.org:8443/a/b/", "https://fed.example.org:8443/a/b"),
             ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
             ("http://[::1]:8080/", "http://[::1]:8080"),
             ("http://localhost:1", "http://localhost:1"),

@@ -113,14 +113,7 @@ impl HttpClient {
 
     /// Sends a request and waits for its answer, or for the stop flag: then the request is left to itself.
     fn ask(&self, signer: Option<Signer<'_>>, ask: Ask<'_>) -> Result<Answer, LinkError> {
-        let Ask {
-            method,
-            target,
-            body,
-            kind,
-            wait,
-            bytes_max,
-        } = ask;
+        let Ask { method, target, body, kind, wait, bytes_max } = ask;
         let mut request = Request::builder()
             .method(&method)
             .uri(format!("{}{target}", self.url))
@@ -206,14 +199,7 @@ impl HttpClient {
         wait: Duration,
         bytes_max: u64,
     ) -> Result<Answer, LinkError> {
-        let ask = Ask {
-            method: Method::GET,
-            target,
-            body: Vec::new(),
-            kind: "",
-            wait,
-            bytes_max,
-        };
+        let ask = Ask { method: Method::GET, target, body: Vec::new(), kind: "", wait, bytes_max };
         self.ask(signer, ask)
     }
 
@@ -266,10 +252,7 @@ impl Answer {
         if self.status == expected {
             return Ok(());
         }
-        let reason = format!(
-            "the answer has the status {}, expected {expected}",
-            self.status
-        );
+        let reason = format!("the answer has the status {}, expected {expected}", self.status);
         Err(LinkError::Unusable { reason })
     }
 
@@ -332,20 +315,13 @@ impl Asked {
         let status = response.status().as_u16();
         let (head, mut body) = response.into_parts();
         let is_success = (200..300).contains(&status);
-        let limit = if is_success {
-            self.bytes_max
-        } else {
-            JSON_BYTES_MAX
-        };
+        let limit = if is_success { self.bytes_max } else { JSON_BYTES_MAX };
         // The limit is that of what is read before an error: one byte more than is allowed.
-        let read = body
-            .with_config()
-            .limit(limit.saturating_add(1))
-            .read_to_vec();
+        let read = body.with_config().limit(limit.saturating_add(1)).read_to_vec();
         let body = read.map_err(|error| match error {
-            ureq::Error::BodyExceedsLimit(_) => LinkError::Unusable {
-                reason: format!("the answer is longer than {limit} bytes"),
-            },
+            ureq::Error::BodyExceedsLimit(_) => {
+                LinkError::Unusable { reason: format!("the answer is longer than {limit} bytes") }
+            }
             error => unreachable_by(recipient, &format!("the answer was cut off: {error}")),
         })?;
         let spoken = head.headers.get(HEADER_PROTOCOL);
@@ -355,18 +331,11 @@ impl Asked {
         }
         let is_ours = spoken.is_some();
         match (is_success, is_ours) {
-            (true, true) => Ok(Answer {
-                status,
-                headers: head.headers,
-                body,
-            }),
+            (true, true) => Ok(Answer { status, headers: head.headers, body }),
             (false, _) if let Ok(problem) = serde_json::from_slice::<Problem>(&body) => {
                 let after = head.headers.get("retry-after");
                 let seconds = after.and_then(|after| after.to_str().ok()?.parse().ok());
-                Err(LinkError::Refused {
-                    problem,
-                    retry_after: seconds.map(Duration::from_secs),
-                })
+                Err(LinkError::Refused { problem, retry_after: seconds.map(Duration::from_secs) })
             }
             (_, is_ours) => {
                 let reason = match is_ours {
@@ -392,7 +361,5 @@ impl Asked {
 }
 
 fn unreachable_by(recipient: &str, reason: &str) -> LinkError {
-    LinkError::Unreachable {
-        reason: format!("{recipient} cannot be reached: {reason}"),
-    }
+    LinkError::Unreachable { reason: format!("{recipient} cannot be reached: {reason}") }
 }

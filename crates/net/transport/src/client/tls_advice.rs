@@ -30,9 +30,9 @@ pub(crate) fn explained(error: &ureq::Error, url: &str, authority: Option<&Path>
 fn of_address(error: &ureq::Error) -> Option<String> {
     use std::io::ErrorKind;
     match error {
-        ureq::Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => Some(format!(
-            "{error}: nobody listens there; check host and port, and that it runs"
-        )),
+        ureq::Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            Some(format!("{error}: nobody listens there; check host and port, and that it runs"))
+        }
         ureq::Error::HostNotFound => {
             Some("there is no host of this name; check the address".to_owned())
         }
@@ -138,9 +138,7 @@ fn of_tls(error: &rustls::Error, url: &str, authority: Option<&Path>) -> Option<
 
 /// A name as a certificate gives it, `DnsName("a")` or `IpAddress(::1)`, without what kind it is.
 fn bare(name: &str) -> &str {
-    let inner = name
-        .split_once('(')
-        .and_then(|(_, rest)| rest.strip_suffix(')'));
+    let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
     inner.unwrap_or(name).trim_matches('"')
 }
 
@@ -172,10 +170,7 @@ fn greeted(url: &str) -> Option<bool> {
     const ALERT: u8 = 21;
     let uri: Uri = url.parse().ok()?;
     let host = uri.host()?.trim_start_matches('[').trim_end_matches(']');
-    let address = (host, uri.port_u16().unwrap_or(80))
-        .to_socket_addrs()
-        .ok()?
-        .next()?;
+    let address = (host, uri.port_u16().unwrap_or(80)).to_socket_addrs().ok()?.next()?;
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     stream.set_write_timeout(Some(PATIENCE)).ok()?;
@@ -202,12 +197,9 @@ mod tests {
     #[test]
     fn times_and_names_are_those_of_people() {
         let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
-        for (seconds, words) in [
-            (1, "1 second"),
-            (121, "2 minutes"),
-            (7200, "2 hours"),
-            (864_000, "10 days"),
-        ] {
+        for (seconds, words) in
+            [(1, "1 second"), (121, "2 minutes"), (7200, "2 hours"), (864_000, "10 days")]
+        {
             assert_eq!(span(at(1000), at(1000 + seconds)), words);
         }
         assert_eq!(bare("DnsName(\"localhost\")"), "localhost");

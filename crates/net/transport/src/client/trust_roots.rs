@@ -66,10 +66,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ca.pem");
         let error = tls_config(Some(&path)).unwrap_err().to_string();
-        assert!(
-            error.contains("ca.pem") && error.contains("the setting ca"),
-            "{error}"
-        );
+        assert!(error.contains("ca.pem") && error.contains("the setting ca"), "{error}");
         std::fs::write(&path, "no certificate").unwrap();
         let error = tls_config(Some(&path)).unwrap_err().to_string();
         assert!(error.contains("holds no certificate"), "{error}");

@@ -41,19 +41,14 @@ pub(crate) struct Unauthenticated {
 impl Unauthenticated {
     /// Returns an empty list, for at most so many connections.
     pub(crate) fn new(n_connections: usize) -> Self {
-        Self {
-            n_connections,
-            arrivals: VecDeque::new(),
-        }
+        Self { n_connections, arrivals: VecDeque::new() }
     }
 
     /// Adds a new connection.
     pub(crate) fn admit(&mut self) -> Arc<ConnectionState> {
         if self.arrivals.len() > 2 * self.n_connections {
             let is_unauthenticated = |state: &Weak<ConnectionState>| {
-                state
-                    .upgrade()
-                    .is_some_and(|known| !known.is_authenticated())
+                state.upgrade().is_some_and(|known| !known.is_authenticated())
             };
             self.arrivals.retain(is_unauthenticated);
         }

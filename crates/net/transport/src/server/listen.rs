@@ -103,18 +103,10 @@ impl Listening {
             return Err(ListenError::Plain { address: asked });
         }
         let tls = settings.tls.as_ref().map(TlsFiles::config).transpose()?;
-        let refused = |cause| ListenError::Address {
-            address: asked,
-            cause,
-        };
+        let refused = |cause| ListenError::Address { address: asked, cause };
         let listener = listen(asked).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
-        Ok(Self {
-            listener,
-            address,
-            tls,
-            limits: settings.limits,
-        })
+        Ok(Self { listener, address, tls, limits: settings.limits })
     }
 
     /// The address on which it listens.
@@ -129,12 +121,7 @@ impl Listening {
         counts: ConnectionCounts,
         closes: watch::Receiver<bool>,
     ) {
-        let Self {
-            listener,
-            tls,
-            limits,
-            ..
-        } = self;
+        let Self { listener, tls, limits, .. } = self;
         serve(listener, tls, router, limits, counts, closes).await;
     }
 }
@@ -259,10 +246,8 @@ async fn serve(
         let closes = closes.clone();
         connections.spawn(async move {
             counts.open.inc();
-            let service = Known {
-                router: TowerToHyperService::new(router),
-                state: Arc::clone(&state),
-            };
+            let service =
+                Known { router: TowerToHyperService::new(router), state: Arc::clone(&state) };
             let served = async {
                 let Some(acceptor) = acceptor else {
                     return connection(Box::pin(stream), service, limits, closes).await;

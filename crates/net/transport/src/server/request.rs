@@ -67,12 +67,8 @@ pub fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
 pub fn claimed_signature(headers: &HeaderMap) -> Result<RequestSignature, Refusal> {
     check_version(headers)?;
     let value = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    RequestSignature::from_headers(
-        value(HEADER_KEY),
-        value(HEADER_TIME),
-        value(HEADER_SIGNATURE),
-    )
-    .map_err(|error| Refusal::new(ProblemCode::NotSigned, error.to_string()))
+    RequestSignature::from_headers(value(HEADER_KEY), value(HEADER_TIME), value(HEADER_SIGNATURE))
+        .map_err(|error| Refusal::new(ProblemCode::NotSigned, error.to_string()))
 }
 
 /// Reads the rest of a request whose key may use the service, and which is to be signed for the given receiver. Once its signature
@@ -105,23 +101,15 @@ pub async fn read_signed(
     patience: Duration,
 ) -> Result<Signed, Refusal> {
     let (head, body) = request.into_parts();
-    let target = head
-        .uri
-        .path_and_query()
-        .map_or("/", |target| target.as_str());
+    let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
     let target = target.to_owned();
     let body = body_of(&head.headers, body, length, patience).await?;
-    signature
-        .verify(&to, head.method.as_str(), &target, &body)
-        .map_err(|error| {
-            let message =
-                format!("{error}; it is to be made for the key {to}, which is the receiver's");
-            Refusal::new(ProblemCode::BadSignature, message)
-        })?;
-    Ok(Signed {
-        key: signature.key,
-        body,
-    })
+    signature.verify(&to, head.method.as_str(), &target, &body).map_err(|error| {
+        let message =
+            format!("{error}; it is to be made for the key {to}, which is the receiver's");
+        Refusal::new(ProblemCode::BadSignature, message)
+    })?;
+    Ok(Signed { key: signature.key, body })
 }
 
 /// Reads a body whose length was announced and is allowed (INV-18).
@@ -132,9 +120,8 @@ async fn body_of(
     patience: Duration,
 ) -> Result<Bytes, Refusal> {
     let announced = headers.get(CONTENT_LENGTH);
-    let announced = announced
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.parse::<u64>().ok());
+    let announced =
+        announced.and_then(|value| value.to_str().ok()).and_then(|value| value.parse::<u64>().ok());
     let most = match length {
         Length::Empty => 0,
         Length::Exactly(bytes) | Length::AtMost(bytes) => bytes,

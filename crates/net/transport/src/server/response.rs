@@ -16,29 +16,20 @@ pub struct Refusal {
 impl Refusal {
     /// A refusal in words that its reader can act on.
     pub fn new(code: ProblemCode, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-        }
+        Self { code, message: message.into() }
     }
 }
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let problem = Problem {
-            code: self.code,
-            message: self.message,
-        };
+        let problem = Problem { code: self.code, message: self.message };
         let status = StatusCode::from_u16(self.code.http_status())
             .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = json(&problem);
         *response.status_mut() = status;
         if status == StatusCode::UNAUTHORIZED {
             let headers = response.headers_mut();
-            headers.insert(
-                WWW_AUTHENTICATE,
-                HeaderValue::from_static("fedbo-signature"),
-            );
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("fedbo-signature"));
         }
         if self.code.may_pass() {
             let headers = response.headers_mut();

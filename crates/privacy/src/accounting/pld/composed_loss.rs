@@ -69,12 +69,7 @@ pub(super) struct ComposedLoss {
 
 /// Composes all releases of one direction. Two kinds of release travel in one transform, as real and imaginary part.
 pub(super) fn compose(fft: &Fft, summand: &Summand, rounding: Rounding) -> ComposedLoss {
-    let Summand {
-        losses,
-        counts,
-        theta,
-        ..
-    } = summand;
+    let Summand { losses, counts, theta, .. } = summand;
     let (n, half) = (fft.len(), fft.len() / 2);
     // |computed − true| of a spectral value: a tilted law has sum 1.
     let gamma = 2.0 * fft.defect();
@@ -95,11 +90,7 @@ pub(super) fn compose(fft: &Fft, summand: &Summand, rounding: Rounding) -> Compo
             for (&knot, &log_mass) in loss.knots.iter().zip(&loss.log_masses) {
                 let tilted = log_mass + theta * loss.loss(knot) - moments[kind];
                 let place = &mut sequence[place(knot, n)];
-                let value = if part == 0 {
-                    &mut place.re
-                } else {
-                    &mut place.im
-                };
+                let value = if part == 0 { &mut place.re } else { &mut place.im };
                 *value += tilted.exp();
             }
         }
@@ -133,10 +124,7 @@ pub(super) fn compose(fft: &Fft, summand: &Summand, rounding: Rounding) -> Compo
 
 /// The place of a point of the lattice in a cyclic sequence.
 fn place(knot: i64, n: usize) -> usize {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a remainder modulo the length"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "a remainder modulo the length")]
     let place = knot.rem_euclid(n as i64) as usize;
     place
 }
@@ -173,11 +161,7 @@ impl Product {
         for (k, (size, rate)) in self.sizes.iter().zip(&self.rates).enumerate() {
             // 4 γ for the inverse transform itself; a spectral value is 1 at most.
             let bound = (self.gamma * (rate + 4.0) * size).min(2.0);
-            sum += if k == 0 || k == last {
-                bound
-            } else {
-                2.0 * bound
-            };
+            sum += if k == 0 || k == last { bound } else { 2.0 * bound };
         }
         sum / (2.0 * last as f64) * (1.0 + 1e-6) + (-NEGLIGIBLE).exp()
     }
@@ -185,10 +169,7 @@ impl Product {
 
 /// (value^count, size^count) by repeated squaring.
 fn powers(value: Complex, size: f64, count: f64) -> (Complex, f64) {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "a count of releases, below 2^32"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "a count of releases, below 2^32")]
     let mut left = count as u64;
     let (mut square, mut size_square) = (value, size);
     let (mut power, mut size_power) = (Complex::ONE, 1.0);
@@ -208,13 +189,7 @@ fn powers(value: Complex, size: f64, count: f64) -> (Complex, f64) {
 
 impl ComposedLoss {
     fn new(summand: &Summand, moments: &[f64], masses: Vec<f64>, rounding: Rounding) -> Self {
-        let Summand {
-            losses,
-            counts,
-            theta,
-            chernoff,
-            ..
-        } = summand;
+        let Summand { losses, counts, theta, chernoff, .. } = summand;
         let (mut escaped, mut loss_defect, mut n_releases) = (0.0, 0.0, 0.0);
         let (mut log_moment, mut size) = (0.0, 0.0_f64);
         let (mut log_above, mut log_below) = (0.0, 0.0);
@@ -314,11 +289,7 @@ impl ComposedLoss {
         if tail.loss() < epsilon {
             return None;
         }
-        let mut last = Step {
-            at_loss: self.above,
-            above: self.above,
-            mean: 0.0,
-        };
+        let mut last = Step { at_loss: self.above, above: self.above, mean: 0.0 };
         while let Some(next) = tail.next() {
             last = next;
             if tail.loss() <= epsilon {
@@ -385,10 +356,6 @@ impl<'a> Tail<'a> {
         let (above, mean) = (self.delta, self.mean);
         self.delta = self.decay * (above + (1.0 - self.fast) * mean);
         self.mean = self.law.masses[self.index] + self.decay * self.fast * mean;
-        Some(Step {
-            at_loss: self.delta,
-            above,
-            mean,
-        })
+        Some(Step { at_loss: self.delta, above, mean })
     }
 }

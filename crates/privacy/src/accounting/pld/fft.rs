@@ -14,25 +14,16 @@ impl Complex {
     pub(super) const ONE: Self = Self { re: 1.0, im: 0.0 };
 
     pub(super) fn conj(self) -> Self {
-        Self {
-            re: self.re,
-            im: -self.im,
-        }
+        Self { re: self.re, im: -self.im }
     }
 
     pub(super) fn scaled(self, by: f64) -> Self {
-        Self {
-            re: self.re * by,
-            im: self.im * by,
-        }
+        Self { re: self.re * by, im: self.im * by }
     }
 
     /// i times it.
     pub(super) fn turned(self) -> Self {
-        Self {
-            re: -self.im,
-            im: self.re,
-        }
+        Self { re: -self.im, im: self.re }
     }
 
     pub(super) fn norm(self) -> f64 {
@@ -43,20 +34,14 @@ impl Complex {
 impl Add for Complex {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        Self {
-            re: self.re + other.re,
-            im: self.im + other.im,
-        }
+        Self { re: self.re + other.re, im: self.im + other.im }
     }
 }
 
 impl Sub for Complex {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
-        Self {
-            re: self.re - other.re,
-            im: self.im - other.im,
-        }
+        Self { re: self.re - other.re, im: self.im - other.im }
     }
 }
 
@@ -87,9 +72,7 @@ impl Fft {
             let (im, re) = (unit * k as f64).sin_cos();
             Complex { re, im }
         };
-        Self {
-            roots: (0..len).map(root).collect(),
-        }
+        Self { roots: (0..len).map(root).collect() }
     }
 
     pub(super) fn len(&self) -> usize {

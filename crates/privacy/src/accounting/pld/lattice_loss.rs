@@ -184,14 +184,8 @@ struct Half {
 }
 
 impl Half {
-    const EMPTY: Self = Self {
-        reference: 0.0,
-        mass: 0.0,
-        upward: 0.0,
-        surplus: 0.0,
-        rise: 0.0,
-        drop: 0.0,
-    };
+    const EMPTY: Self =
+        Self { reference: 0.0, mass: 0.0, upward: 0.0, surplus: 0.0, rise: 0.0, drop: 0.0 };
 }
 
 /// Each half goes to both ends.
@@ -295,18 +289,10 @@ fn intervals(
     loop {
         let ahead = (x + sign * KNOT_SPACING * z).clamp(lowest, highest);
         let to = index(ahead).max(from.saturating_add(1)).min(end_knot);
-        let next = if to == end_knot {
-            end
-        } else {
-            within(lattice.at(to))
-        };
+        let next = if to == end_knot { end } else { within(lattice.at(to)) };
         let middle = within(0.5 * (lattice.at(from) + lattice.at(to)));
         let middle = middle.clamp(x.min(next), x.max(next));
-        found.push(Interval {
-            from,
-            to,
-            x: [x, middle, next],
-        });
+        found.push(Interval { from, to, x: [x, middle, next] });
         if to == end_knot {
             return found;
         }
@@ -327,10 +313,7 @@ impl Interval {
         let half = |a: f64, b: f64, nearer: f64| {
             let v_middle = part.log_ratio(0.5 * (a + b));
             let reference = part.log_density(0.5 * (a + b)) + tilt * v_middle;
-            let mut half = Half {
-                reference,
-                ..Half::EMPTY
-            };
+            let mut half = Half { reference, ..Half::EMPTY };
             for_panels(part, a.min(b), a.max(b), |centre, radius| {
                 for (node, weight) in RULE {
                     let x = centre + radius * node;

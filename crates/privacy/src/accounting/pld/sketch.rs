@@ -49,10 +49,7 @@ impl Sketch {
                     Direction::Add => (-v, density),
                 }
             });
-            Kind {
-                count: part.count,
-                nodes: nodes.collect(),
-            }
+            Kind { count: part.count, nodes: nodes.collect() }
         };
         Self {
             kinds: parts.iter().map(kind).collect(),

@@ -91,19 +91,8 @@ impl Window {
         }
         // Rounding adds (θ + θ²) h²/12 to each ln E exp(θ L) while h(1 + θ) is small, and h to a loss at most.
         let wanted = TOLERANCE * epsilon.max(1e-3 * (top - bottom)) / sketch.n_releases();
-        let fine = (12.0 * wanted / (1.0 + theta))
-            .sqrt()
-            .min(1.0 / (1.0 + theta))
-            .max(wanted);
-        Self {
-            direction: sketch.direction,
-            theta,
-            epsilon,
-            bottom,
-            top,
-            fine,
-            chernoff,
-        }
+        let fine = (12.0 * wanted / (1.0 + theta)).sqrt().min(1.0 / (1.0 + theta)).max(wanted);
+        Self { direction: sketch.direction, theta, epsilon, bottom, top, fine, chernoff }
     }
 
     /// Returns true if it is made of finite numbers and is not empty.

@@ -39,9 +39,8 @@ fn picture(lines: Vec<LearningCurveLine>) -> LearningCurvesPicture {
 /// A study of so many trials: those that are bad when they are looked at are stopped, the last two are failed and running.
 pub(super) fn study(n_trials: usize) -> LearningCurvesPicture {
     let trial = |index: usize| {
-        let all: Vec<(u32, f64)> = (1..=N_EPOCHS)
-            .map(|epoch| (epoch, error_at(index, epoch)))
-            .collect();
+        let all: Vec<(u32, f64)> =
+            (1..=N_EPOCHS).map(|epoch| (epoch, error_at(index, epoch))).collect();
         let stops =
             |(epoch, error): &&(u32, f64)| *epoch >= 8 && *error > 0.16 + 1.2 / f64::from(*epoch);
         let stop = all.iter().find(stops).map(|(epoch, _)| *epoch);
@@ -56,11 +55,7 @@ pub(super) fn study(n_trials: usize) -> LearningCurvesPicture {
             trial: index as u64,
             values: values.to_vec(),
             ended,
-            rest: if ended == CurveEnd::Stopped {
-                rest.to_vec()
-            } else {
-                Vec::new()
-            },
+            rest: if ended == CurveEnd::Stopped { rest.to_vec() } else { Vec::new() },
         }
     };
     picture((0..n_trials).map(trial).collect())
@@ -92,20 +87,14 @@ fn each_training_has_a_line_and_a_mark_at_its_end() {
     let running = discs(&svg, BLUE);
     let of_panel = [&best, &complete, &stop, &failed, &running].map(|marks| marks[marks.len() - 1]);
     let [best, complete, stop, failed, running] = of_panel;
-    assert_eq!(
-        (discs(&svg, RED).len(), polygons(&svg, GREEN, 3).len()),
-        (2, 2)
-    );
+    assert_eq!((discs(&svg, RED).len(), polygons(&svg, GREEN, 3).len()), (2, 2));
     // From left to right: failed after 2, stopped after 3, running after 4, whole after 5; smaller errors lower.
     assert!(failed.0 < stop.0 && stop.0 < running.0 && running.0 < best.0);
     assert!((best.0 - complete.0).abs() <= 1.0 && best.1 > complete.1);
     assert!(stop.1 < failed.1 && failed.1 < complete.1);
     // The best is the thickest line, drawn after all others.
     let last = *elements(&svg, "polyline").last().expect("a line");
-    assert_eq!(
-        (attribute(last, "stroke"), attribute(last, "stroke-width")),
-        (INK, "11")
-    );
+    assert_eq!((attribute(last, "stroke"), attribute(last, "stroke-width")), (INK, "11"));
     assert_eq!(corners(last).len(), 5);
     assert_says(
         &svg,
@@ -144,37 +133,25 @@ fn diverged_trainings_do_not_press_the_others_together() {
     let mut diverged = sound.clone();
     let extent = |svg: &str| {
         let best = lines(svg, INK, 20).into_iter().flatten();
-        let (low, high) = best.fold((f64::MAX, f64::MIN), |(low, high), (_, y)| {
-            (low.min(y), high.max(y))
-        });
+        let (low, high) =
+            best.fold((f64::MAX, f64::MIN), |(low, high), (_, y)| (low.min(y), high.max(y)));
         high - low
     };
     let grows = |factor: f64, n_epochs: i32| (1..=n_epochs).map(move |e| 0.9 * factor.powi(e));
     let lines_of = |ended, values: Vec<f64>| line(12, ended, &values);
-    diverged
-        .lines
-        .push(lines_of(CurveEnd::Complete, grows(1.4, 50).collect()));
+    diverged.lines.push(lines_of(CurveEnd::Complete, grows(1.4, 50).collect()));
     let whole = svg(&diverged);
     let share = extent(&whole) / extent(&svg(&sound));
     assert!(share > 0.35, "{share}");
     // Typical is to be 0.76 from the best, 0.1: twice as far, 1.62, is below 0.9 · 1.4² and above 0.9 · 1.4.
     let says = |svg: &str, end: &str| texts(svg).iter().any(|(text, _)| text.ends_with(end));
-    assert!(
-        says(&whole, "; 49 values of trial 12 off the axis"),
-        "{:?}",
-        texts(&whole)
-    );
+    assert!(says(&whole, "; 49 values of trial 12 off the axis"), "{:?}", texts(&whole));
 
-    diverged.lines.push(LearningCurveLine {
-        trial: 13,
-        ..lines_of(CurveEnd::Failed, vec![0.8, 1e6, 3e6])
-    });
+    diverged
+        .lines
+        .push(LearningCurveLine { trial: 13, ..lines_of(CurveEnd::Failed, vec![0.8, 1e6, 3e6]) });
     let both = svg(&diverged);
-    assert!(
-        says(&both, "; 51 values of 2 trials off the axis"),
-        "{:?}",
-        texts(&both)
-    );
+    assert!(says(&both, "; 51 values of 2 trials off the axis"), "{:?}", texts(&both));
     assert!(!svg(&sound).contains("off the axis"));
 }
 
@@ -183,10 +160,7 @@ fn diverged_trainings_do_not_press_the_others_together() {
 fn the_legend_names_only_what_is_there() {
     let whole = svg(&picture(vec![line(0, CurveEnd::Complete, &[0.9, 0.4])]));
     assert!(!whole.contains("stopped") && !whole.contains("trained to the end"));
-    assert_says(
-        &whole,
-        &["best: trial 0", "1 trial; best: trial 0 with 0.4"],
-    );
+    assert_says(&whole, &["best: trial 0", "1 trial; best: trial 0 with 0.4"]);
     let running = svg(&picture(vec![line(0, CurveEnd::Running, &[0.9])]));
     assert!(!running.contains("best:"));
     assert!(svg(&picture(Vec::new())).contains("no training has reported a value"));
@@ -215,11 +189,7 @@ fn very_long_trainings_are_thinned_and_keep_their_peaks() {
     let top = lines[0].iter().map(|at| at.1).fold(f64::INFINITY, f64::min);
     let mut heights: Vec<f64> = lines[0].iter().map(|at| at.1).collect();
     heights.sort_by(f64::total_cmp);
-    assert!(
-        heights[1] - top > 500.0,
-        "the peak stands alone: {top} {}",
-        heights[1]
-    );
+    assert!(heights[1] - top > 500.0, "the peak stands alone: {top} {}", heights[1]);
 }
 
 /// The axis is logarithmic on its own, or by wish, and a wish that cannot be is refused.
@@ -245,36 +215,21 @@ fn the_axis_of_values_can_be_logarithmic() {
 fn a_training_that_diverges_does_not_press_the_others_together() {
     let mut picture = study(12);
     picture.scale = Some(Scale::Linear);
-    picture
-        .lines
-        .push(line(99, CurveEnd::Failed, &[0.9, 0.8, 50.0, 1e4, 0.8, 1e6]));
+    picture.lines.push(line(99, CurveEnd::Failed, &[0.9, 0.8, 50.0, 1e4, 0.8, 1e6]));
     let svg = svg(&picture);
     let failed: Vec<_> = polygons(&svg, INK, 12);
     let strip = failed.last().expect("a mark").1;
     let line = lines(&svg, "#5F5F5F", 2);
-    let highest = line
-        .iter()
-        .flatten()
-        .map(|at| at.1)
-        .fold(f64::INFINITY, f64::min);
+    let highest = line.iter().flatten().map(|at| at.1).fold(f64::INFINITY, f64::min);
     assert!(strip < highest, "{strip} {highest}");
     // Before the first crossing, and around 0.8 between two.
-    assert_eq!(
-        line.iter().map(Vec::len).filter(|n| *n == 3).count(),
-        2,
-        "{line:?}"
-    );
+    assert_eq!(line.iter().map(Vec::len).filter(|n| *n == 3).count(), 2, "{line:?}");
     assert!(says(&svg, "worse"));
 }
 
 #[test]
 fn awkward_values_are_drawn_too() {
-    let ends = [
-        CurveEnd::Complete,
-        CurveEnd::Stopped,
-        CurveEnd::Failed,
-        CurveEnd::Running,
-    ];
+    let ends = [CurveEnd::Complete, CurveEnd::Stopped, CurveEnd::Failed, CurveEnd::Running];
     for values in [
         vec![0.5; 9],
         vec![0.5],
@@ -284,12 +239,8 @@ fn awkward_values_are_drawn_too() {
         vec![-1.0, -1e-3, -1e-6],
     ] {
         for direction in [Minimize, Maximize] {
-            let mut picture = picture(
-                (0..)
-                    .zip(ends)
-                    .map(|(trial, end)| line(trial, end, &values))
-                    .collect(),
-            );
+            let mut picture =
+                picture((0..).zip(ends).map(|(trial, end)| line(trial, end, &values)).collect());
             picture.direction = direction;
             picture.lines[1].rest = vec![(N_EPOCHS, 0.1)];
             svg(&picture);
@@ -314,20 +265,11 @@ fn what_cannot_be_drawn_is_named() {
         refused(|folder| picture.write(folder))
     };
     let nan = message(&|line| line.values[4].1 = f64::NAN);
-    assert!(
-        nan.contains("trial 2 has the value NaN at epoch 5"),
-        "{nan}"
-    );
+    assert!(nan.contains("trial 2 has the value NaN at epoch 5"), "{nan}");
     let infinite = message(&|line| line.rest = vec![(60, f64::INFINITY)]);
-    assert!(
-        infinite.contains("trial 2 has the value inf at epoch 60"),
-        "{infinite}"
-    );
+    assert!(infinite.contains("trial 2 has the value inf at epoch 60"), "{infinite}");
     let twice = message(&|line| line.values[4].0 = 4);
-    assert!(
-        twice.contains("the epochs of trial 2 do not increase at 4"),
-        "{twice}"
-    );
+    assert!(twice.contains("the epochs of trial 2 do not increase at 4"), "{twice}");
     let overlap = message(&|line| line.rest = vec![(3, 0.5)]);
     assert!(overlap.contains("do not increase at 3"), "{overlap}");
 }

@@ -27,17 +27,14 @@ fn averages(path: usize) -> Vec<f64> {
 
 /// Regions from sampled trainings: by the share in each cell that end below an error of 0.3.
 pub(super) fn rule() -> DecisionRegionsPicture {
-    let paths: Vec<(Vec<f64>, bool)> = (0..4000)
-        .map(|path| (averages(path), 0.05 + 0.5 * noise(path) < 0.3))
-        .collect();
+    let paths: Vec<(Vec<f64>, bool)> =
+        (0..4000).map(|path| (averages(path), 0.05 + 0.5 * noise(path) < 0.3)).collect();
     let rules = |epoch: usize| {
         let (low, high) = (0.0, 1.0);
         let mut cells = vec![(0.0, 0.0); N_CELLS];
         for (averages, better) in &paths {
             let place = averages[epoch - 1] * N_CELLS as f64;
-            let index = (0..N_CELLS)
-                .rfind(|index| *index as f64 <= place)
-                .unwrap_or(0);
+            let index = (0..N_CELLS).rfind(|index| *index as f64 <= place).unwrap_or(0);
             cells[index].0 += 1.0;
             cells[index].1 += f64::from(u8::from(*better));
         }
@@ -62,9 +59,7 @@ pub(super) fn rule() -> DecisionRegionsPicture {
     let way: Vec<(usize, f64)> = (1..).zip(averages(STOPPED)).collect();
     let stops = |rules: &&RegionEpoch| {
         let place = way[rules.epoch - 1].1 * N_CELLS as f64;
-        let cell = (0..N_CELLS)
-            .rfind(|index| *index as f64 <= place)
-            .unwrap_or(0);
+        let cell = (0..N_CELLS).rfind(|index| *index as f64 <= place).unwrap_or(0);
         rules.may_stop && rules.cells[cell] == Some(Region::StopEarly)
     };
     let stop = epochs.iter().find(stops).expect("it is stopped").epoch;
@@ -109,20 +104,11 @@ fn cells_are_boxes_and_equal_neighbours_are_one() {
     let (yellow, red) = (rectangles(&svg, YELLOW), rectangles(&svg, RED));
     assert_eq!((yellow.len(), red.len()), (3, 3));
     let ([left, right], reds) = ([yellow[1], yellow[2]], [red[1], red[2]]);
-    assert!(
-        left[0] < right[0] && (left[2] - right[0]).abs() <= 4.0,
-        "{left:?} {right:?}"
-    );
+    assert!(left[0] < right[0] && (left[2] - right[0]).abs() <= 4.0, "{left:?} {right:?}");
     // Heights: 0.1 and 2 × 0.05 for yellow, 0.1 and 0.05 for red; half a unit reaches under the region above.
     let height = |edges: [f64; 4]| edges[3] - edges[1] - 2.0;
-    assert!(
-        (height(left) - height(right)).abs() <= 2.0,
-        "{left:?} {right:?}"
-    );
-    assert!(
-        (height(reds[0]) / height(reds[1]) - 2.0).abs() < 0.05,
-        "{reds:?}"
-    );
+    assert!((height(left) - height(right)).abs() <= 2.0, "{left:?} {right:?}");
+    assert!((height(reds[0]) / height(reds[1]) - 2.0).abs() < 0.05, "{reds:?}");
     // Places: 0.3 to 0.4 in the third epoch lies above 0.1 to 0.2 in the fourth; red below yellow.
     assert!(left[3] < right[1] && reds[0][1] > left[3] && reds[1][1] > right[1]);
     // C2 forbids stopping after the third epoch, not after the fourth.
@@ -153,15 +139,9 @@ fn the_way_ends_where_the_trial_was_stopped() {
     let way = lines(&svg, BLUE, 2).remove(0);
     assert_eq!(way.len(), 4);
     let (end, stop) = (way[3], *discs(&svg, RED).last().expect("a mark"));
-    assert!(
-        (end.0 - stop.0).hypot(end.1 - stop.1) < 1.5,
-        "{end:?} {stop:?}"
-    );
+    assert!((end.0 - stop.0).hypot(end.1 - stop.1) < 1.5, "{end:?} {stop:?}");
     // It falls, and 0.15 at the fourth epoch lies in yellow.
-    assert!(
-        way.windows(2)
-            .all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1)
-    );
+    assert!(way.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1));
     let yellow = rectangles(&svg, YELLOW)[2];
     assert!(yellow[0] < end.0 && end.0 < yellow[2] && yellow[1] < end.1 && end.1 < yellow[3]);
     // Later points of a way that went on in an experiment do not move the mark.
@@ -197,11 +177,7 @@ fn a_whole_rule_is_a_small_file() {
     assert_eq!(picture.epochs.len(), 42);
     let (svg, png) = files(|folder| picture.write(folder, Some(7)));
     let n_boxes = elements(&svg, "rect").len();
-    assert!(
-        n_boxes < 600 && svg.len() < 150_000,
-        "{n_boxes} {}",
-        svg.len()
-    );
+    assert!(n_boxes < 600 && svg.len() < 150_000, "{n_boxes} {}", svg.len());
     for fill in [YELLOW, RED, NEVER, FORBIDDEN] {
         assert!(rectangles(&svg, fill).len() > 2, "{fill}");
     }
@@ -211,10 +187,7 @@ fn a_whole_rule_is_a_small_file() {
 #[test]
 fn the_files_are_named_after_the_trial() {
     let [svg, png] = decision_regions_files(Some(7));
-    assert_eq!(
-        (&*svg, &*png),
-        ("decision-regions-7.svg", "decision-regions-7.png")
-    );
+    assert_eq!((&*svg, &*png), ("decision-regions-7.svg", "decision-regions-7.png"));
     let folder = tempfile::tempdir().expect("a temporary folder");
     let paths = rule().write(folder.path(), None).expect("a picture");
     let names = ["decision-regions.svg", "decision-regions.png"];
@@ -238,33 +211,16 @@ fn awkward_rules_are_drawn_too() {
     // No rule; no cell; no cell that is reached; epochs far apart; huge numbers.
     assert!(svg(&picture(Vec::new())).contains("no rule"));
     let empty = svg(&picture(vec![RegionEpoch::default()]));
-    assert_eq!(
-        rectangles(&empty, NEVER).len(),
-        2,
-        "the legend's and one column"
-    );
-    let unreached = RegionEpoch {
-        cells: vec![None; 5],
-        ..one.clone()
-    };
+    assert_eq!(rectangles(&empty, NEVER).len(), 2, "the legend's and one column");
+    let unreached = RegionEpoch { cells: vec![None; 5], ..one.clone() };
     svg(&picture(vec![unreached]));
-    let later = RegionEpoch {
-        epoch: 1000,
-        ..one.clone()
-    };
+    let later = RegionEpoch { epoch: 1000, ..one.clone() };
     svg(&picture(vec![one.clone(), later]));
-    let huge = RegionEpoch {
-        low: -1e300,
-        high: 1e300,
-        ..one.clone()
-    };
+    let huge = RegionEpoch { low: -1e300, high: 1e300, ..one.clone() };
     svg(&picture(vec![huge]));
     // A way of one epoch, before the rule, and one without a rule.
     for epochs in [vec![one], Vec::new()] {
-        let way = DecisionRegionsPicture {
-            path: vec![(1, 0.9)],
-            ..picture(epochs)
-        };
+        let way = DecisionRegionsPicture { path: vec![(1, 0.9)], ..picture(epochs) };
         svg(&way);
     }
 }
@@ -277,15 +233,9 @@ fn what_cannot_be_drawn_is_named() {
         refused(|folder| picture.write(folder, None))
     };
     let nan = message(&|picture| picture.path[1].1 = f64::NAN);
-    assert!(
-        nan.contains("the trial's average error at epoch 2 is NaN"),
-        "{nan}"
-    );
+    assert!(nan.contains("the trial's average error at epoch 2 is NaN"), "{nan}");
     let flat = message(&|picture| picture.epochs[0].high = 0.0);
-    assert!(
-        flat.contains("the cells of epoch 3 go from 0 to 0"),
-        "{flat}"
-    );
+    assert!(flat.contains("the cells of epoch 3 go from 0 to 0"), "{flat}");
     let edge = message(&|picture| picture.epochs[1].low = f64::NAN);
     assert!(edge.contains("the cells of epoch 4 go from NaN"), "{edge}");
     let twice = message(&|picture| picture.epochs[1].epoch = 3);

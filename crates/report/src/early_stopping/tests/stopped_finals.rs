@@ -6,12 +6,7 @@ use super::*;
 use crate::chart::Scale;
 
 fn point(trial: u64, value: f64, stopped: bool, incumbent: Option<f64>) -> FinalPoint {
-    FinalPoint {
-        trial,
-        value,
-        stopped,
-        incumbent,
-    }
+    FinalPoint { trial, value, stopped, incumbent }
 }
 
 fn picture(points: Vec<FinalPoint>) -> FinalsPicture {
@@ -31,12 +26,8 @@ pub(super) fn study(n_trials: usize) -> FinalsPicture {
     for index in 0..n_trials {
         let value = 0.03 + 0.5 * noise(index + 1).powi(2) + 0.05 * noise(index + 77);
         let beats = incumbent.is_none_or(|best| value < best);
-        let stopped = index > 3
-            && if beats {
-                noise(index + 500) < 0.3
-            } else {
-                noise(index + 900) < 0.8
-            };
+        let stopped =
+            index > 3 && if beats { noise(index + 500) < 0.3 } else { noise(index + 900) < 0.8 };
         points.push(point(index as u64, value, stopped, incumbent));
         if beats && !stopped {
             incumbent = Some(value);
@@ -70,11 +61,7 @@ fn whole_and_stopped_trainings_stand_beside_the_incumbent() {
     ]);
     let svg = svg(&picture);
     let (complete, stopped) = (polygons(&svg, GREEN, 3), discs(&svg, RED));
-    assert_eq!(
-        (complete.len(), stopped.len()),
-        (3, 5),
-        "with those of the legend"
-    );
+    assert_eq!((complete.len(), stopped.len()), (3, 5), "with those of the legend");
     // The wrong stop is drawn last, in the only ring of the panel.
     let wrong = stopped[4];
     assert_eq!(discs(&svg, INK).last(), Some(&wrong));
@@ -90,10 +77,7 @@ fn whole_and_stopped_trainings_stand_beside_the_incumbent() {
     let joins = lines(&svg, INK, 1);
     let from_wrong =
         |line: &&Vec<(f64, f64)>| (line[0].0 - wrong.0).hypot(line[0].1 - wrong.1) < 1.5;
-    let to = joins
-        .iter()
-        .find(from_wrong)
-        .expect("a line to the incumbent")[1];
+    let to = joins.iter().find(from_wrong).expect("a line to the incumbent")[1];
     assert!((to.1 - last.1).abs() < 1.5, "{to:?} {last:?}");
     assert_says(
         &svg,
@@ -114,11 +98,7 @@ fn whole_and_stopped_trainings_stand_beside_the_incumbent() {
 fn the_footnote_names_a_few_wrong_stops() {
     let none = svg(&picture(vec![point(0, 0.5, true, None)]));
     assert_says(&none, &["1 trial, 1 stopped, none of them wrongly"]);
-    let wrong = |n: u64| {
-        (1..=n)
-            .map(|trial| point(trial, 0.1, true, Some(0.2)))
-            .collect()
-    };
+    let wrong = |n: u64| (1..=n).map(|trial| point(trial, 0.1, true, Some(0.2))).collect();
     assert!(svg(&picture(wrong(2))).contains("2 of them wrongly: trials 1, 2"));
     assert!(
         svg(&picture(wrong(9))).contains("9 of them wrongly: trials 1, 2, 3, 4, 5, 6, 7, 8, …")
@@ -162,10 +142,7 @@ fn awkward_values_are_drawn_too() {
             }
         }
     }
-    let numbers = picture(vec![
-        point(u64::MAX, 1.0, true, None),
-        point(0, 2.0, false, Some(3.0)),
-    ]);
+    let numbers = picture(vec![point(u64::MAX, 1.0, true, None), point(0, 2.0, false, Some(3.0))]);
     svg(&numbers);
 }
 
@@ -179,9 +156,6 @@ fn what_cannot_be_drawn_is_named() {
     };
     assert!(message(f64::NAN, None, None).contains("trial 9 has the value NaN"));
     let incumbent = message(0.5, Some(f64::NEG_INFINITY), None);
-    assert!(
-        incumbent.contains("trial 9 has the incumbent -inf"),
-        "{incumbent}"
-    );
+    assert!(incumbent.contains("trial 9 has the incumbent -inf"), "{incumbent}");
     assert!(message(-1.0, None, Some(Scale::Log)).contains("a logarithmic axis cannot show"));
 }

@@ -62,10 +62,7 @@ fn actions_that_stood_in_for_others_are_crosses_with_a_key() {
     let mut game = constant_sum(10);
     game.players[1].substituted = (0..10).map(|round_idx| round_idx == 6).collect();
     let svg = actions_svg(&game);
-    assert_eq!(
-        (discs(&svg, BLUE).len(), discs(&svg, VERMILION).len()),
-        (10, 9)
-    );
+    assert_eq!((discs(&svg, BLUE).len(), discs(&svg, VERMILION).len()), (10, 9));
     let crosses = polygons(&svg, VERMILION, 12);
     assert_eq!(crosses.len(), 1);
     let xs: Vec<f64> = discs(&svg, VERMILION).iter().map(|at| at.0).collect();
@@ -92,43 +89,28 @@ fn few_players_have_a_row_each() {
 #[test]
 fn of_many_parameters_the_first_are_shown_and_a_note_counts_the_others() {
     let svg = actions_svg(&many(16, 2, 12));
-    let n_panels = texts(&svg)
-        .iter()
-        .filter(|(text, _)| text.contains(": x"))
-        .count();
+    let n_panels = texts(&svg).iter().filter(|(text, _)| text.contains(": x")).count();
     assert_eq!(n_panels, 24);
     assert!(says(&svg, "player 11: x1") && !says(&svg, "player 12: x0"));
     assert!(says(&svg, "player 11: level 2") && !says(&svg, "player 12: level 0"));
     assert!(says(&svg, "12 rounds; 8 more parameters not shown"));
-    assert!(says(
-        &actions_svg(&many(5, 5, 3)),
-        "3 rounds; 1 more parameter not shown"
-    ));
+    assert!(says(&actions_svg(&many(5, 5, 3)), "3 rounds; 1 more parameter not shown"));
     assert!(says(&actions_svg(&many(12, 2, 3)), "3 rounds"));
 }
 
 #[test]
 fn a_value_that_does_not_fit_its_parameter_is_refused() {
     for (value, parameter) in [
-        (
-            PlottedValue::Choice(0),
-            float("x", (0.0, 1.0), false, &[0.5; 4]),
-        ),
+        (PlottedValue::Choice(0), float("x", (0.0, 1.0), false, &[0.5; 4])),
         (PlottedValue::Choice(2), choices("x", &["a", "b"], &[0; 4])),
-        (
-            PlottedValue::Number(0.0),
-            choices("x", &["a", "b"], &[0; 4]),
-        ),
+        (PlottedValue::Number(0.0), choices("x", &["a", "b"], &[0; 4])),
     ] {
         let mut game = constant_sum(4);
         game.players[0].parameters = vec![parameter];
         game.players[0].parameters[0].values[2] = value;
         let error = refused(|folder| game.write_actions(folder)).to_string();
         let words = "\"attacker\", parameter \"x\"";
-        assert!(
-            error.contains(words) && error.contains("of round 3 does not fit"),
-            "{error}"
-        );
+        assert!(error.contains(words) && error.contains("of round 3 does not fit"), "{error}");
     }
 }
 

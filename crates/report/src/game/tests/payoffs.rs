@@ -12,10 +12,7 @@ fn each_payoff_is_a_dot_and_each_player_has_a_line() {
     let second = first.iter().map(|payoff| payoff.map(|p| 7.0 - p)).collect();
     let svg = payoffs_svg(&game(
         2,
-        vec![
-            player("attacker", "level 2", first),
-            player("defender", "by hand", second),
-        ],
+        vec![player("attacker", "level 2", first), player("defender", "by hand", second)],
     ));
     let (blue, vermilion) = (discs(&svg, PALE_BLUE), discs(&svg, PALE_VERMILION));
     assert_eq!((blue.len(), vermilion.len()), (6, 6));
@@ -24,10 +21,7 @@ fn each_payoff_is_a_dot_and_each_player_has_a_line() {
     }
     // Larger payoffs are higher, by equal distances: from 1 to 3 as far as from 4 to 6.
     let steps = [blue[1].1 - blue[0].1, blue[2].1 - blue[4].1];
-    assert!(
-        steps[0] > 0.0 && (steps[0] - steps[1]).abs() <= 2.0,
-        "{steps:?}"
-    );
+    assert!(steps[0] > 0.0 && (steps[0] - steps[1]).abs() <= 2.0, "{steps:?}");
     // The means after the two random rounds: 4, 3, 4, 4.
     let lines = lines(&svg, BLUE, 2);
     assert_eq!(lines.len(), 1, "the first player's line is solid");
@@ -67,10 +61,7 @@ fn a_band_holds_the_random_rounds_that_were_played() {
     let [left, _, right, _] = bands[1];
     assert!(left < xs[0] && xs[1] < right && right < xs[2]);
     let (bands, xs) = band_of(9);
-    assert!(
-        bands[1][0] < xs[0] && xs[5] < bands[1][2],
-        "the game ended before"
-    );
+    assert!(bands[1][0] < xs[0] && xs[5] < bands[1][2], "the game ended before");
     assert_eq!(band_of(0).0.len(), 0);
 }
 
@@ -122,10 +113,8 @@ fn players_whose_payoffs_differ_in_scale_have_a_panel_each() {
     game.players[1].payoffs = game.players[1].payoffs.iter().map(scaled).collect();
     game.players[1].payoffs[7] = None;
     let svg = payoffs_svg(&game);
-    let (first, second) = (
-        at_of(&svg, "attacker: level 1"),
-        at_of(&svg, "defender: level 0 (gp-mw)"),
-    );
+    let (first, second) =
+        (at_of(&svg, "attacker: level 1"), at_of(&svg, "defender: level 0 (gp-mw)"));
     assert!(first.0 + 1000.0 < second.0 && (first.1 - second.1).abs() <= 1.0);
     let (blue, vermilion) = (discs(&svg, PALE_BLUE), discs(&svg, PALE_VERMILION));
     assert_eq!((blue.len(), vermilion.len()), (10, 9));
@@ -139,11 +128,7 @@ fn players_whose_payoffs_differ_in_scale_have_a_panel_each() {
     let crosses = polygons(&svg, VERMILION, 12);
     assert_eq!(crosses.len(), 1);
     assert!(crosses[0].0 > second.0, "in the panel of who lost it");
-    assert_eq!(
-        rectangles(&svg, BAND).len(),
-        3,
-        "each panel's and the legend's"
-    );
+    assert_eq!(rectangles(&svg, BAND).len(), 3, "each panel's and the legend's");
 }
 
 #[test]

@@ -3,18 +3,14 @@
 use super::*;
 
 fn learning(weights: &[(&str, &[f64], bool)]) -> PlottedTransfer {
-    let studies = weights
-        .iter()
-        .map(|(name, weights, dropped)| PlottedOldStudy {
-            name: (*name).to_owned(),
-            weights: weights.to_vec(),
-            dropped: *dropped,
-        });
+    let studies = weights.iter().map(|(name, weights, dropped)| PlottedOldStudy {
+        name: (*name).to_owned(),
+        weights: weights.to_vec(),
+        dropped: *dropped,
+    });
     let n = weights[0].1.len();
     PlottedTransfer {
-        shares: (0..n)
-            .map(|query| 0.7_f64.powi(i32::try_from(query).unwrap_or(0)))
-            .collect(),
+        shares: (0..n).map(|query| 0.7_f64.powi(i32::try_from(query).unwrap_or(0))).collect(),
         studies: studies.collect(),
     }
 }
@@ -32,18 +28,11 @@ fn weights_of_old_studies_stand_above_their_share() {
     ]);
     let svg = drawn("a < b", &transfer);
     let words: Vec<String> = texts(&svg).into_iter().map(|(text, _)| text).collect();
-    for word in [
-        "good &amp; old: 90 %",
-        "misleading: dropped",
-        "part of each old study",
-    ] {
+    for word in ["good &amp; old: 90 %", "misleading: dropped", "part of each old study"] {
         assert!(words.iter().any(|text| text == word), "{word} in {words:?}");
     }
     let line_end = |color: &str| {
-        let longest = lines(&svg, color, 2)
-            .into_iter()
-            .max_by_key(Vec::len)
-            .expect("a line");
+        let longest = lines(&svg, color, 2).into_iter().max_by_key(Vec::len).expect("a line");
         longest.last().expect("corners").1
     };
     let good = line_end(BLUE);
@@ -66,10 +55,7 @@ fn a_study_that_learns_from_old_ones_has_a_further_picture() {
         }
     }
     // No query, and a study without any weight.
-    for transfer in [
-        PlottedTransfer::default(),
-        learning(&[("one", &[][..], false)]),
-    ] {
+    for transfer in [PlottedTransfer::default(), learning(&[("one", &[][..], false)])] {
         assert!(drawn("", &transfer).starts_with("<svg "));
     }
 }

@@ -74,10 +74,7 @@ impl PostgresBackend {
             let differences = charter.differences(&record.charter);
             if !differences.is_empty() {
                 let path = place.clone();
-                return Err(Ended::Caller(LedgerError::OtherCharter {
-                    path,
-                    differences,
-                }));
+                return Err(Ended::Caller(LedgerError::OtherCharter { path, differences }));
             }
             let no_more =
                 || Ended::Caller(ledgers.corrupt(&charter.name, "its fencing token is at its end"));
@@ -90,11 +87,7 @@ impl PostgresBackend {
         });
         let (id, record) = opened.map_err(|ended| ledgers.refusal(ended, place, Act::Write))?;
         pass("ledger: its fencing token is raised");
-        let backend = Self {
-            ledgers: ledgers.clone(),
-            name: charter.name.clone(),
-            id,
-        };
+        let backend = Self { ledgers: ledgers.clone(), name: charter.name.clone(), id };
         Ok((backend, record))
     }
 }

@@ -55,10 +55,7 @@ impl Ledgers {
     pub fn in_pool(pool: Arc<Pool>, creates: bool) -> Result<Self, LedgerError> {
         let path = PathBuf::from(pool.place());
         match pool.prepare(&LAYOUT, creates) {
-            Ok(()) => Ok(Self {
-                pool,
-                patience: Patience::default(),
-            }),
+            Ok(()) => Ok(Self { pool, patience: Patience::default() }),
             Err(PoolError::Absent) => Err(LedgerError::Absent { path }),
             Err(PoolError::NotOurs(names)) => Err(LedgerError::NotALedger {
                 path,
@@ -66,11 +63,9 @@ impl Ledgers {
                     "its schema fedbo_ledger is not one of ours: it holds {names}; name another database"
                 ),
             }),
-            Err(PoolError::Version { found, expected }) => Err(LedgerError::Version {
-                path,
-                found,
-                expected,
-            }),
+            Err(PoolError::Version { found, expected }) => {
+                Err(LedgerError::Version { path, found, expected })
+            }
             Err(PoolError::Problem(fault)) => Err(in_words(fault, path, Act::Connect)),
         }
     }
@@ -78,10 +73,7 @@ impl Ledgers {
     /// Goes on trying for so long, instead of ten seconds, when the server is away.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
-        Self {
-            patience: Patience::of(patience),
-            ..self
-        }
+        Self { patience: Patience::of(patience), ..self }
     }
 
     /// Returns the name by which messages call the ledger of a study.
@@ -96,10 +88,7 @@ impl Ledgers {
     pub fn names(&self) -> Result<Vec<String>, LedgerError> {
         let read = self.pool.read(self.patience, |tx| -> Outcome<_> {
             let rows = tx.query_typed("SELECT name FROM fedbo_ledger.ledgers ORDER BY id", &[])?;
-            Ok(rows
-                .iter()
-                .map(|row| row.try_get(0))
-                .collect::<Result<_, _>>()?)
+            Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
         });
         read.map_err(|ended| self.refusal(ended, PathBuf::from(self.pool.place()), Act::Read))
     }
@@ -188,11 +177,8 @@ impl Ledgers {
         keep: bool,
     ) -> Result<Findings, LedgerError> {
         let read = self.pool.read(self.patience, |tx| {
-            let id = id(tx, name)?.ok_or_else(|| {
-                Ended::Caller(LedgerError::Absent {
-                    path: self.place_of(name),
-                })
-            })?;
+            let id = id(tx, name)?
+                .ok_or_else(|| Ended::Caller(LedgerError::Absent { path: self.place_of(name) }))?;
             let mut rows = Rows { tx, id };
             Ok(match keep {
                 true => Findings::with_releases().adding(&mut rows)?,

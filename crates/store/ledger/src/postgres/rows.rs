@@ -38,10 +38,7 @@ impl Source for Rows<'_, '_> {
              AND tgrelid IN ('fedbo_ledger.ledgers'::regclass, 'fedbo_ledger.entries'::regclass) ORDER BY tgname::text",
             &[],
         )?;
-        let found: Vec<String> = rows
-            .iter()
-            .map(|row| row.try_get(0))
-            .collect::<Result<_, _>>()?;
+        let found: Vec<String> = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
         let mut problems = Vec::new();
         if found != TRIGGERS {
             problems.push(format!(

@@ -1,9 +1,5 @@
 //! The common parts of the ledger's tests.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "each test binary uses a part of it"
-)]
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
 pub mod store;
 
@@ -54,15 +50,9 @@ pub fn quick_folder() -> TempDir {
 
 /// Runs a test of this binary, in which [`FOLDER`] is set, by way of `command`.
 pub fn run(command: &mut Command, folder: &Path) {
-    let output = command
-        .env(FOLDER, folder)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let (out, err) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
+    let output = command.env(FOLDER, folder).stdin(Stdio::null()).output().unwrap();
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}{err}");
     assert!(out.contains("1 passed"), "{out}");
 }

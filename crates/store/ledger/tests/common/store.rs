@@ -51,23 +51,15 @@ impl Store {
         let mut ledger = Ledger::create(&path, &charter()).unwrap();
         let reader = Connection::open(&path).unwrap();
         if left == Left::KilledWhileRead {
-            reader
-                .execute_batch("BEGIN; SELECT count(*) FROM entries")
-                .unwrap();
+            reader.execute_batch("BEGIN; SELECT count(*) FROM entries").unwrap();
         }
         let mut releases = BTreeMap::new();
-        let mut moments = vec![Moment {
-            head: ledger.head(),
-            releases: releases.clone(),
-        }];
+        let mut moments = vec![Moment { head: ledger.head(), releases: releases.clone() }];
         for round in ROUNDS {
             let z = if round < 2 { 1.5 } else { 2.5 };
             let head = ledger.commit(round, &event(z), &release(round)).unwrap();
             releases.insert(round, release(round));
-            moments.push(Moment {
-                head,
-                releases: releases.clone(),
-            });
+            moments.push(Moment { head, releases: releases.clone() });
         }
         let log = folder.path().join("ledger.db-wal");
         let (file, log) = match left {
@@ -79,12 +71,7 @@ impl Store {
             _ => (std::fs::read(&path).unwrap(), std::fs::read(&log).unwrap()),
         };
         assert!(left == Left::Closed || !log.is_empty());
-        Self {
-            file,
-            log,
-            moments,
-            scratch: quick_folder(),
-        }
+        Self { file, log, moments, scratch: quick_folder() }
     }
 
     pub fn last(&self) -> &Moment {
@@ -127,10 +114,7 @@ impl Store {
             check_refusal(&read(&path).unwrap_err());
             return None;
         }
-        let at = self
-            .moments
-            .iter()
-            .position(|m| Some(m.head) == report.head);
+        let at = self.moments.iter().position(|m| Some(m.head) == report.head);
         let at = at.expect("the head is one that there was");
         let moment = &self.moments[at];
         let statement = read(&path).unwrap();
@@ -154,10 +138,7 @@ impl Store {
         let at = at.expect("the head is one that there was");
         let moment = &self.moments[at];
         for round in 0..ROUNDS[3] + 2 {
-            assert_eq!(
-                ledger.stored(round).unwrap(),
-                moment.releases.get(&round).cloned()
-            );
+            assert_eq!(ledger.stored(round).unwrap(), moment.releases.get(&round).cloned());
         }
         assert_eq!(ledger.releases(), moment.releases.len() as u64);
         Some(at)

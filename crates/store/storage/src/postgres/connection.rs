@@ -44,10 +44,7 @@ pub(super) struct Link {
 impl Link {
     /// Connects, checks the server's settings, and lays out the tables if `mode` says so.
     pub(super) fn open(address: &PostgresAddress, mode: Mode) -> Result<Self, Failure> {
-        let mut link = Self {
-            connector: Connector::new(address)?,
-            client: None,
-        };
+        let mut link = Self { connector: Connector::new(address)?, client: None };
         let mut patience = Patience::default();
         loop {
             match link.prepare(mode) {

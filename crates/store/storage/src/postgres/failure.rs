@@ -57,18 +57,9 @@ impl Failure {
     pub(super) fn into_error(self, place: &str, doing: Operation) -> StorageError {
         let place = place.to_owned();
         let refused = |message: String| match doing {
-            Operation::Connect => StorageError::Connect {
-                place: place.clone(),
-                message,
-            },
-            Operation::Read => StorageError::Read {
-                place: place.clone(),
-                message,
-            },
-            Operation::Write => StorageError::Write {
-                place: place.clone(),
-                message,
-            },
+            Operation::Connect => StorageError::Connect { place: place.clone(), message },
+            Operation::Read => StorageError::Read { place: place.clone(), message },
+            Operation::Write => StorageError::Write { place: place.clone(), message },
         };
         match self {
             Self::Storage(error) => error,

@@ -54,10 +54,7 @@ impl PostgresStorage {
     pub fn open(address: &PostgresAddress, mode: Mode) -> Result<Self, StorageError> {
         let place = address.to_string();
         match Link::open(address, mode) {
-            Ok(link) => Ok(Self {
-                place,
-                link: Mutex::new(link),
-            }),
+            Ok(link) => Ok(Self { place, link: Mutex::new(link) }),
             Err(failure) => Err(failure.into_error(&place, Operation::Connect)),
         }
     }
@@ -75,11 +72,7 @@ impl PostgresStorage {
             .and_then(|mut client| schema::upgrade(&mut client));
         let from = upgraded
             .map_err(|failure| failure.into_error(&address.to_string(), Operation::Write))?;
-        Ok(UpgradeReport {
-            from,
-            to: schema::VERSION,
-            backup: None,
-        })
+        Ok(UpgradeReport { from, to: schema::VERSION, backup: None })
     }
 
     fn link(&self) -> MutexGuard<'_, Link> {
@@ -160,10 +153,7 @@ impl Storage for PostgresStorage {
         self.write(Lock::Study(study), |tx, now_ms| {
             let number = n_trials(tx, study)?;
             let twin = || {
-                let key = [
-                    (&study.0 as _, Type::INT8),
-                    (&new.encoding as _, Type::BYTEA),
-                ];
+                let key = [(&study.0 as _, Type::INT8), (&new.encoding as _, Type::BYTEA)];
                 rows::number(tx, "number", rows::FIRST_LIKE, &key)
             };
             if let Some(refusal) = rules::refusal(new, number, twin)? {
@@ -236,9 +226,8 @@ impl Storage for PostgresStorage {
         self.write(Lock::Study(study), |tx, _| {
             // Earlier reports than this one do not matter to whether it may be added.
             let from_epoch = report.epoch;
-            let mut trial = found(tx, study, number, |tx| {
-                rows::one_from(tx, study, number, from_epoch)
-            })?;
+            let mut trial =
+                found(tx, study, number, |tx| rows::one_from(tx, study, number, from_epoch))?;
             if !rules::may_report(&trial, teller, report)? {
                 return Ok(repeatable(ReportOutcome::Already));
             }
@@ -264,10 +253,7 @@ impl Storage for PostgresStorage {
                 return Ok(repeatable(TellOutcome::Already));
             }
             let seq = end(tx, study, &mut trial, told.clone(), now_ms)?;
-            Ok(Change {
-                trace: ChangeMarker::Changed(trial),
-                result: TellOutcome::New { seq },
-            })
+            Ok(Change { trace: ChangeMarker::Changed(trial), result: TellOutcome::New { seq } })
         })
     }
 
@@ -285,20 +271,14 @@ impl Storage for PostgresStorage {
             }
             rules::release(&mut trial);
             rows::update(tx, study, &trial)?;
-            Ok(Change {
-                trace: ChangeMarker::Changed(trial),
-                result: (),
-            })
+            Ok(Change { trace: ChangeMarker::Changed(trial), result: () })
         })
     }
 }
 
 /// A change that may be made again.
 fn repeatable<R>(result: R) -> Change<R> {
-    Change {
-        result,
-        trace: ChangeMarker::Repeatable,
-    }
+    Change { result, trace: ChangeMarker::Repeatable }
 }
 
 fn check_study(tx: &mut Transaction<'_>, key: StudyKey) -> Result<(), Failure> {

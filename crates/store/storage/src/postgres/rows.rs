@@ -103,11 +103,8 @@ pub(super) fn open_from(
 ) -> Result<Vec<Trial>, Failure> {
     let numbers: Vec<i64> = from_epochs.keys().map(|number| signed(*number)).collect();
     let epochs: Vec<i64> = from_epochs.values().map(|&epoch| epoch.into()).collect();
-    let key: [Parameter<'_>; 3] = [
-        (&study.0, Type::INT8),
-        (&numbers, Type::INT8_ARRAY),
-        (&epochs, Type::INT8_ARRAY),
-    ];
+    let key: [Parameter<'_>; 3] =
+        [(&study.0, Type::INT8), (&numbers, Type::INT8_ARRAY), (&epochs, Type::INT8_ARRAY)];
     read_all(tx, &select(REPORTS_UNSEEN, OPEN), &key)
 }
 
@@ -126,10 +123,7 @@ pub(super) fn one(
     study: StudyKey,
     number: u64,
 ) -> Result<Option<Trial>, Failure> {
-    let key = [
-        (&study.0 as _, Type::INT8),
-        (&signed(number) as _, Type::INT8),
-    ];
+    let key = [(&study.0 as _, Type::INT8), (&signed(number) as _, Type::INT8)];
     first(tx, ONE, &key)
 }
 
@@ -145,9 +139,7 @@ pub(super) fn one_from(
         (&signed(number), Type::INT8),
         (&i64::from(from_epoch), Type::INT8),
     ];
-    Ok(read_all(tx, &select(REPORTS_FROM, ONE), &key)?
-        .into_iter()
-        .next())
+    Ok(read_all(tx, &select(REPORTS_FROM, ONE), &key)?.into_iter().next())
 }
 
 fn read(row: &Row) -> Result<Trial, Failure> {
@@ -165,10 +157,7 @@ fn read(row: &Row) -> Result<Trial, Failure> {
                 .transpose()
                 .map_err(|_| contradiction("its holder's process cannot be read"))?;
             TrialState::Running(TrialLease {
-                worker: Worker {
-                    id: loaded(id)?,
-                    process,
-                },
+                worker: Worker { id: loaded(id)?, process },
                 until_ms: row.try_get("until_ms")?,
             })
         }
@@ -214,10 +203,7 @@ fn read(row: &Row) -> Result<Trial, Failure> {
 fn reports(row: &Row) -> Result<Vec<Report>, Failure> {
     let epochs: Option<Vec<i64>> = row.try_get("epochs")?;
     let values: Option<Vec<f64>> = row.try_get("epoch_values")?;
-    let pairs = epochs
-        .unwrap_or_default()
-        .into_iter()
-        .zip(values.unwrap_or_default());
+    let pairs = epochs.unwrap_or_default().into_iter().zip(values.unwrap_or_default());
     pairs
         .map(|(epoch, value)| {
             let epoch = epoch_of(epoch)?;
@@ -338,11 +324,9 @@ impl MutableColumns {
             None => (None, None, None),
             Some(Told::Value(value)) => (Some(*value), None, None),
             Some(Told::Failed { kind, message }) => (None, Some((kind, message)), None),
-            Some(Told::Stopped {
-                epoch,
-                value,
-                because,
-            }) => (Some(*value), None, Some((*epoch, because))),
+            Some(Told::Stopped { epoch, value, because }) => {
+                (Some(*value), None, Some((*epoch, because)))
+            }
         };
         let stored = |text: &String| text::store(text).into_owned();
         Ok(Self {

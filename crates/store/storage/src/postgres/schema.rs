@@ -79,10 +79,8 @@ ALTER TABLE fedbo.trials
 
 /// Brings the layout of an older version up to date, in one transaction; returns the version that was found.
 pub(super) fn upgrade(client: &mut Client) -> Result<i64, Failure> {
-    let mut tx = client
-        .build_transaction()
-        .isolation_level(IsolationLevel::ReadCommitted)
-        .start()?;
+    let mut tx =
+        client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start()?;
     tx.batch_execute(&format!("SELECT pg_advisory_xact_lock({LAYING_OUT})"))?;
     match look(&mut tx)? {
         Found::Layout => {}
@@ -112,10 +110,8 @@ pub(super) fn prepare(client: &mut Client, mode: Mode) -> Result<(), Failure> {
         (Found::Nothing { .. }, Mode::Create) => {}
     }
     drop(tx);
-    let mut tx = client
-        .build_transaction()
-        .isolation_level(IsolationLevel::ReadCommitted)
-        .start()?;
+    let mut tx =
+        client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start()?;
     tx.batch_execute(&format!("SELECT pg_advisory_xact_lock({LAYING_OUT})"))?;
     // Somebody else may have been faster.
     match look(&mut tx)? {
@@ -129,9 +125,7 @@ pub(super) fn prepare(client: &mut Client, mode: Mode) -> Result<(), Failure> {
     }
     tx.batch_execute(LAYOUT)?;
     tx.batch_execute(STEP_2)?;
-    tx.batch_execute(&format!(
-        "INSERT INTO fedbo.layout (version) VALUES ({VERSION})"
-    ))?;
+    tx.batch_execute(&format!("INSERT INTO fedbo.layout (version) VALUES ({VERSION})"))?;
     Ok(tx.commit()?)
 }
 

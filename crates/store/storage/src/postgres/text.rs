@@ -47,15 +47,7 @@ mod tests {
 
     #[test]
     fn every_text_comes_back() {
-        for text in [
-            "",
-            "a",
-            "a\0b",
-            "\0\0",
-            "\u{1a}0",
-            "\u{1a}\0\u{1a}",
-            "Größe 🜛\n",
-        ] {
+        for text in ["", "a", "a\0b", "\0\0", "\u{1a}0", "\u{1a}\0\u{1a}", "Größe 🜛\n"] {
             let stored = store(text);
             assert!(!stored.contains('\0'));
             assert_eq!(load(stored.into_owned()).as_deref(), Some(text));

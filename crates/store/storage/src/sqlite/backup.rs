@@ -13,7 +13,6 @@ use crate::{Mode, StorageError};
 pub fn backup(path: &Path, to: &Path) -> Result<(), StorageError> {
     let (file, _) = locate(path, Mode::Existing)?;
     let refused = |doing, path| move |f| Failure::from(f).into_error(path, doing);
-    file.open_for_reading()
-        .map_err(refused(Operation::Read, path))?;
+    file.open_for_reading().map_err(refused(Operation::Read, path))?;
     file.copy_to(to).map_err(refused(Operation::Write, to))
 }

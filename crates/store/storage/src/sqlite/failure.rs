@@ -136,16 +136,10 @@ mod tests {
                 ffi::SQLITE_CONSTRAINT_CHECK,
             ] {
                 let damaged = error(code, doing);
-                assert!(
-                    matches!(damaged, StorageError::Corrupt { .. }),
-                    "{damaged:?}"
-                );
+                assert!(matches!(damaged, StorageError::Corrupt { .. }), "{damaged:?}");
             }
             let other = error(ffi::SQLITE_NOTADB, doing);
-            assert!(
-                matches!(other, StorageError::NotAStorage { .. }),
-                "{other:?}"
-            );
+            assert!(matches!(other, StorageError::NotAStorage { .. }), "{other:?}");
         }
     }
 }

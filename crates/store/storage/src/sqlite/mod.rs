@@ -78,10 +78,7 @@ impl SqliteStorage {
             Err(failure) if is_there => return Err(failure.into_error(path, Operation::Read)),
             Err(failure) => return Err(failure.into_error(path, Operation::Write)),
         };
-        Ok(Self {
-            file,
-            access: Mutex::new(access),
-        })
+        Ok(Self { file, access: Mutex::new(access) })
     }
 
     /// The file, as it was named.
@@ -324,11 +321,7 @@ fn locate(path: &Path, mode: Mode) -> Result<(File, bool), StorageError> {
 
 fn check_study(tx: &Transaction<'_>, key: StudyKey) -> Result<(), Failure> {
     let mut statement = tx.prepare_cached("SELECT 1 FROM studies WHERE id = ?")?;
-    if statement.exists([key.0])? {
-        Ok(())
-    } else {
-        Err(StorageError::NoStudy { key }.into())
-    }
+    if statement.exists([key.0])? { Ok(()) } else { Err(StorageError::NoStudy { key }.into()) }
 }
 
 fn n_trials(tx: &Transaction<'_>, study: StudyKey) -> Result<u64, Failure> {

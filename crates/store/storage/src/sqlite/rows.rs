@@ -30,11 +30,7 @@ pub(super) const LAST_TOLD: &str =
 
 /// A study from its `id, name, definition`.
 pub(super) fn study(row: &Row<'_>) -> rusqlite::Result<StudyRecord> {
-    Ok(StudyRecord {
-        key: StudyKey(row.get(0)?),
-        name: row.get(1)?,
-        definition: row.get(2)?,
-    })
+    Ok(StudyRecord { key: StudyKey(row.get(0)?), name: row.get(1)?, definition: row.get(2)? })
 }
 
 /// `expression` in the first trial that a condition selects.
@@ -140,12 +136,7 @@ pub(super) fn insert_report(
     report: Report,
 ) -> Result<(), Failure> {
     tx.prepare_cached("INSERT INTO reports (study, number, epoch, value) VALUES (?, ?, ?, ?)")?
-        .execute(params![
-            study.0,
-            signed(number),
-            report.epoch,
-            Value::Real(report.value)
-        ])?;
+        .execute(params![study.0, signed(number), report.epoch, Value::Real(report.value)])?;
     Ok(())
 }
 
@@ -156,8 +147,7 @@ pub(super) fn delete_reports(
     number: u64,
 ) -> Result<(), Failure> {
     let sql = format!("DELETE FROM reports {OF_TRIAL}");
-    tx.prepare_cached(&sql)?
-        .execute([study.0, signed(number)])?;
+    tx.prepare_cached(&sql)?.execute([study.0, signed(number)])?;
     Ok(())
 }
 
@@ -165,10 +155,7 @@ fn read(row: &Row<'_>) -> Result<Trial, Failure> {
     let number = row.get("number")?;
     let contradiction =
         |what: &str| Failure::contradiction(format!("trial {number} is damaged: {what}"));
-    let point = row
-        .get_ref("point")?
-        .as_str()
-        .map_err(rusqlite::Error::from)?;
+    let point = row.get_ref("point")?.as_str().map_err(rusqlite::Error::from)?;
     let (holder, told_seq) = (row.get("holder")?, row.get("told_seq")?);
     let state = match (told_seq, holder) {
         (None, None) => TrialState::Waiting,
@@ -187,15 +174,12 @@ fn read(row: &Row<'_>) -> Result<Trial, Failure> {
             let (value, kind) = (row.get("value")?, row.get("failure_kind")?);
             TrialState::Told(match (value, kind, row.get("stopped_epoch")?) {
                 (Some(value), None, None) => Told::Value(value),
-                (Some(value), None, Some(epoch)) => Told::Stopped {
-                    epoch,
-                    value,
-                    because: row.get("stopped_because")?,
-                },
-                (None, Some(kind), None) => Told::Failed {
-                    kind,
-                    message: row.get("failure_message")?,
-                },
+                (Some(value), None, Some(epoch)) => {
+                    Told::Stopped { epoch, value, because: row.get("stopped_because")? }
+                }
+                (None, Some(kind), None) => {
+                    Told::Failed { kind, message: row.get("failure_message")? }
+                }
                 _ => return Err(contradiction("it has ended without one outcome")),
             })
         }
@@ -263,11 +247,9 @@ pub(super) fn update(tx: &Transaction<'_>, study: StudyKey, trial: &Trial) -> Re
         None => (Value::Null, None, None),
         Some(Told::Value(value)) => (Value::Real(*value), None, None),
         Some(Told::Failed { kind, message }) => (Value::Null, Some((kind, message)), None),
-        Some(Told::Stopped {
-            epoch,
-            value,
-            because,
-        }) => (Value::Real(*value), None, Some((epoch, because))),
+        Some(Told::Stopped { epoch, value, because }) => {
+            (Value::Real(*value), None, Some((epoch, because)))
+        }
     };
     tx.prepare_cached(
         "UPDATE trials SET attempts = ?, started_at_ms = ?, holder = ?, holder_process = ?, until_ms = ?, told_seq = ?,
@@ -319,27 +301,18 @@ mod tests {
             let mut statement = connection.prepare(&sql).unwrap();
             let steps = statement.raw_query().mapped(|row| row.get::<_, String>(3));
             let plan = steps.collect::<Result<Vec<_>, _>>().unwrap().join("; ");
-            assert!(
-                plan.starts_with("SEARCH") && plan.ends_with(index),
-                "{condition}: {plan}"
-            );
+            assert!(plan.starts_with("SEARCH") && plan.ends_with(index), "{condition}: {plan}");
         }
         for (condition, index) in [
             (OF_STUDY, "PRIMARY KEY (study=?)"),
             (OF_TRIAL, "PRIMARY KEY (study=? AND number=?)"),
-            (
-                OF_TRIAL_FROM,
-                "PRIMARY KEY (study=? AND number=? AND epoch>?)",
-            ),
+            (OF_TRIAL_FROM, "PRIMARY KEY (study=? AND number=? AND epoch>?)"),
         ] {
             let sql = format!("EXPLAIN QUERY PLAN SELECT epoch, value FROM reports {condition}");
             let mut statement = connection.prepare(&sql).unwrap();
             let steps = statement.raw_query().mapped(|row| row.get::<_, String>(3));
             let plan = steps.collect::<Result<Vec<_>, _>>().unwrap().join("; ");
-            assert!(
-                plan.starts_with("SEARCH") && plan.ends_with(index),
-                "{condition}: {plan}"
-            );
+            assert!(plan.starts_with("SEARCH") && plan.ends_with(index), "{condition}: {plan}");
         }
     }
 }

@@ -80,12 +80,7 @@ pub(super) fn other_version(found: i64, expected: i64, path: &Path) -> StorageEr
     } else {
         "a newer fedbo wrote it, use that one"
     };
-    StorageError::Version {
-        place: path.display().to_string(),
-        found,
-        expected,
-        remedy,
-    }
+    StorageError::Version { place: path.display().to_string(), found, expected, remedy }
 }
 
 #[cfg(test)]

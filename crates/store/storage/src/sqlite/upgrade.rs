@@ -47,11 +47,7 @@ fn run(file: &File, steps: &[&str]) -> Result<UpgradeReport, Failure> {
         return Err(schema::other_version(from, to, file.path()).into());
     }
     if from == to {
-        return Ok(UpgradeReport {
-            from,
-            to,
-            backup: None,
-        });
+        return Ok(UpgradeReport { from, to, backup: None });
     }
     let connection = file.open_any_for_writing(Mode::Existing)?;
     // A step may rebuild a table; its references are checked before it is committed.
@@ -60,11 +56,7 @@ fn run(file: &File, steps: &[&str]) -> Result<UpgradeReport, Failure> {
     for (version, step) in (1..).zip(steps).skip_while(|(version, _)| *version <= from) {
         take_step(&connection, version, step)?;
     }
-    Ok(UpgradeReport {
-        from,
-        to,
-        backup: Some(backup),
-    })
+    Ok(UpgradeReport { from, to, backup: Some(backup) })
 }
 
 /// One step, which leads to `version`; nothing if the file is there already.
@@ -156,11 +148,7 @@ mod tests {
         let steps = [FORMAT.steps, &[NOTES, LABELS]].concat();
         let report = upgrade_by(&path, &steps).unwrap();
         let backup = beside(&path.canonicalize().unwrap(), ".v2-backup");
-        let expected = UpgradeReport {
-            from: 2,
-            to: 4,
-            backup: Some(backup.clone()),
-        };
+        let expected = UpgradeReport { from: 2, to: 4, backup: Some(backup.clone()) };
         assert_eq!(report, expected);
         assert_eq!(look::<String>(&path, "SELECT note FROM studies"), "none");
         assert_eq!(look::<String>(&path, "SELECT label FROM labels"), "old");
@@ -271,19 +259,13 @@ mod tests {
         let teller = TellAuthority::Worker(&worker.id);
         let at = |epoch, value| Report { epoch, value };
         storage.report(study, 2, teller, at(3, 0.5)).unwrap();
-        let stopped = Told::Stopped {
-            epoch: 3,
-            value: 0.5,
-            because: "worse than the others".to_owned(),
-        };
+        let stopped =
+            Told::Stopped { epoch: 3, value: 0.5, because: "worse than the others".to_owned() };
         storage.finish(study, 2, teller, &stopped).unwrap();
         let trials = storage.trials(study).unwrap();
         assert_eq!(trials[0].value(), Some(-0.25));
         assert!(matches!(trials[1].told(), Some(Told::Failed { kind, .. }) if kind == "exit"));
-        assert_eq!(
-            (trials[2].told(), trials[2].value()),
-            (Some(&stopped), None)
-        );
+        assert_eq!((trials[2].told(), trials[2].value()), (Some(&stopped), None));
         assert_eq!(trials[2].reports, [at(3, 0.5)]);
         assert_eq!(verify(&path).unwrap().problems, []);
     }

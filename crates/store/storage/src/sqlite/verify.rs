@@ -94,11 +94,7 @@ impl Findings {
     fn record_damage(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         match result {
             Err(failure) if failure.is_damage() => {
-                self.add(
-                    None,
-                    None,
-                    format!("it cannot be read to its end: {failure}"),
-                );
+                self.add(None, None, format!("it cannot be read to its end: {failure}"));
                 Ok(())
             }
             result => result,
@@ -230,46 +226,25 @@ fn problems_of(row: &Row<'_>) -> Vec<String> {
     let point = point.and_then(|text| serde_json::from_str::<Point>(&text).ok());
     demand(point.is_some(), "its point cannot be read");
     let encoding: Option<Vec<u8>> = read(row, "encoding");
-    demand(
-        encoding.is_some_and(|encoding| !encoding.is_empty()),
-        "it has no encoding",
-    );
+    demand(encoding.is_some_and(|encoding| !encoding.is_empty()), "it has no encoding");
     demand(read::<String>(row, "source").is_some(), "it has no source");
     demand(
         read::<f64>(row, "ask_seconds").is_some_and(f64::is_finite),
         "the time of its proposal is no number",
     );
-    demand(
-        read::<i64>(row, "asked_at_ms").is_some(),
-        "it lacks the time when it was asked for",
-    );
+    demand(read::<i64>(row, "asked_at_ms").is_some(), "it lacks the time when it was asked for");
     let attempts: Option<u32> = read(row, "attempts");
     demand(attempts.is_some(), "the number of its attempts is none");
 
     let (is_told, is_held) = (is_set(row, "told_seq"), is_set(row, "holder"));
     let (has_value, has_failure) = (is_set(row, "value"), is_set(row, "failure_kind"));
     let was_stopped = is_set(row, "stopped_epoch");
-    demand(
-        is_set(row, "stopped_because") == was_stopped,
-        "its stop lacks an epoch or its grounds",
-    );
-    demand(
-        !was_stopped || (is_told && has_value),
-        "it was stopped without a value",
-    );
-    demand(
-        is_set(row, "failure_message") == has_failure,
-        "its failure lacks a kind or a message",
-    );
+    demand(is_set(row, "stopped_because") == was_stopped, "its stop lacks an epoch or its grounds");
+    demand(!was_stopped || (is_told && has_value), "it was stopped without a value");
+    demand(is_set(row, "failure_message") == has_failure, "its failure lacks a kind or a message");
     if is_told {
-        demand(
-            has_value != has_failure,
-            "it has ended without exactly one outcome",
-        );
-        demand(
-            read::<i64>(row, "told_at_ms").is_some(),
-            "it lacks the time when it was told",
-        );
+        demand(has_value != has_failure, "it has ended without exactly one outcome");
+        demand(read::<i64>(row, "told_at_ms").is_some(), "it lacks the time when it was told");
         demand(!is_held, "it has ended and is held");
     } else {
         demand(
@@ -302,10 +277,7 @@ fn problems_of(row: &Row<'_>) -> Vec<String> {
             !is_set(row, "holder_process") && !is_set(row, "until_ms"),
             "it has a lease, but no holder",
         );
-        demand(
-            is_told || !is_set(row, "started_at_ms"),
-            "it was begun, but has no holder",
-        );
+        demand(is_told || !is_set(row, "started_at_ms"), "it was begun, but has no holder");
     }
     problems
 }
@@ -334,10 +306,7 @@ fn problems_of_reports(
     if last.is_some() && !is_set(trial, "told_seq") && !is_set(trial, "holder") {
         problems.push("it has reports, but nobody evaluates it");
     }
-    let (epoch, value) = (
-        read::<u32>(trial, "stopped_epoch"),
-        read::<f64>(trial, "value"),
-    );
+    let (epoch, value) = (read::<u32>(trial, "stopped_epoch"), read::<f64>(trial, "value"));
     let bits = |(epoch, value): (u32, f64)| (epoch, value.to_bits());
     if is_set(trial, "stopped_epoch") && epoch.zip(value).map(bits) != last.map(bits) {
         problems.push("it was stopped elsewhere than at its last report");
@@ -351,6 +320,5 @@ fn read<T: FromSql>(row: &Row<'_>, column: &str) -> Option<T> {
 }
 
 fn is_set(row: &Row<'_>, column: &str) -> bool {
-    row.get_ref(column)
-        .is_ok_and(|value| value != rusqlite::types::ValueRef::Null)
+    row.get_ref(column).is_ok_and(|value| value != rusqlite::types::ValueRef::Null)
 }

@@ -23,10 +23,7 @@ pub struct AshaOptions {
 impl AshaOptions {
     /// η = 3, as the authors of Hyperband recommend (Li et al. 2017), and the first rung after one epoch, of whatever trainings.
     pub fn for_epochs(_epochs: u32) -> Self {
-        Self {
-            reduction: 3,
-            first_rung: 1,
-        }
+        Self { reduction: 3, first_rung: 1 }
     }
 }
 
@@ -63,10 +60,7 @@ impl AshaRule {
         at_least("first_rung", first_rung, 1)?;
         at_least("n_epochs", n_epochs, 1)?;
         let rungs = std::iter::successors(Some(first_rung), |rung| rung.checked_mul(reduction));
-        Ok(Self {
-            reduction,
-            rungs: rungs.take_while(|rung| *rung < n_epochs).collect(),
-        })
+        Ok(Self { reduction, rungs: rungs.take_while(|rung| *rung < n_epochs).collect() })
     }
 
     /// The epochs at which trials are compared, ascending, all below N.
@@ -110,13 +104,7 @@ pub(super) fn halve<'a>(
         Verdict::Continue
     } else {
         Verdict::Stop {
-            because: StopReason::BelowRung {
-                epoch,
-                value,
-                n_better,
-                n_reached,
-                n_go_on,
-            },
+            because: StopReason::BelowRung { epoch, value, n_better, n_reached, n_go_on },
         }
     }
 }
@@ -133,10 +121,6 @@ pub(super) fn at_least(
     Err(StrategyError::Setting {
         name,
         value: value.to_string(),
-        expected: if least == 1 {
-            "at least 1"
-        } else {
-            "at least 2"
-        },
+        expected: if least == 1 { "at least 1" } else { "at least 2" },
     })
 }

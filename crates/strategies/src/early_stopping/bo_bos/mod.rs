@@ -49,11 +49,7 @@ impl BoBos {
                 expected: "as many as the model's",
             });
         }
-        Ok(Self {
-            strategy: EpochGpUcb::new(domain, strategy, seed)?,
-            settings,
-            incumbent: None,
-        })
+        Ok(Self { strategy: EpochGpUcb::new(domain, strategy, seed)?, settings, incumbent: None })
     }
 
     /// Proposes a query; see [`EpochGpUcb::ask`].
@@ -117,12 +113,7 @@ impl BoBos {
         };
         let settings = self.settings.with_bounds(bounds);
         let stds = self.strategy.stds(unit, settings.stop_std_with_noise);
-        let problem = BosProblem {
-            curve,
-            incumbent,
-            t,
-            stds: &stds,
-        };
+        let problem = BosProblem { curve, incumbent, t, stds: &stds };
         BosRule::solve(&settings, &problem, stream)
     }
 
@@ -162,9 +153,7 @@ pub fn expected_end(
         return Ok(None);
     }
     let laws = DecayAverage::fit(&errors, DecayNoise::Fitted)?.continuations(&errors, n_epochs)?;
-    let ends = laws
-        .iter()
-        .map(|(weight, law)| weight * law.mean()[law.n_epochs() - 1]);
+    let ends = laws.iter().map(|(weight, law)| weight * law.mean()[law.n_epochs() - 1]);
     Ok(Some(bounds.value(ends.sum::<f64>().clamp(0.0, 1.0))))
 }
 
@@ -176,33 +165,22 @@ mod tests {
     /// are 0.249, lies near. Accuracies and losses mirror each other.
     #[test]
     fn the_expected_end_lies_where_the_curve_goes() {
-        let errors: Vec<f64> = (1..=20)
-            .map(|n| 0.6 * (-f64::from(n) / 8.0).exp() + 0.2)
-            .collect();
-        let bounds = ValueBounds {
-            low: 0.0,
-            high: 1.0,
-        };
+        let errors: Vec<f64> = (1..=20).map(|n| 0.6 * (-f64::from(n) / 8.0).exp() + 0.2).collect();
+        let bounds = ValueBounds { low: 0.0, high: 1.0 };
         let of = |values: Vec<f64>, bounds| {
             let curve = LearningCurve::new(values);
             expected_end(&curve, bounds, 50).unwrap().unwrap()
         };
         let accuracy = of(errors.iter().map(|e| 1.0 - e).collect(), bounds);
         assert!((0.76..0.83).contains(&accuracy), "{accuracy}");
-        let negative = ValueBounds {
-            low: -1.0,
-            high: 0.0,
-        };
+        let negative = ValueBounds { low: -1.0, high: 0.0 };
         let loss = of(errors.iter().map(|e| -e).collect(), negative);
         assert!((loss + 1.0 - accuracy).abs() < 1e-9, "{loss}");
     }
 
     #[test]
     fn a_whole_training_and_one_beyond_the_bounds_have_none() {
-        let bounds = ValueBounds {
-            low: 0.0,
-            high: 1.0,
-        };
+        let bounds = ValueBounds { low: 0.0, high: 1.0 };
         let end = |values: Vec<f64>| expected_end(&LearningCurve::new(values), bounds, 5).unwrap();
         assert_eq!(end(vec![0.5; 5]), None);
         assert_eq!(end(vec![0.5, 1.5, 0.5]), None);

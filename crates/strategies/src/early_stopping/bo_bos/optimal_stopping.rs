@@ -29,10 +29,7 @@ impl StoppingLosses {
         let expected = |loss: f64, p: f64| {
             if loss.is_infinite() { loss } else { loss * p }
         };
-        (
-            expected(self.wrong_stop, p_better),
-            expected(self.wrong_continue, 1.0 - p_better),
-        )
+        (expected(self.wrong_stop, p_better), expected(self.wrong_continue, 1.0 - p_better))
     }
 }
 
@@ -95,11 +92,7 @@ pub fn solve(paths: CellPaths<'_>, losses: StoppingLosses, sparse: SparseCells) 
     if n_paths == 0 {
         return Vec::new();
     }
-    assert_eq!(
-        paths.cells.len() % n_paths,
-        0,
-        "epochs with another number of paths than flags"
-    );
+    assert_eq!(paths.cells.len() % n_paths, 0, "epochs with another number of paths than flags");
     let epochs: Vec<&[u16]> = paths.cells.chunks_exact(n_paths).collect();
     let mut table: DecisionTable = Vec::with_capacity(epochs.len());
     let mut next: Option<(&[u16], Vec<f64>)> = None;
@@ -118,14 +111,10 @@ pub fn solve(paths: CellPaths<'_>, losses: StoppingLosses, sparse: SparseCells) 
                 }
             }
         }
-        let rules: Vec<Option<CellRule>> = tally
-            .iter()
-            .map(|tally| tally.rule(losses, next.is_some(), sparse))
-            .collect();
+        let rules: Vec<Option<CellRule>> =
+            tally.iter().map(|tally| tally.rule(losses, next.is_some(), sparse)).collect();
         // No path reaches a cell without a rule.
-        let values = rules
-            .iter()
-            .map(|rule| rule.map_or(0.0, |rule| value(&rule, sparse)));
+        let values = rules.iter().map(|rule| rule.map_or(0.0, |rule| value(&rule, sparse)));
         next = Some((cells, values.collect()));
         table.push(rules);
     }
@@ -170,12 +159,7 @@ impl CellSums {
             Some(loss) if loss < stop.min(run) => Decision::Continue,
             _ => terminal,
         };
-        Some(CellRule {
-            decision,
-            n_paths: self.n_paths,
-            p_better,
-            losses: (goes_on, stop, run),
-        })
+        Some(CellRule { decision, n_paths: self.n_paths, p_better, losses: (goes_on, stop, run) })
     }
 }
 
@@ -200,11 +184,8 @@ mod tests {
 
     use super::*;
 
-    const LOSSES: StoppingLosses = StoppingLosses {
-        wrong_stop: 100.0,
-        wrong_continue: 99.0,
-        epoch: 1.0,
-    };
+    const LOSSES: StoppingLosses =
+        StoppingLosses { wrong_stop: 100.0, wrong_continue: 99.0, epoch: 1.0 };
 
     /// A discrete problem: the training is good or not, and after each epoch one of `n_outcomes` signals is seen whose chances
     /// depend on that. A history is the number that its signals spell.
@@ -225,18 +206,10 @@ mod tests {
                 for _ in n_outcomes..8 {
                     parts[stream.below(n_outcomes)] += 1;
                 }
-                parts
-                    .into_iter()
-                    .map(|part| f64::from(part) / 8.0)
-                    .collect()
+                parts.into_iter().map(|part| f64::from(part) / 8.0).collect()
             };
             let chances = [law(), law()];
-            Self {
-                n_outcomes,
-                n_epochs,
-                p_good: 0.25 * (1 + stream.below(3)) as f64,
-                chances,
-            }
+            Self { n_outcomes, n_epochs, p_good: 0.25 * (1 + stream.below(3)) as f64, chances }
         }
 
         /// Chance of a history together with good or bad.
@@ -258,11 +231,7 @@ mod tests {
             let stop = losses.wrong_stop * p;
             let run = losses.wrong_continue * (1.0 - p);
             let mut rho = stop.min(run);
-            let mut decision = if stop < run {
-                Decision::StopEarly
-            } else {
-                Decision::RunToEnd
-            };
+            let mut decision = if stop < run { Decision::StopEarly } else { Decision::RunToEnd };
             if history.len() < self.n_epochs {
                 let mut goes_on = losses.epoch;
                 for signal in 0..self.n_outcomes {
@@ -313,10 +282,8 @@ mod tests {
         }
 
         fn cell(&self, history: &[usize]) -> u16 {
-            let number = history
-                .iter()
-                .rev()
-                .fold(0, |number, signal| number * self.n_outcomes + signal);
+            let number =
+                history.iter().rev().fold(0, |number, signal| number * self.n_outcomes + signal);
             u16::try_from(number).unwrap()
         }
     }
@@ -328,40 +295,24 @@ mod tests {
             let problem = Discrete::random(index, n_outcomes, 3);
             for losses in [
                 LOSSES,
-                StoppingLosses {
-                    epoch: 8.0,
-                    ..LOSSES
-                },
-                StoppingLosses {
-                    wrong_stop: 400.0,
-                    ..LOSSES
-                },
+                StoppingLosses { epoch: 8.0, ..LOSSES },
+                StoppingLosses { wrong_stop: 400.0, ..LOSSES },
             ] {
                 let mut exact = BTreeMap::new();
                 problem.exact(&mut Vec::new(), losses, &mut exact);
                 let (cells, better) = problem.paths();
-                let paths = CellPaths {
-                    cells: &cells,
-                    better: &better,
-                    n_cells: 27,
-                };
+                let paths = CellPaths { cells: &cells, better: &better, n_cells: 27 };
                 let table = solve(paths, losses, SparseCells::Plain);
                 for (history, decision) in exact.iter().filter(|(history, _)| !history.is_empty()) {
                     let cell = usize::from(problem.cell(history));
                     let rule = table[history.len() - 1][cell].unwrap();
-                    assert_eq!(
-                        rule.decision, *decision,
-                        "{index} {losses:?} {history:?} {rule:?}"
-                    );
+                    assert_eq!(rule.decision, *decision, "{index} {losses:?} {history:?} {rule:?}");
                     n_compared += 1;
                     seen.insert(format!("{decision:?}"));
                 }
             }
         }
-        assert!(
-            n_compared > 1000 && seen.len() == 3,
-            "{n_compared} {seen:?}"
-        );
+        assert!(n_compared > 1000 && seen.len() == 3, "{n_compared} {seen:?}");
     }
 
     #[test]
@@ -373,24 +324,14 @@ mod tests {
                 better.fill(all);
             }
             let decisions = |losses| {
-                let paths = CellPaths {
-                    cells: &cells,
-                    better: &better,
-                    n_cells: 27,
-                };
+                let paths = CellPaths { cells: &cells, better: &better, n_cells: 27 };
                 let table = solve(paths, losses, SparseCells::Plain);
                 let rules = table.into_iter().flatten().flatten();
                 rules.map(|rule| rule.decision).collect::<Vec<_>>()
             };
-            let no_stop = decisions(StoppingLosses {
-                wrong_stop: f64::INFINITY,
-                ..LOSSES
-            });
+            let no_stop = decisions(StoppingLosses { wrong_stop: f64::INFINITY, ..LOSSES });
             assert!(!no_stop.contains(&Decision::StopEarly));
-            let no_run = decisions(StoppingLosses {
-                wrong_continue: f64::INFINITY,
-                ..LOSSES
-            });
+            let no_run = decisions(StoppingLosses { wrong_continue: f64::INFINITY, ..LOSSES });
             assert!(!no_run.contains(&Decision::RunToEnd));
         }
     }
@@ -414,11 +355,7 @@ mod tests {
         let mut n_changed = 0;
         for incumbent in [-2.0, -1.0, 0.0, 0.5, 1.0, 2.0, 3.0] {
             let better: Vec<bool> = values.iter().map(|value| *value > incumbent).collect();
-            let paths = CellPaths {
-                cells: &cells,
-                better: &better,
-                n_cells: 80,
-            };
+            let paths = CellPaths { cells: &cells, better: &better, n_cells: 80 };
             let table = solve(paths, LOSSES, SparseCells::Plain);
             if let Some(before) = &before {
                 for (old, new) in before.iter().flatten().zip(table.iter().flatten()) {
@@ -443,15 +380,8 @@ mod tests {
     fn sparse_cells_of_the_authors_continue_for_nothing() {
         // One path of eleven goes to cell 1 at the second epoch; all do better.
         let cells = [vec![0; 11], [vec![1], vec![0; 10]].concat(), vec![0; 11]].concat();
-        let paths = CellPaths {
-            cells: &cells,
-            better: &[true; 11],
-            n_cells: 2,
-        };
-        let losses = StoppingLosses {
-            wrong_continue: f64::INFINITY,
-            ..LOSSES
-        };
+        let paths = CellPaths { cells: &cells, better: &[true; 11], n_cells: 2 };
+        let losses = StoppingLosses { wrong_continue: f64::INFINITY, ..LOSSES };
         let plain = solve(paths, losses, SparseCells::Plain);
         let authors = solve(paths, losses, SparseCells::ContinueFree { n_paths_max: 1 });
         let loss = |table: &DecisionTable, n: usize, cell: usize| table[n][cell].unwrap().losses.0;

@@ -46,9 +46,7 @@ impl EpochRules {
             return None;
         }
         (0..=last).find_map(|distance| {
-            let below = home
-                .checked_sub(distance)
-                .and_then(|at| self.cells[at].as_ref());
+            let below = home.checked_sub(distance).and_then(|at| self.cells[at].as_ref());
             below.or_else(|| self.cells.get(home + distance)?.as_ref())
         })
     }
@@ -104,10 +102,7 @@ impl BosRule {
         stream: &mut Stream,
     ) -> Result<Option<Self>, StrategyError> {
         let (n_first, n_epochs) = (settings.first_epochs(), settings.n_epochs);
-        assert!(
-            problem.curve.n_epochs() >= n_first,
-            "a rule is solved after the first epochs"
-        );
+        assert!(problem.curve.n_epochs() >= n_first, "a rule is solved after the first epochs");
         assert_eq!(problem.stds.len(), n_epochs, "one deviation an epoch");
         let first = problem.curve.until(n_first);
         let bounds = settings.bounds();
@@ -119,10 +114,9 @@ impl BosRule {
         }
         let belief = match settings.belief {
             CurveBelief::Averaged { noise } => DecayAverage::fit(&errors, noise)?,
-            CurveBelief::Certain {
-                fit,
-                level_variance,
-            } => DecayAverage::certain(DecayProcess::fit(&errors, level_variance, fit)?),
+            CurveBelief::Certain { fit, level_variance } => {
+                DecayAverage::certain(DecayProcess::fit(&errors, level_variance, fit)?)
+            }
         };
         let laws = belief.continuations(&errors, n_epochs)?;
         let ranges = ranges(settings, &errors, &laws);
@@ -131,11 +125,8 @@ impl BosRule {
             return Ok(None);
         }
         let cells = paths.cells.concat();
-        let paths_in_cells = CellPaths {
-            cells: &cells,
-            better: &paths.better,
-            n_cells: settings.n_cells,
-        };
+        let paths_in_cells =
+            CellPaths { cells: &cells, better: &paths.better, n_cells: settings.n_cells };
         let table = solve(paths_in_cells, settings.losses(problem.t), settings.sparse);
         let at_end = problem.stds[n_epochs - 1];
         let epochs = table.into_iter().zip(&ranges).enumerate();
@@ -184,14 +175,8 @@ impl BosRule {
             Average::AfterFirst => self.settings.first_epochs(),
         };
         let values = &curve.values()[skipped.min(curve.n_epochs() - 1)..];
-        let sum: f64 = values
-            .iter()
-            .map(|v| error(self.settings.bounds(), *v))
-            .sum();
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "numbers of epochs are far below 2^53"
-        )]
+        let sum: f64 = values.iter().map(|v| error(self.settings.bounds(), *v)).sum();
+        #[expect(clippy::cast_precision_loss, reason = "numbers of epochs are far below 2^53")]
         let count = values.len() as f64;
         sum / count
     }
@@ -266,10 +251,8 @@ fn ranges(settings: &BosSettings, errors: &[f64], laws: &[(f64, Continuation)]) 
             }
             let std = (square - mean * mean).max(0.0).sqrt();
             let count = before.1 + f64::from(k);
-            let (mean, std) = (
-                (before.0 + f64::from(k) * mean) / count,
-                f64::from(k) * std / count,
-            );
+            let (mean, std) =
+                ((before.0 + f64::from(k) * mean) / count, f64::from(k) * std / count);
             // Paths within (0, 1) go no further than that.
             let (least, most) = (before.0 / count, (before.0 + f64::from(k)) / count);
             let reach = (REACH * std).max(1e-9);
@@ -284,10 +267,7 @@ fn sum_before(settings: &BosSettings, errors: &[f64]) -> (f64, f64) {
     match settings.average {
         Average::AfterFirst => (0.0, 0.0),
         Average::All => {
-            #[expect(
-                clippy::cast_precision_loss,
-                reason = "numbers of epochs are far below 2^53"
-            )]
+            #[expect(clippy::cast_precision_loss, reason = "numbers of epochs are far below 2^53")]
             let count = errors.len() as f64;
             (errors.iter().sum(), count)
         }
@@ -373,8 +353,7 @@ impl Paths {
         }
         let ends = &values[values.len() - n_paths..];
         let kept = ends.iter().zip(&within).filter(|(_, within)| **within);
-        self.better
-            .extend(kept.map(|(error, _)| *error < target_error));
+        self.better.extend(kept.map(|(error, _)| *error < target_error));
     }
 }
 
@@ -387,31 +366,17 @@ mod tests {
 
     /// Accuracies that grow to `end` from 0.5 below as 0.85^n, at epochs 1 to n.
     fn curve(end: f64, n_epochs: i32) -> LearningCurve {
-        LearningCurve::new(
-            (1..=n_epochs)
-                .map(|n| end - 0.5 * 0.85_f64.powi(n))
-                .collect(),
-        )
+        LearningCurve::new((1..=n_epochs).map(|n| end - 0.5 * 0.85_f64.powi(n)).collect())
     }
 
     fn settings() -> BosSettings {
-        BosSettings {
-            n_paths: 20_000,
-            ..BosSettings::for_epochs(50)
-        }
+        BosSettings { n_paths: 20_000, ..BosSettings::for_epochs(50) }
     }
 
     fn rule(settings: &BosSettings, end: f64, incumbent: f64) -> BosRule {
-        let problem = BosProblem {
-            curve: &curve(end, 8),
-            incumbent,
-            t: 1,
-            stds: &[0.1; 50],
-        };
+        let problem = BosProblem { curve: &curve(end, 8), incumbent, t: 1, stds: &[0.1; 50] };
         let mut stream = Seed::new(8).stream(Purpose::Test, 0, 0);
-        BosRule::solve(settings, &problem, &mut stream)
-            .unwrap()
-            .unwrap()
+        BosRule::solve(settings, &problem, &mut stream).unwrap().unwrap()
     }
 
     fn stopped_at(rule: &BosRule, end: f64) -> Option<usize> {
@@ -443,14 +408,9 @@ mod tests {
             stds: &[&[0.1; 49][..], &[0.3]].concat(),
         };
         let mut stream = Seed::new(8).stream(Purpose::Test, 0, 0);
-        let unsure = BosRule::solve(&settings(), &problem, &mut stream)
-            .unwrap()
-            .unwrap();
+        let unsure = BosRule::solve(&settings(), &problem, &mut stream).unwrap().unwrap();
         assert_eq!(stopped_at(&unsure, 0.6), None);
-        assert_eq!(
-            unsure.answer(&curve(0.6, 20)).unwrap().decision,
-            Decision::StopEarly
-        );
+        assert_eq!(unsure.answer(&curve(0.6, 20)).unwrap().decision, Decision::StopEarly);
         let stds = [0.1; 50];
         problem.stds = &stds;
         let dear = BosSettings {
@@ -461,20 +421,10 @@ mod tests {
             },
             ..settings()
         };
-        let never = BosRule::solve(&dear, &problem, &mut stream)
-            .unwrap()
-            .unwrap();
-        let cells = never
-            .epochs()
-            .iter()
-            .flat_map(|epoch| &epoch.cells)
-            .flatten();
+        let never = BosRule::solve(&dear, &problem, &mut stream).unwrap().unwrap();
+        let cells = never.epochs().iter().flat_map(|epoch| &epoch.cells).flatten();
         assert!(cells.clone().count() > 1000);
-        assert!(
-            cells
-                .clone()
-                .all(|rule| rule.decision != Decision::StopEarly)
-        );
+        assert!(cells.clone().all(|rule| rule.decision != Decision::StopEarly));
     }
 
     /// Paths are the same for all incumbents, so the more they must reach, the more is stopped. That is exact where the average tells
@@ -498,10 +448,7 @@ mod tests {
                 }
                 before = Some(rule);
             }
-            assert!(
-                n_stopped > 1000 && n_other * 100 <= n_stopped,
-                "{n_other} of {n_stopped}"
-            );
+            assert!(n_stopped > 1000 && n_other * 100 <= n_stopped, "{n_other} of {n_stopped}");
         }
     }
 
@@ -519,17 +466,11 @@ mod tests {
         let exact: f64 = below.sum();
         let cells = rule.epochs()[0].cells.iter().flatten();
         let n_paths: u32 = cells.clone().map(|cell| cell.n_paths).sum();
-        let better: f64 = cells
-            .map(|cell| cell.p_better * f64::from(cell.n_paths))
-            .sum();
+        let better: f64 = cells.map(|cell| cell.p_better * f64::from(cell.n_paths)).sum();
         let kept = f64::from(n_paths);
         assert_eq!(n_paths as usize, rule.n_paths_kept());
         if kept > 19_900.0 {
-            assert!(
-                (better / kept - exact).abs() < 0.02,
-                "{} {exact}",
-                better / kept
-            );
+            assert!((better / kept - exact).abs() < 0.02, "{} {exact}", better / kept);
         }
         assert!(kept > 10_000.0);
     }
@@ -548,27 +489,16 @@ mod tests {
     #[test]
     fn values_outside_the_bounds_are_the_worst_or_leave_a_trial_alone() {
         let diverged = LearningCurve::new((1..=8).map(|n| -f64::from(n)).collect());
-        let worst = BosProblem {
-            curve: &diverged,
-            incumbent: 0.5,
-            t: 1,
-            stds: &[0.1; 50],
-        };
+        let worst = BosProblem { curve: &diverged, incumbent: 0.5, t: 1, stds: &[0.1; 50] };
         let mut stream = Seed::new(8).stream(Purpose::Test, 0, 0);
         let rule = BosRule::solve(&BosSettings::for_epochs(50), &worst, &mut stream).unwrap();
         let rule = rule.unwrap();
         let still = LearningCurve::new((1..=30).map(|n| -f64::from(n)).collect());
         assert!((rule.statistic(&still) - 1.0).abs() < 1e-12);
-        assert!((9..=30).any(|n| {
-            rule.answer(&still.until(n))
-                .is_some_and(|answer| answer.stops)
-        }));
-        let problem = BosProblem {
-            curve: &curve(1.4, 8),
-            incumbent: 0.9,
-            t: 1,
-            stds: &[0.1; 50],
-        };
+        assert!(
+            (9..=30).any(|n| { rule.answer(&still.until(n)).is_some_and(|answer| answer.stops) })
+        );
+        let problem = BosProblem { curve: &curve(1.4, 8), incumbent: 0.9, t: 1, stds: &[0.1; 50] };
         let mut stream = Seed::new(8).stream(Purpose::Test, 0, 0);
         assert_eq!(BosRule::solve(&settings(), &problem, &mut stream), Ok(None));
     }
@@ -591,11 +521,7 @@ mod tests {
         assert!(rule.epochs().iter().all(|epoch| epoch.cells.len() == 99));
         let after = (0.4 + 0.5 * 0.85_f64.powi(9) + 0.4 + 0.5 * 0.85_f64.powi(10)) / 2.0;
         assert!((rule.statistic(&curve(0.6, 10)) - after).abs() < 1e-12);
-        let losses = StoppingLosses {
-            wrong_stop: 1.0,
-            wrong_continue: 1.0,
-            epoch: 1.0,
-        };
+        let losses = StoppingLosses { wrong_stop: 1.0, wrong_continue: 1.0, epoch: 1.0 };
         assert_eq!(losses.terminal(0.25), (0.25, 0.75));
     }
 }

@@ -37,10 +37,7 @@ impl From<ValueBounds> for [f64; 2] {
 
 impl ValueBounds {
     /// Errors as they are, from 0 to 1: values are their negatives.
-    pub const NEGATIVE_ERRORS: Self = Self {
-        low: -1.0,
-        high: 0.0,
-    };
+    pub const NEGATIVE_ERRORS: Self = Self { low: -1.0, high: 0.0 };
 
     /// The error that a value stands for; outside `[0,1]` for a value outside the bounds.
     pub fn error(self, value: f64) -> f64 {
@@ -92,10 +89,7 @@ impl IncumbentMargin {
         match self {
             Self::None => 0.0,
             Self::Theory { .. } if t <= 1 => 0.0,
-            Self::Theory {
-                noise_std,
-                failure_prob,
-            } => {
+            Self::Theory { noise_std, failure_prob } => {
                 #[expect(
                     clippy::cast_precision_loss,
                     reason = "numbers of trials are far below 2^53"
@@ -170,9 +164,7 @@ impl BosSettings {
             grid: Grid::Reached,
             average: Average::All,
             sparse: SparseCells::Plain,
-            belief: CurveBelief::Averaged {
-                noise: DecayNoise::Fitted,
-            },
+            belief: CurveBelief::Averaged { noise: DecayNoise::Fitted },
         }
     }
 
@@ -182,9 +174,7 @@ impl BosSettings {
     pub fn with_one_process(self) -> Self {
         Self {
             belief: CurveBelief::Certain {
-                fit: DecayFit::Evidence {
-                    noise: DecayNoise::Fitted,
-                },
+                fit: DecayFit::Evidence { noise: DecayNoise::Fitted },
                 level_variance: 0.0,
             },
             ..self
@@ -208,9 +198,7 @@ impl BosSettings {
             average: Average::AfterFirst,
             sparse: SparseCells::ContinueFree { n_paths_max: 30 },
             belief: CurveBelief::Certain {
-                fit: DecayFit::Evidence {
-                    noise: DecayNoise::Fixed(1e-3),
-                },
+                fit: DecayFit::Evidence { noise: DecayNoise::Fixed(1e-3) },
                 level_variance: 0.0,
             },
             ..self
@@ -221,10 +209,7 @@ impl BosSettings {
     #[must_use]
     pub fn with_bounds(self, bounds: ValueBounds) -> Self {
         let bounds = Some(bounds);
-        let options = BoBosOptions {
-            bounds,
-            ..self.options
-        };
+        let options = BoBosOptions { bounds, ..self.options };
         Self { options, ..self }
     }
 
@@ -235,10 +220,7 @@ impl BosSettings {
 
     /// The range of values; from 0 to 1 unless the options have another.
     pub fn bounds(&self) -> ValueBounds {
-        let unit = ValueBounds {
-            low: 0.0,
-            high: 1.0,
-        };
+        let unit = ValueBounds { low: 0.0, high: 1.0 };
         self.options.bounds.unwrap_or(unit)
     }
 
@@ -260,11 +242,7 @@ impl BosSettings {
     pub fn validate(self) -> Result<Self, StrategyError> {
         let check = |fine: bool, name, value: String, expected| match fine {
             true => Ok(()),
-            false => Err(StrategyError::Setting {
-                name,
-                value,
-                expected,
-            }),
+            false => Err(StrategyError::Setting { name, value, expected }),
         };
         let n = self.n_epochs;
         check(n >= 3, "epochs", n.to_string(), "at least 3")?;
@@ -283,10 +261,7 @@ impl BosSettings {
         };
         match self.incumbent_margin {
             IncumbentMargin::None => {}
-            IncumbentMargin::Theory {
-                noise_std,
-                failure_prob,
-            } => {
+            IncumbentMargin::Theory { noise_std, failure_prob } => {
                 let fine = noise_std.is_finite() && noise_std >= 0.0;
                 let expected = "a finite number of at least 0";
                 check(fine, "noise_std", noise_std.to_string(), expected)?;
@@ -297,17 +272,9 @@ impl BosSettings {
         }
         let noise = match self.belief {
             CurveBelief::Averaged { noise }
-            | CurveBelief::Certain {
-                fit: DecayFit::Evidence { noise },
-                ..
-            } => noise,
+            | CurveBelief::Certain { fit: DecayFit::Evidence { noise }, .. } => noise,
             CurveBelief::Certain {
-                fit:
-                    DecayFit::BayesianUpdate {
-                        shape,
-                        rate,
-                        noise_variance,
-                    },
+                fit: DecayFit::BayesianUpdate { shape, rate, noise_variance },
                 ..
             } => {
                 for (name, value) in [("shape", shape), ("rate", rate)] {
@@ -331,28 +298,13 @@ impl BosSettings {
         above_zero("wrong_stop_loss", options.wrong_stop_loss)?;
         let growth = options.wrong_stop_growth;
         let fine = growth.is_finite() && growth >= 1.0;
-        check(
-            fine,
-            "wrong_stop_growth",
-            growth.to_string(),
-            "a finite number of at least 1",
-        )?;
+        check(fine, "wrong_stop_growth", growth.to_string(), "a finite number of at least 1")?;
         above_zero("wrong_continue_loss", options.wrong_continue_loss)?;
         let cost = options.epoch_cost;
         let fine = cost.is_finite() && cost > 0.0;
-        check(
-            fine,
-            "epoch_cost",
-            cost.to_string(),
-            "a finite number above 0",
-        )?;
+        check(fine, "epoch_cost", cost.to_string(), "a finite number above 0")?;
         let ratio = options.stop_std_ratio;
-        check(
-            ratio >= 1.0,
-            "stop_std_ratio",
-            ratio.to_string(),
-            "a number of at least 1",
-        )?;
+        check(ratio >= 1.0, "stop_std_ratio", ratio.to_string(), "a number of at least 1")?;
         let paths = self.n_paths;
         check(paths >= 100, "n_paths", paths.to_string(), "at least 100")?;
         let cells = self.n_cells;
@@ -372,17 +324,11 @@ mod tests {
         assert_eq!(settings.first_epochs(), 8);
         assert!((settings.losses(3).wrong_stop - 100.0 / 0.95_f64.powi(2)).abs() < 1e-9);
         assert!((settings.as_in_authors_code().losses(2).wrong_stop - 100.0 / 0.99).abs() < 1e-9);
-        let margin = IncumbentMargin::Theory {
-            noise_std: 0.1,
-            failure_prob: 0.05,
-        };
+        let margin = IncumbentMargin::Theory { noise_std: 0.1, failure_prob: 0.05 };
         let by_hand = 0.1 * (2.0 * (9.869_604_401 * 9.0 * 2.0 / 0.3_f64).ln()).sqrt();
         assert!((margin.at(3) - by_hand).abs() < 1e-9);
         assert!(margin.at(1).abs() < 1e-15 && IncumbentMargin::None.at(9).abs() < 1e-15);
-        let bounds = ValueBounds {
-            low: -2.0,
-            high: 2.0,
-        };
+        let bounds = ValueBounds { low: -2.0, high: 2.0 };
         assert!(
             (bounds.error(1.0) - 0.25).abs() < 1e-15 && (bounds.value(0.25) - 1.0).abs() < 1e-15
         );
@@ -399,37 +345,20 @@ mod tests {
         refused(|s| s.n_epochs = 2, "epochs");
         refused(|s| s.options.first_epochs = 50, "first_epochs");
         refused(|s| s.options.first_epochs = 1, "first_epochs");
-        refused(
-            |s| {
-                s.options.bounds = Some(ValueBounds {
-                    low: 1.0,
-                    high: 1.0,
-                })
-            },
-            "bounds",
-        );
+        refused(|s| s.options.bounds = Some(ValueBounds { low: 1.0, high: 1.0 }), "bounds");
         refused(|s| s.options.wrong_stop_loss = f64::NAN, "wrong_stop_loss");
         refused(|s| s.options.wrong_stop_growth = 0.9, "wrong_stop_growth");
-        refused(
-            |s| s.options.wrong_continue_loss = 0.0,
-            "wrong_continue_loss",
-        );
+        refused(|s| s.options.wrong_continue_loss = 0.0, "wrong_continue_loss");
         refused(|s| s.options.epoch_cost = f64::INFINITY, "epoch_cost");
         refused(|s| s.options.stop_std_ratio = 0.5, "stop_std_ratio");
         refused(
-            |s| {
-                s.belief = CurveBelief::Averaged {
-                    noise: DecayNoise::Fixed(f64::NAN),
-                }
-            },
+            |s| s.belief = CurveBelief::Averaged { noise: DecayNoise::Fixed(f64::NAN) },
             "noise variance",
         );
         refused(
             |s| {
-                s.incumbent_margin = IncumbentMargin::Theory {
-                    noise_std: f64::NAN,
-                    failure_prob: 0.1,
-                }
+                s.incumbent_margin =
+                    IncumbentMargin::Theory { noise_std: f64::NAN, failure_prob: 0.1 }
             },
             "noise_std",
         );

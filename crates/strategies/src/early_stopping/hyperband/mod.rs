@@ -28,9 +28,7 @@ impl HyperbandOptions {
 impl StoppingOptions for HyperbandOptions {
     fn make(&self, epochs: u32) -> Result<StoppingMethod, OptionError> {
         let schedule = Brackets::new(epochs as usize, self.reduction as usize)?;
-        Ok(StoppingMethod::Curves(Box::new(HyperbandRule::new(
-            schedule,
-        ))))
+        Ok(StoppingMethod::Curves(Box::new(HyperbandRule::new(schedule))))
     }
 }
 
@@ -64,9 +62,7 @@ impl Bracket {
     pub fn n_epochs_total(&self) -> usize {
         let before = std::iter::once(0).chain(self.rungs.iter().map(|rung| rung.n_epochs));
         let widths = self.rungs.iter().zip(before);
-        widths
-            .map(|(rung, before)| rung.n_configurations * (rung.n_epochs - before))
-            .sum()
+        widths.map(|(rung, before)| rung.n_configurations * (rung.n_epochs - before)).sum()
     }
 }
 
@@ -119,14 +115,9 @@ impl Brackets {
                     n_epochs: (2 * n_epochs + divisor) / (2 * divisor),
                 }
             });
-            Bracket {
-                rungs: rungs.collect(),
-            }
+            Bracket { rungs: rungs.collect() }
         };
-        Ok(Self {
-            reduction,
-            brackets: (0..n_brackets).rev().map(bracket).collect(),
-        })
+        Ok(Self { reduction, brackets: (0..n_brackets).rev().map(bracket).collect() })
     }
 
     /// The brackets from s = s_max, with the most configurations, to s = 0, which trains all to the end.
@@ -163,8 +154,7 @@ impl HyperbandRule {
     /// R: epochs of a complete trial.
     fn n_epochs(&self) -> usize {
         let last = self.schedule.brackets().last();
-        last.and_then(|bracket| bracket.rungs().last())
-            .map_or(0, |rung| rung.n_epochs)
+        last.and_then(|bracket| bracket.rungs().last()).map_or(0, |rung| rung.n_epochs)
     }
 
     /// Index among [`Brackets::brackets`] of the bracket that a trial belongs to.
@@ -179,10 +169,7 @@ impl HyperbandRule {
             end += bracket.n_configurations() as u128;
             place < end << 64
         };
-        brackets
-            .iter()
-            .position(within)
-            .unwrap_or(brackets.len() - 1)
+        brackets.iter().position(within).unwrap_or(brackets.len() - 1)
     }
 }
 
@@ -200,9 +187,7 @@ impl StoppingRule for HyperbandRule {
         if epoch >= self.n_epochs() || !rungs[..rungs.len() - 1].iter().any(is_due) {
             return Verdict::Continue;
         }
-        let rivals = others
-            .iter()
-            .filter(|other| self.bracket_of(other.number) == index);
+        let rivals = others.iter().filter(|other| self.bracket_of(other.number) == index);
         halve(self.schedule.reduction(), trial, rivals)
     }
 }
@@ -291,9 +276,7 @@ impl Hyperband {
             by_worth.unwrap_or(Ordering::Equal).then(a.cmp(b))
         });
         let rungs = self.schedule.brackets[self.bracket].rungs();
-        let n_promoted = rungs
-            .get(self.rung + 1)
-            .map_or(0, |rung| rung.n_configurations);
+        let n_promoted = rungs.get(self.rung + 1).map_or(0, |rung| rung.n_configurations);
         let rest = ranking.split_off(n_promoted);
         let dropped = rest.into_iter().map(|index| self.contenders[index]);
         let dropped: Vec<usize> = dropped.collect();

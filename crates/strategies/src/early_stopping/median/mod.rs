@@ -24,10 +24,7 @@ pub struct MedianOptions {
 impl Default for MedianOptions {
     /// 5 epochs and 5 trials, the cautious settings of the services that offer the rule.
     fn default() -> Self {
-        Self {
-            warmup_epochs: 5,
-            trials_min: 5,
-        }
+        Self { warmup_epochs: 5, trials_min: 5 }
     }
 }
 
@@ -36,10 +33,7 @@ impl MedianOptions {
     pub fn for_epochs(epochs: u32) -> Self {
         let default = Self::default();
         let warmup_max = (epochs / 2).min(epochs.saturating_sub(2));
-        Self {
-            warmup_epochs: default.warmup_epochs.min(warmup_max),
-            ..default
-        }
+        Self { warmup_epochs: default.warmup_epochs.min(warmup_max), ..default }
     }
 }
 
@@ -87,21 +81,9 @@ impl StoppingRule for MedianRule {
             return Verdict::Continue;
         }
         let median = median(averages);
-        let best = trial
-            .curve
-            .values()
-            .iter()
-            .copied()
-            .fold(f64::NEG_INFINITY, f64::max);
+        let best = trial.curve.values().iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if best < median {
-            Verdict::Stop {
-                because: StopReason::WorseThanMedian {
-                    best,
-                    median,
-                    n_trials,
-                    epoch,
-                },
-            }
+            Verdict::Stop { because: StopReason::WorseThanMedian { best, median, n_trials, epoch } }
         } else {
             Verdict::Continue
         }

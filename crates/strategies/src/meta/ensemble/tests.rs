@@ -11,9 +11,7 @@ struct Squares;
 impl Acquisition for Squares {
     fn value(&self, _: &[f64], moments: &[Moments]) -> f64 {
         let terms = (1..).zip(moments);
-        terms
-            .map(|(i, found)| f64::from(i) * found.mean.powi(2) + found.variance.powi(2))
-            .sum()
+        terms.map(|(i, found)| f64::from(i) * found.mean.powi(2) + found.variance.powi(2)).sum()
     }
 
     fn slopes(&self, x: &[f64], moments: &[Moments], slopes: &mut [Moments]) -> f64 {
@@ -29,10 +27,8 @@ impl Acquisition for Squares {
 #[test]
 fn gradients_pass_through_all_models() {
     let settings = fixed(false);
-    let tasks = [
-        observed("peak", 10, 1, peak),
-        observed("wave", 8, 2, |x| (4.0 * x[0] - x[1]).sin()),
-    ];
+    let tasks =
+        [observed("peak", 10, 1, peak), observed("wave", 8, 2, |x| (4.0 * x[0] - x[1]).sin())];
     let tasks = tasks.map(|task| GpTask::new(&task, &settings, Seed::new(1)).unwrap());
     let mut target = Surrogate::new(2, settings, None, Seed::new(1)).unwrap();
     target.tell(&told(&observed("target", 6, 3, peak))).unwrap();
@@ -65,30 +61,14 @@ fn odd_observations_stop_nobody() {
         observed("flat", 10, 2, |_| 3.0),
         observed("large", 10, 3, |x| 1e200 * x[0]),
     ];
-    let point = |x: f64, value| Observation {
-        unit: vec![x, 0.5],
-        value,
-        source: Source::Initial,
-    };
+    let point = |x: f64, value| Observation { unit: vec![x, 0.5], value, source: Source::Initial };
     let histories = [
         vec![],
         vec![point(0.1, None), point(0.2, Some(f64::NAN))],
         vec![point(0.3, Some(1.0)); 5],
-        vec![
-            point(0.1, Some(1e300)),
-            point(0.9, Some(-1e300)),
-            point(0.5, Some(0.0)),
-        ],
-        vec![
-            point(0.1, Some(0.0)),
-            point(0.1, Some(1e-300)),
-            point(0.2, Some(2.0)),
-        ],
-        vec![
-            point(0.1, Some(1.0)),
-            point(0.1, Some(2.0)),
-            point(0.100_000_1, Some(3.0)),
-        ],
+        vec![point(0.1, Some(1e300)), point(0.9, Some(-1e300)), point(0.5, Some(0.0))],
+        vec![point(0.1, Some(0.0)), point(0.1, Some(1e-300)), point(0.2, Some(2.0))],
+        vec![point(0.1, Some(1.0)), point(0.1, Some(2.0)), point(0.100_000_1, Some(3.0))],
     ];
     for history in histories {
         for standardize in [true, false] {
@@ -97,10 +77,8 @@ fn odd_observations_stop_nobody() {
                 n_samples: 50,
                 ..RgpeSettings::for_study(2, false)
             };
-            let taf = TafSettings {
-                surrogate: fixed(standardize),
-                ..TafSettings::for_study(2, false)
-            };
+            let taf =
+                TafSettings { surrogate: fixed(standardize), ..TafSettings::for_study(2, false) };
             let rivals: [Box<dyn Strategy>; 2] = [
                 Box::new(Rgpe::new(unit_square(), &tasks, rgpe, Seed::new(1)).unwrap()),
                 Box::new(Taf::new(unit_square(), &tasks, taf, Seed::new(1)).unwrap()),
@@ -126,15 +104,9 @@ fn without_tasks_both_are_expected_improvement() {
         incumbent: Incumbent::BestObservation,
         ..LogEiSettings::for_study(2, false)
     };
-    let rgpe = RgpeSettings {
-        surrogate: fixed(true),
-        n_samples: 50,
-        ..RgpeSettings::for_study(2, false)
-    };
-    let taf = TafSettings {
-        surrogate: fixed(true),
-        ..TafSettings::for_study(2, false)
-    };
+    let rgpe =
+        RgpeSettings { surrogate: fixed(true), n_samples: 50, ..RgpeSettings::for_study(2, false) };
+    let taf = TafSettings { surrogate: fixed(true), ..TafSettings::for_study(2, false) };
     let mut strategies: [Box<dyn Strategy>; 3] = [
         Box::new(LogEi::new(unit_square(), alone, Seed::new(1)).unwrap()),
         Box::new(Rgpe::with_models(unit_square(), Vec::new(), rgpe, Seed::new(1)).unwrap()),
@@ -146,9 +118,6 @@ fn without_tasks_both_are_expected_improvement() {
     });
     for other in &proposals[1..] {
         let pairs = proposals[0].iter().zip(other);
-        assert!(
-            pairs.into_iter().all(|(a, b)| (a - b).abs() < 1e-4),
-            "{proposals:?}"
-        );
+        assert!(pairs.into_iter().all(|(a, b)| (a - b).abs() < 1e-4), "{proposals:?}");
     }
 }

@@ -93,27 +93,18 @@ fn held_out_draws_are_those_of_posteriors_without_the_point() {
         for j in 0..9 {
             let others: Vec<usize> = (0..9).filter(|i| *i != j).collect();
             let block = Matrix::from_fn(8, 8, |a, b| gram.at(others[a], others[b]));
-            let residual: Vec<f64> = others
-                .iter()
-                .map(|i| sorted[*i] - prior[*i] - noises[*i])
-                .collect();
+            let residual: Vec<f64> =
+                others.iter().map(|i| sorted[*i] - prior[*i] - noises[*i]).collect();
             let solved = block.plus_identity(noise).solve_vector(&residual);
             for k in 0..9 {
-                let update: f64 = others
-                    .iter()
-                    .zip(&solved)
-                    .map(|(i, s)| gram.at(k, *i) * s)
-                    .sum();
+                let update: f64 = others.iter().zip(&solved).map(|(i, s)| gram.at(k, *i) * s).sum();
                 let found = if k == j {
                     drawn.held_out[j]
                 } else {
                     drawn.fitted[k] + drawn.shifts[j] * own.inverse[k * 9 + j]
                 };
                 let expected = prior[k] + update;
-                assert!(
-                    (found - expected).abs() < 1e-8,
-                    "{j} {k}: {found} {expected}"
-                );
+                assert!((found - expected).abs() < 1e-8, "{j} {k}: {found} {expected}");
             }
         }
         // And its losses are counted as enumeration does.
@@ -152,23 +143,14 @@ fn losses_have_the_expectation_of_their_law() {
     let stream = || Seed::new(1).stream(Purpose::Test, 9, 0);
     let joint = ranked.joint_losses(&task, 4000, &mut stream()).unwrap();
     let independent = ranked.independent_losses(&task, 4000, &mut stream());
-    assert_eq!(
-        joint,
-        ranked.joint_losses(&task, 4000, &mut stream()).unwrap()
-    );
+    assert_eq!(joint, ranked.joint_losses(&task, 4000, &mut stream()).unwrap());
     let (with, without) = (expected(1.0), expected(0.0));
-    assert!(
-        (with - without).abs() > 1.5,
-        "the two laws are the same: {with} {without}"
-    );
+    assert!((with - without).abs() > 1.5, "the two laws are the same: {with} {without}");
     for (losses, expected) in [(&joint, with), (&independent, without)] {
         let mean = losses.iter().map(|l| f64::from(*l)).sum::<f64>() / 4000.0;
         let square = losses.iter().map(|l| (f64::from(*l) - mean).powi(2));
         let error = (square.sum::<f64>() / 4000.0 / 4000.0).sqrt();
-        assert!(
-            (mean - expected).abs() < 5.0 * error,
-            "{mean} ± {error}: {expected}"
-        );
+        assert!((mean - expected).abs() < 5.0 * error, "{mean} ± {error}: {expected}");
     }
 }
 
@@ -183,9 +165,7 @@ fn certain_tasks_can_be_drawn_from() {
     let spread = Spread::of(&covariance).unwrap();
     let draw = spread.draw(&mut test_stream(7));
     assert!(draw.iter().all(|v| v.abs() < 1e-3), "{draw:?}");
-    let nothing = Spread::of(&PackedLower::zeros(3))
-        .unwrap()
-        .draw(&mut test_stream(7));
+    let nothing = Spread::of(&PackedLower::zeros(3)).unwrap().draw(&mut test_stream(7));
     assert_eq!(nothing, [0.0; 3]);
 }
 

@@ -214,15 +214,9 @@ impl Rgpe {
     fn weigh(&self) -> Result<ModelWeights, StrategyError> {
         let (ranked, tasks) = (self.ensemble.ranked(), self.ensemble.tasks());
         if ranked.n_pairs() == 0 {
-            #[expect(
-                clippy::cast_precision_loss,
-                reason = "numbers of tasks are far below 2^53"
-            )]
+            #[expect(clippy::cast_precision_loss, reason = "numbers of tasks are far below 2^53")]
             let share = 1.0 / (tasks.len() + 1) as f64;
-            return Ok(ModelWeights {
-                target: share,
-                tasks: vec![share; tasks.len()],
-            });
+            return Ok(ModelWeights { target: share, tasks: vec![share; tasks.len()] });
         }
         let posterior = self.ensemble.surrogate().posterior();
         let step = posterior.len() as u64;
@@ -260,8 +254,7 @@ impl Strategy for Rgpe {
             least_variance: LEAST_VARIANCE * target.kernel().outputscale(),
             scale: self.improvement,
         };
-        self.ensemble
-            .propose(&target, &weights.tasks, &acquisition, pending, stream)
+        self.ensemble.propose(&target, &weights.tasks, &acquisition, pending, stream)
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
@@ -347,11 +340,8 @@ impl Acquisition for EnsembleImprovement {
             ImprovementScale::Log => (improvement.value, 1.0),
             ImprovementScale::Plain => (improvement.value.exp(), improvement.value.exp()),
         };
-        let d_variance = if variance > self.least_variance {
-            0.5 * improvement.d_std / std
-        } else {
-            0.0
-        };
+        let d_variance =
+            if variance > self.least_variance { 0.5 * improvement.d_std / std } else { 0.0 };
         for (weight, slope) in self.weights.iter().zip(slopes) {
             slope.mean = factor * weight * improvement.d_mean;
             slope.variance = factor * weight * weight * d_variance;

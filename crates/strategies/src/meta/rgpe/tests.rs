@@ -25,11 +25,7 @@ pub(crate) fn fixed(standardize: bool) -> SurrogateSettings {
 
 pub(crate) fn observed(name: &str, n: usize, stream: u64, f: impl Fn(&[f64]) -> f64) -> MetaTask {
     let inputs = uniform_points(n, 2, &mut test_stream(stream));
-    MetaTask {
-        name: name.into(),
-        outputs: inputs.rows().map(f).collect(),
-        inputs,
-    }
+    MetaTask { name: name.into(), outputs: inputs.rows().map(f).collect(), inputs }
 }
 
 pub(crate) fn told(task: &MetaTask) -> Vec<Observation> {
@@ -48,18 +44,12 @@ pub(crate) fn peak(x: &[f64]) -> f64 {
 }
 
 fn settings() -> RgpeSettings {
-    RgpeSettings {
-        surrogate: fixed(true),
-        n_samples: 200,
-        ..RgpeSettings::for_study(2, false)
-    }
+    RgpeSettings { surrogate: fixed(true), n_samples: 200, ..RgpeSettings::for_study(2, false) }
 }
 
 fn tasks() -> Vec<MetaTask> {
     vec![
-        observed("the same at another level", 40, 1, |x| {
-            100.0 + 7.0 * peak(x)
-        }),
+        observed("the same at another level", 40, 1, |x| 100.0 + 7.0 * peak(x)),
         observed("unrelated", 40, 2, |x| (9.0 * x[0] + 4.0 * x[1]).sin()),
         observed("opposite", 40, 3, |x| -peak(x)),
     ]
@@ -81,10 +71,7 @@ fn the_ensemble_improves_as_its_moments_say() {
     let variance: f64 = 0.25 * 0.31 + 0.09 * 0.1 + 0.04 * 0.7;
     let expected = expected_improvement(mean, variance.sqrt(), 0.4);
     assert!((acquisition.value(&[], &moments) - expected).abs() < 1e-12);
-    let log = EnsembleImprovement {
-        scale: ImprovementScale::Log,
-        ..acquisition
-    };
+    let log = EnsembleImprovement { scale: ImprovementScale::Log, ..acquisition };
     assert!((log.value(&[], &moments) - expected.ln()).abs() < 1e-12);
 }
 
@@ -119,10 +106,7 @@ pub(crate) fn check_slopes(acquisition: &dyn Acquisition) {
         };
         let of_mean = (moved(step, 0.0) - moved(-step, 0.0)) / (2.0 * step);
         let of_variance = (moved(0.0, step) - moved(0.0, -step)) / (2.0 * step);
-        assert!(
-            (slopes[model].mean - of_mean).abs() < 1e-7,
-            "{model}: {of_mean}"
-        );
+        assert!((slopes[model].mean - of_mean).abs() < 1e-7, "{model}: {of_mean}");
         assert!((slopes[model].variance - of_variance).abs() < 1e-7);
     }
 }
@@ -147,9 +131,7 @@ fn weight_goes_to_the_task_that_ranks_like_the_target() {
     assert_eq!(transfer.tasks[0].name, "the same at another level");
     // Only strangers: the target is left alone.
     let mut alone = Rgpe::new(unit_square(), &all[1..], settings(), Seed::new(1)).unwrap();
-    alone
-        .tell(&told(&observed("target", 12, 50, peak)))
-        .unwrap();
+    alone.tell(&told(&observed("target", 12, 50, peak))).unwrap();
     assert!(alone.transfer().unwrap().meta_share < 0.1);
 }
 
@@ -178,24 +160,15 @@ fn equal_tellings_give_equal_runs() {
     let mut running = Points::new(2);
     running.push(&[0.7, 0.3]);
     let small = |maximizer| match maximizer {
-        Maximizer::Direct(search) => Maximizer::Direct(Direct {
-            max_evaluations: 500,
-            ..search
-        }),
+        Maximizer::Direct(search) => Maximizer::Direct(Direct { max_evaluations: 500, ..search }),
         other => other,
     };
-    let rgpe = RgpeSettings {
-        surrogate: SurrogateSettings::for_study(2, false),
-        ..settings()
-    };
+    let rgpe = RgpeSettings { surrogate: SurrogateSettings::for_study(2, false), ..settings() };
     let taf = TafSettings {
         surrogate: SurrogateSettings::for_study(2, false),
         ..TafSettings::for_study(2, false)
     };
-    let mut authors = (
-        rgpe.clone().as_in_authors_code(),
-        taf.clone().as_in_authors_code(),
-    );
+    let mut authors = (rgpe.clone().as_in_authors_code(), taf.clone().as_in_authors_code());
     authors.0.maximizer = small(authors.0.maximizer);
     authors.1.maximizer = small(authors.1.maximizer);
     let strategies = || -> Vec<Box<dyn Strategy>> {
@@ -249,9 +222,7 @@ fn a_finite_domain_is_scanned() {
         }
         expected_improvement(mean, variance.sqrt(), searched.ensemble.incumbent())
     };
-    let best = points
-        .rows()
-        .max_by(|a, b| improvement(a).total_cmp(&improvement(b)));
+    let best = points.rows().max_by(|a, b| improvement(a).total_cmp(&improvement(b)));
     let proposal = scanned.ask(&Points::new(2), &mut test_stream(1)).unwrap();
     assert_eq!(Some(&proposal.unit[..]), best);
     // The search over the square does no worse.
@@ -261,10 +232,7 @@ fn a_finite_domain_is_scanned() {
 
 #[test]
 fn settings_out_of_range_are_refused() {
-    let none = RgpeSettings {
-        n_samples: 0,
-        ..settings()
-    };
+    let none = RgpeSettings { n_samples: 0, ..settings() };
     assert!(Rgpe::new(unit_square(), &tasks(), none, Seed::new(1)).is_err());
     assert!(Rgpe::new(unit_square(), &[], settings(), Seed::new(1)).is_err());
     let line = MetaTask {

@@ -121,11 +121,7 @@ impl RmGpTs {
         settings: RmGpTsSettings,
         seed: Seed,
     ) -> Result<Self, StrategyError> {
-        assert_eq!(
-            models.dim(),
-            domain.dim(),
-            "meta-tasks of another dimension"
-        );
+        assert_eq!(models.dim(), domain.dim(), "meta-tasks of another dimension");
         let thompson = ThompsonSettings {
             surrogate: models.target_settings(settings.thompson.surrogate),
             ..settings.thompson

@@ -37,9 +37,7 @@ fn is_thesis_default(ucb_multiplier: &UcbMultiplier) -> bool {
 
 impl Default for RmGpUcbOptions {
     fn default() -> Self {
-        Self {
-            ucb_multiplier: thesis(),
-        }
+        Self { ucb_multiplier: thesis() }
     }
 }
 
@@ -155,11 +153,7 @@ impl RmGpUcb {
         settings: RmGpUcbSettings,
         seed: Seed,
     ) -> Result<Self, StrategyError> {
-        assert_eq!(
-            models.dim(),
-            domain.dim(),
-            "meta-tasks of another dimension"
-        );
+        assert_eq!(models.dim(), domain.dim(), "meta-tasks of another dimension");
         if !(settings.meta_ucb_multiplier.is_finite() && settings.meta_ucb_multiplier >= 0.0) {
             return Err(StrategyError::Setting {
                 name: "meta_ucb_multiplier",

@@ -228,10 +228,7 @@ impl Taf {
         self.belief.get_or_init(|| {
             let ranked = self.ensemble.ranked();
             let mut belief = Belief {
-                weights: ModelWeights {
-                    target: KERNEL_PEAK,
-                    tasks: Vec::new(),
-                },
+                weights: ModelWeights { target: KERNEL_PEAK, tasks: Vec::new() },
                 incumbents: Vec::new(),
             };
             for task in self.ensemble.tasks() {
@@ -269,10 +266,7 @@ impl Strategy for Taf {
         let (weights, incumbents): (Vec<f64>, Vec<f64>) = parts.unzip();
         let acquisition = TransferImprovement {
             total: belief.weights.target + weights.iter().sum::<f64>(),
-            target: Term {
-                weight: belief.weights.target,
-                incumbent: self.ensemble.incumbent(),
-            },
+            target: Term { weight: belief.weights.target, incumbent: self.ensemble.incumbent() },
             tasks: weights
                 .into_iter()
                 .zip(incumbents)
@@ -287,8 +281,7 @@ impl Strategy for Taf {
             draws: Seed::new(u64::from(stream.bits()) << 32 | u64::from(stream.bits())),
         };
         let weights = &belief.weights.tasks;
-        self.ensemble
-            .propose(&target, weights, &acquisition, pending, stream)
+        self.ensemble.propose(&target, weights, &acquisition, pending, stream)
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
@@ -343,10 +336,7 @@ impl TransferImprovement {
     }
 
     fn of_target(&self, found: Moments) -> (f64, Moments) {
-        let noisy = Moments {
-            mean: found.mean,
-            variance: found.variance + self.noise_variance,
-        };
+        let noisy = Moments { mean: found.mean, variance: found.variance + self.noise_variance };
         self.expected(self.target, noisy)
     }
 
@@ -356,10 +346,7 @@ impl TransferImprovement {
         }
         let gain = found.mean - term.incumbent;
         if gain > 0.0 {
-            let slopes = Moments {
-                mean: 1.0 / gain,
-                variance: 0.0,
-            };
+            let slopes = Moments { mean: 1.0 / gain, variance: 0.0 };
             (term.weight.ln() + gain.ln(), slopes)
         } else {
             (f64::NEG_INFINITY, Moments::default())
@@ -400,10 +387,7 @@ impl Acquisition for TransferImprovement {
         terms.push(self.of_target(moments[0]));
         let of_tasks = self.tasks.iter().zip(&moments[1..]);
         terms.extend(of_tasks.map(|(term, found)| self.of_task(*term, *found)));
-        let top = terms
-            .iter()
-            .map(|(ln, _)| *ln)
-            .fold(f64::NEG_INFINITY, f64::max);
+        let top = terms.iter().map(|(ln, _)| *ln).fold(f64::NEG_INFINITY, f64::max);
         let mut sum = 0.0;
         for (ln, _) in &mut terms {
             *ln = (*ln - top).exp();

@@ -19,18 +19,9 @@ fn acquisition(form: MetaImprovement) -> TransferImprovement {
 }
 
 const MOMENTS: [Moments; 3] = [
-    Moments {
-        mean: 0.2,
-        variance: 0.3,
-    },
-    Moments {
-        mean: 1.0,
-        variance: 0.1,
-    },
-    Moments {
-        mean: -0.5,
-        variance: 0.7,
-    },
+    Moments { mean: 0.2, variance: 0.3 },
+    Moments { mean: 1.0, variance: 0.1 },
+    Moments { mean: -0.5, variance: 0.7 },
 ];
 
 #[test]
@@ -61,27 +52,18 @@ fn random_draws_are_a_function_of_the_point() {
     assert!((at(0.25) - at(0.26)).abs() > 1e-6);
     let mut slopes = [Moments::default(); 3];
     let value = drawn.slopes(&[0.25, 0.5], &MOMENTS, &mut slopes);
-    assert_eq!(
-        (value.to_bits(), slopes),
-        (at(0.25).to_bits(), [Moments::default(); 3])
-    );
+    assert_eq!((value.to_bits(), slopes), (at(0.25).to_bits(), [Moments::default(); 3]));
     let n = 20_000;
     let values: Vec<f64> = (0..n).map(|i| at(f64::from(i) / f64::from(n))).collect();
     let mean = values.iter().sum::<f64>() / f64::from(n);
     let square = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / f64::from(n);
     let expected = acquisition(MetaImprovement::Expected).value(&[0.1], &MOMENTS);
     let error = (square / f64::from(n)).sqrt();
-    assert!(
-        (mean - expected.exp()).abs() < 5.0 * error,
-        "{mean} ± {error}"
-    );
+    assert!((mean - expected.exp()).abs() < 5.0 * error, "{mean} ± {error}");
 }
 
 fn settings() -> TafSettings {
-    TafSettings {
-        surrogate: fixed(true),
-        ..TafSettings::for_study(2, false)
-    }
+    TafSettings { surrogate: fixed(true), ..TafSettings::for_study(2, false) }
 }
 
 /// A copy of the target keeps its weight, an opposite has none; with the authors' distance both come to weigh the same.
@@ -91,14 +73,10 @@ fn weight_follows_the_ranking_unless_the_distance_vanishes() {
         observed("the same", 40, 1, |x| 5.0 + 2.0 * peak(x)),
         observed("opposite", 40, 3, |x| -peak(x)),
     ];
-    for (distance, opposite) in [
-        (RankingDistance::Share, 0.0..0.01),
-        (RankingDistance::Vanishing, 0.45..0.55),
-    ] {
-        let settings = TafSettings {
-            distance,
-            ..settings()
-        };
+    for (distance, opposite) in
+        [(RankingDistance::Share, 0.0..0.01), (RankingDistance::Vanishing, 0.45..0.55)]
+    {
+        let settings = TafSettings { distance, ..settings() };
         let mut taf = Taf::new(unit_square(), &tasks, settings, Seed::new(1)).unwrap();
         assert!((taf.transfer().unwrap().meta_share - 2.0 / 3.0).abs() < 1e-12);
         taf.tell(&told(&observed("target", 20, 50, peak))).unwrap();
@@ -113,10 +91,7 @@ fn weight_follows_the_ranking_unless_the_distance_vanishes() {
 fn incumbents_are_those_of_the_settings() {
     let tasks = [observed("the same", 40, 1, peak)];
     for meta_incumbent in [MetaIncumbent::BestPredicted, MetaIncumbent::OwnBest] {
-        let settings = TafSettings {
-            meta_incumbent,
-            ..settings()
-        };
+        let settings = TafSettings { meta_incumbent, ..settings() };
         let mut taf = Taf::new(unit_square(), &tasks, settings, Seed::new(1)).unwrap();
         taf.tell(&told(&observed("target", 5, 50, peak))).unwrap();
         let task = &taf.ensemble.tasks()[0];
@@ -147,16 +122,8 @@ fn reports_of_other_agents_transfer() {
         Arc::new(FeatureTask::new("north", Arc::clone(&map), report).unwrap())
     };
     let with = |report: &FeatureReport, meta_incumbent| {
-        let settings = TafSettings {
-            meta_incumbent,
-            ..settings()
-        };
-        Taf::with_models(
-            unit_square(),
-            vec![received(report)],
-            settings,
-            Seed::new(1),
-        )
+        let settings = TafSettings { meta_incumbent, ..settings() };
+        Taf::with_models(unit_square(), vec![received(report)], settings, Seed::new(1))
     };
     let bare = sent.clone().without_incumbent();
     assert!(with(&sent, MetaIncumbent::OwnBest).is_ok());
@@ -176,10 +143,7 @@ fn reports_of_other_agents_transfer() {
 fn settings_out_of_range_are_refused() {
     let tasks = [observed("the same", 10, 1, peak)];
     for bandwidth in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let settings = TafSettings {
-            bandwidth,
-            ..settings()
-        };
+        let settings = TafSettings { bandwidth, ..settings() };
         assert!(Taf::new(unit_square(), &tasks, settings, Seed::new(1)).is_err());
     }
 }

@@ -116,13 +116,7 @@ const LANGUAGES: &[Language] = &[
     Language {
         names: &["fish", "nu", "elvish", "xonsh", "ion", "rc", "es"],
         code: "cC",
-        code_words: &[
-            "--command",
-            "--init-command",
-            "--commands",
-            "--execute",
-            "-e",
-        ],
+        code_words: &["--command", "--init-command", "--commands", "--execute", "-e"],
         ..BASE
     },
     Language {
@@ -142,35 +136,15 @@ const LANGUAGES: &[Language] = &[
         ..BASE
     },
     Language {
-        names: &[
-            "python",
-            "pythonw",
-            "pypy",
-            "ipython",
-            "micropython",
-            "sage",
-            "gap",
-        ],
+        names: &["python", "pythonw", "pypy", "ipython", "micropython", "sage", "gap"],
         code: "c",
         data: "WXQ",
         data_words: &["--check-hash-based-pycs"],
         module: "m",
         ..BASE
     },
-    Language {
-        names: &["perl", "raku"],
-        code: "eEMm",
-        data: "I",
-        attached: "ixFC",
-        ..BASE
-    },
-    Language {
-        names: &["ruby", "jruby", "irb"],
-        code: "e",
-        data: "rICEF",
-        attached: "ix",
-        ..BASE
-    },
+    Language { names: &["perl", "raku"], code: "eEMm", data: "I", attached: "ixFC", ..BASE },
+    Language { names: &["ruby", "jruby", "irb"], code: "e", data: "rICEF", attached: "ix", ..BASE },
     Language {
         names: &["node", "nodejs", "deno", "bun", "tsx", "ts-node", "qjs"],
         code_words: &["-e", "-p", "-pe", "-ep", "--eval", "--print", "eval"],
@@ -181,22 +155,12 @@ const LANGUAGES: &[Language] = &[
     Language {
         names: &["php"],
         code: "rBRE",
-        code_words: &[
-            "--run",
-            "--process-begin",
-            "--process-code",
-            "--process-end",
-        ],
+        code_words: &["--run", "--process-begin", "--process-code", "--process-end"],
         data: "cdFz",
         file: "f",
         ..BASE
     },
-    Language {
-        names: &["lua", "luajit", "luau"],
-        code: "e",
-        data: "l",
-        ..BASE
-    },
+    Language { names: &["lua", "luajit", "luau"], code: "e", data: "l", ..BASE },
     Language {
         names: &["r", "rscript", "littler"],
         code: "e",
@@ -473,10 +437,7 @@ fn sets_code_path(argument: &Argument<'_>) -> bool {
     let Some((variable, _)) = argument.head.and_then(|head| head.split_once('=')) else {
         return false;
     };
-    STEERING.contains(&variable)
-        || STEERING_STARTS
-            .iter()
-            .any(|start| variable.starts_with(start))
+    STEERING.contains(&variable) || STEERING_STARTS.iter().any(|start| variable.starts_with(start))
 }
 
 /// Variables whose value is code, or says where code is.
@@ -563,9 +524,7 @@ fn commands(arguments: &[Argument<'_>]) -> (Vec<usize>, Option<(usize, String)>)
                     letters_given.chars().count() == 1 && last.is_some_and(|c| letters.contains(c));
                 continue;
             }
-            let is_assignment = text
-                .split_once('=')
-                .is_some_and(|(key, _)| !key.contains('/'));
+            let is_assignment = text.split_once('=').is_some_and(|(key, _)| !key.contains('/'));
             if text.starts_with("--") || is_assignment {
                 continue;
             }
@@ -616,8 +575,7 @@ fn code(
     let rest = arguments.iter().enumerate().skip(at + 1);
     let first_text = |from: usize| {
         let mut rest = arguments.iter().enumerate().skip(from);
-        rest.find(|(_, argument)| argument.has_text())
-            .map(|(index, _)| (index, way))
+        rest.find(|(_, argument)| argument.has_text()).map(|(index, _)| (index, way))
     };
     if language.form == Form::All {
         return is_command.then(|| first_text(at + 1)).flatten();
@@ -753,10 +711,7 @@ mod tests {
     fn found(line: &[&str]) -> Option<(usize, ExecutionMode)> {
         let arguments: Vec<Argument<'_>> = line
             .iter()
-            .map(|text| Argument {
-                text,
-                head: text.find("{k}").map(|at| &text[..at]),
-            })
+            .map(|text| Argument { text, head: text.find("{k}").map(|at| &text[..at]) })
             .collect();
         danger(&arguments).map(|danger| (danger.index, danger.way))
     }
@@ -765,114 +720,44 @@ mod tests {
     fn a_text_within_code_is_found_behind_options_and_other_programs() {
         let cases: &[(&[&str], usize, ExecutionMode)] = &[
             (&["sh", "-c", "./train {k}"], 2, ExecutionMode::Shell),
-            (
-                &["sg", "users", "-c", "./train {k}"],
-                3,
-                ExecutionMode::Shell,
-            ),
-            (
-                &["capsh", "--", "-c", "./train {k}"],
-                3,
-                ExecutionMode::Line,
-            ),
-            (
-                &["python3", "-m", "timeit", "-n1", "{k}"],
-                4,
-                ExecutionMode::Code,
-            ),
+            (&["sg", "users", "-c", "./train {k}"], 3, ExecutionMode::Shell),
+            (&["capsh", "--", "-c", "./train {k}"], 3, ExecutionMode::Line),
+            (&["python3", "-m", "timeit", "-n1", "{k}"], 4, ExecutionMode::Code),
             (&["python3", "-mtimeit", "{k}"], 2, ExecutionMode::Code),
             (&["/bin/bash", "-lc", "{k}"], 2, ExecutionMode::Shell),
             (&["bash", "-euc", "a {k}"], 2, ExecutionMode::Shell),
-            (
-                &["bash", "-euo", "pipefail", "-c", "a {k}"],
-                4,
-                ExecutionMode::Shell,
-            ),
-            (
-                &["bash", "-ceuo", "pipefail", "a {k}"],
-                3,
-                ExecutionMode::Shell,
-            ),
+            (&["bash", "-euo", "pipefail", "-c", "a {k}"], 4, ExecutionMode::Shell),
+            (&["bash", "-ceuo", "pipefail", "a {k}"], 3, ExecutionMode::Shell),
             (&["bash", "-c", "-e", "a {k}"], 3, ExecutionMode::Shell),
-            (
-                &["bash", "--norc", "--rcfile", "f", "-c", "--", "{k}"],
-                6,
-                ExecutionMode::Shell,
-            ),
+            (&["bash", "--norc", "--rcfile", "f", "-c", "--", "{k}"], 6, ExecutionMode::Shell),
             (&["zsh", "+x", "-c", "{k}"], 3, ExecutionMode::Shell),
             (&["fish", "--command={k}"], 1, ExecutionMode::Code),
             (&["fish", "-c", "{k}"], 2, ExecutionMode::Code),
-            (
-                &["pwsh", "-NoProfile", "-Command", "./a", "{k}"],
-                4,
-                ExecutionMode::Code,
-            ),
+            (&["pwsh", "-NoProfile", "-Command", "./a", "{k}"], 4, ExecutionMode::Code),
             (&["busybox", "sh", "-c", "{k}"], 3, ExecutionMode::Shell),
-            (
-                &["env", "-i", "A=1", "sh", "-c", "{k}"],
-                5,
-                ExecutionMode::Shell,
-            ),
-            (
-                &["env", "-u", "A", "bash", "-c", "{k}"],
-                5,
-                ExecutionMode::Shell,
-            ),
+            (&["env", "-i", "A=1", "sh", "-c", "{k}"], 5, ExecutionMode::Shell),
+            (&["env", "-u", "A", "bash", "-c", "{k}"], 5, ExecutionMode::Shell),
             (&["env", "-S", "sh -c {k}"], 2, ExecutionMode::Line),
             (
-                &[
-                    "nice", "-n", "5", "timeout", "-k", "9", "5s", "dash", "-c", "{k}",
-                ],
+                &["nice", "-n", "5", "timeout", "-k", "9", "5s", "dash", "-c", "{k}"],
                 9,
                 ExecutionMode::Shell,
             ),
-            (
-                &["sudo", "-u", "bob", "--", "sh", "-c", "{k}"],
-                6,
-                ExecutionMode::Shell,
-            ),
-            (
-                &["xargs", "-I", "@", "sh", "-c", "{k}"],
-                5,
-                ExecutionMode::Shell,
-            ),
-            (
-                &["docker", "run", "--rm", "image", "sh", "-c", "{k}"],
-                6,
-                ExecutionMode::Shell,
-            ),
+            (&["sudo", "-u", "bob", "--", "sh", "-c", "{k}"], 6, ExecutionMode::Shell),
+            (&["xargs", "-I", "@", "sh", "-c", "{k}"], 5, ExecutionMode::Shell),
+            (&["docker", "run", "--rm", "image", "sh", "-c", "{k}"], 6, ExecutionMode::Shell),
             (&["./own", "sh", "-c", "{k}"], 3, ExecutionMode::Shell),
             (&["su", "bob", "-c", "{k}"], 3, ExecutionMode::Shell),
             (&["flock", "lock", "-c", "{k}"], 3, ExecutionMode::Shell),
-            (
-                &["script", "-q", "-c", "{k}", "out"],
-                3,
-                ExecutionMode::Shell,
-            ),
-            (
-                &["ssh", "-p", "22", "host", "./train", "--kernel", "{k}"],
-                6,
-                ExecutionMode::Line,
-            ),
+            (&["script", "-q", "-c", "{k}", "out"], 3, ExecutionMode::Shell),
+            (&["ssh", "-p", "22", "host", "./train", "--kernel", "{k}"], 6, ExecutionMode::Line),
             (&["nohup", "ssh", "host", "{k}"], 3, ExecutionMode::Line),
-            (
-                &["sudo", "--user", "bob", "ssh", "host", "{k}"],
-                5,
-                ExecutionMode::Line,
-            ),
+            (&["sudo", "--user", "bob", "ssh", "host", "{k}"], 5, ExecutionMode::Line),
             (&["make", "train", "KERNEL={k}"], 2, ExecutionMode::Line),
             (&["python3.12", "-c", "f('{k}')"], 2, ExecutionMode::Code),
-            (
-                &["python3", "-W", "ignore", "-Bc", "f('{k}')"],
-                4,
-                ExecutionMode::Code,
-            ),
+            (&["python3", "-W", "ignore", "-Bc", "f('{k}')"], 4, ExecutionMode::Code),
             (&["python3", "-cprint('{k}')"], 1, ExecutionMode::Code),
-            (
-                &["uv", "run", "python", "-c", "{k}"],
-                4,
-                ExecutionMode::Code,
-            ),
+            (&["uv", "run", "python", "-c", "{k}"], 4, ExecutionMode::Code),
             (&["perl", "-lane", "{k}"], 2, ExecutionMode::Code),
             (&["perl", "-Mstrict", "-e", "{k}"], 3, ExecutionMode::Code),
             (&["perl", "-i.before", "-e", "{k}"], 3, ExecutionMode::Code),
@@ -887,78 +772,30 @@ mod tests {
             (&["octave", "--eval", "{k}"], 2, ExecutionMode::Code),
             (&["awk", "BEGIN { print {k} }"], 1, ExecutionMode::Awk),
             (
-                &[
-                    "gawk",
-                    "-F",
-                    ",",
-                    "-v",
-                    "a={x}",
-                    "{ print \"{k}\" }",
-                    "file",
-                ],
+                &["gawk", "-F", ",", "-v", "a={x}", "{ print \"{k}\" }", "file"],
                 5,
                 ExecutionMode::Awk,
             ),
             (&["sed", "s/a/{k}/"], 1, ExecutionMode::Line),
-            (
-                &["sed", "-i.before", "-e", "p", "-e", "s/a/{k}/"],
-                5,
-                ExecutionMode::Line,
-            ),
+            (&["sed", "-i.before", "-e", "p", "-e", "s/a/{k}/"], 5, ExecutionMode::Line),
             (&["busybox", "awk", "{k}"], 2, ExecutionMode::Awk),
-            (
-                &["sbatch", "--wait", "--wrap", "echo 1 {k}"],
-                3,
-                ExecutionMode::Line,
-            ),
+            (&["sbatch", "--wait", "--wrap", "echo 1 {k}"], 3, ExecutionMode::Line),
             (&["sbatch", "--wrap=echo 1 {k}"], 1, ExecutionMode::Line),
-            (
-                &["env", "BASH_ENV={k}", "bash", "./e.sh"],
-                1,
-                ExecutionMode::Line,
-            ),
-            (
-                &["env", "LD_PRELOAD=./{k}.so", "./train"],
-                1,
-                ExecutionMode::Line,
-            ),
+            (&["env", "BASH_ENV={k}", "bash", "./e.sh"], 1, ExecutionMode::Line),
+            (&["env", "LD_PRELOAD=./{k}.so", "./train"], 1, ExecutionMode::Line),
             (&["git", "-c", "{k}", "x"], 2, ExecutionMode::Line),
             (&["ghci", "-e", "{k}"], 2, ExecutionMode::Code),
             (&["tar", "-I", "{k}", "-cf", "a"], 2, ExecutionMode::Line),
             (&["find", ".", "-exec", "{k}", ";"], 3, ExecutionMode::Line),
-            (
-                &["taskset", "-c", "0-3", "ssh", "h", "./train {k}"],
-                5,
-                ExecutionMode::Line,
-            ),
-            (
-                &["taskset", "0x3", "awk", "BEGIN { print {k} }"],
-                3,
-                ExecutionMode::Awk,
-            ),
+            (&["taskset", "-c", "0-3", "ssh", "h", "./train {k}"], 5, ExecutionMode::Line),
+            (&["taskset", "0x3", "awk", "BEGIN { print {k} }"], 3, ExecutionMode::Awk),
             (&["gosu", "1000", "make", "K={k}"], 3, ExecutionMode::Line),
-            (
-                &["setarch", "-R", "ssh", "h", "{k}"],
-                4,
-                ExecutionMode::Line,
-            ),
-            (
-                &["setarch", "x86_64", "-R", "ssh", "h", "{k}"],
-                5,
-                ExecutionMode::Line,
-            ),
-            (
-                &["sudo", "--preserve-env", "{k}"],
-                2,
-                ExecutionMode::Program,
-            ),
+            (&["setarch", "-R", "ssh", "h", "{k}"], 4, ExecutionMode::Line),
+            (&["setarch", "x86_64", "-R", "ssh", "h", "{k}"], 5, ExecutionMode::Line),
+            (&["sudo", "--preserve-env", "{k}"], 2, ExecutionMode::Program),
             // The text would be an option, or choose the program.
             (&["sh", "{k}"], 1, ExecutionMode::Program),
-            (
-                &["python3", "-u", "{k}", "--x", "{x}"],
-                2,
-                ExecutionMode::Program,
-            ),
+            (&["python3", "-u", "{k}", "--x", "{x}"], 2, ExecutionMode::Program),
             (&["python3", "-m", "{k}"], 2, ExecutionMode::Program),
             (&["bash", "-{k}", "x"], 1, ExecutionMode::Shell),
             (&["env", "A=1", "{k}", "x"], 2, ExecutionMode::Program),
@@ -975,15 +812,7 @@ mod tests {
             &["./train", "--kernel", "{k}"] as &[&str],
             &["python3", "-m", "train", "{k}"],
             &["sh", "-c", "./train \"$1\"", "sh", "{k}"],
-            &[
-                "bash",
-                "-euo",
-                "pipefail",
-                "-c",
-                "./train \"$1\"",
-                "bash",
-                "{k}",
-            ],
+            &["bash", "-euo", "pipefail", "-c", "./train \"$1\"", "bash", "{k}"],
             &["sh", "run.sh", "-c", "{k}"],
             &["sh", "-c", "awk -v x={x} 1"],
             &["python3", "train.py", "-c", "{k}"],
@@ -1017,15 +846,7 @@ mod tests {
             &["gosu", "1000", "train", "{k}"],
             &["uv", "run", "--frozen", "train.py", "{k}"],
             &["setsid", "--wait", "./train", "{k}"],
-            &[
-                "conda",
-                "run",
-                "-n",
-                "e",
-                "--no-capture-output",
-                "./train",
-                "{k}",
-            ],
+            &["conda", "run", "-n", "e", "--no-capture-output", "./train", "{k}"],
             &["sudo", "--preserve-env", "--", "train", "{k}"],
             &["docker", "run", "image", "./train", "{k}"],
         ] {

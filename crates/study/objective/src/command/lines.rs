@@ -135,10 +135,7 @@ fn read(line: &str) -> Option<TrainingMessage> {
         };
         return Some(match value.as_f64() {
             Some(value) => TrainingMessage::Report { epoch, value },
-            None => TrainingMessage::NoNumber {
-                epoch,
-                word: word(line),
-            },
+            None => TrainingMessage::NoNumber { epoch, word: word(line) },
         });
     }
     let wish = object.get("stop_by")?;
@@ -180,10 +177,8 @@ fn object(line: &str) -> Option<Map<String, Value>> {
     if let Ok(object) = serde_json::from_str(line) {
         return Some(object);
     }
-    let without = line
-        .replace("-Infinity", "null")
-        .replace("Infinity", "null")
-        .replace("NaN", "null");
+    let without =
+        line.replace("-Infinity", "null").replace("Infinity", "null").replace("NaN", "null");
     if let Ok(object) = serde_json::from_str(&without) {
         return Some(object);
     }
@@ -229,12 +224,7 @@ mod tests {
                        {\"epoch\": 3}\n{\"value\": 4}\n{\"epoch\": \"5\", \"value\": 1}\n{\"epoch\": 6, \"value\": \"high\"}\n\
                        {\"epoch\": 7.0, \"value\": 1e-3, \"loss\": [1]}\n[{\"epoch\": 8, \"value\": 1}]\n\
                        {\"epoch\": 9, \"value\": 2\n{\"epoch\": 10, \"value\": 0.25}";
-        let expected = [
-            report(1, 0.5),
-            report(2, -3.0),
-            report(7, 1e-3),
-            report(10, 0.25),
-        ];
+        let expected = [report(1, 0.5), report(2, -3.0), report(7, 1e-3), report(10, 0.25)];
         assert_eq!(said(printed), expected);
         // However it is cut into pieces.
         let mut lines = Lines::default();
@@ -282,10 +272,7 @@ mod tests {
             };
             assert!(why.contains("expected a whole number from 1"), "{why}");
         }
-        assert_eq!(
-            said("{\"stop_by\": \"SIGUSR1\"}\n"),
-            [TrainingMessage::StopBy(Signal::USR1)]
-        );
+        assert_eq!(said("{\"stop_by\": \"SIGUSR1\"}\n"), [TrainingMessage::StopBy(Signal::USR1)]);
         for wish in ["\"SIGKILL\"", "10", "null"] {
             let found = said(&format!("{{\"stop_by\": {wish}}}\n"));
             let expected = format!("it wants to be stopped by {wish}, expected \"SIGINT\"");

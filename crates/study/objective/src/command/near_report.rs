@@ -33,10 +33,7 @@ impl NearReport {
         if line.chars().count() > QUOTED_CHARS {
             quoted.push('…');
         }
-        Self {
-            likeness,
-            what: format!("`{quoted}` is none: {why}"),
-        }
+        Self { likeness, what: format!("`{quoted}` is none: {why}") }
     }
 }
 
@@ -80,18 +77,9 @@ mod tests {
         for (line, expected) in [
             ("{\"step\": 3, \"value\": 0.5}", "it has no \"epoch\""),
             ("{\"epoch\": 3, \"loss\": 0.5}", "it has no \"value\""),
-            (
-                "{\"epoch\": \"3\", \"value\": 1}",
-                "its epoch is \"3\", expected a whole number",
-            ),
-            (
-                "{\"epoch\": 3, \"value\": \"low\"}",
-                "its value is \"low\", expected a number",
-            ),
-            (
-                "INFO {\"epoch\": 3, \"value\": 1}",
-                "something stands before it",
-            ),
+            ("{\"epoch\": \"3\", \"value\": 1}", "its epoch is \"3\", expected a whole number"),
+            ("{\"epoch\": 3, \"value\": \"low\"}", "its value is \"low\", expected a number"),
+            ("INFO {\"epoch\": 3, \"value\": 1}", "something stands before it"),
             ("{'epoch': 3, 'value': 1}", "JSON has double quotes"),
             ("Epoch 3/10 loss 0.5", "it is no JSON object"),
         ] {

@@ -135,11 +135,7 @@ impl Program {
             }
             command.arg(argument);
         }
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
@@ -175,9 +171,8 @@ impl Program {
                 running.terminate(GRACE)?;
                 break;
             }
-            let left = self
-                .timeout
-                .map_or(TICK, |timeout| timeout.saturating_sub(started.elapsed()));
+            let left =
+                self.timeout.map_or(TICK, |timeout| timeout.saturating_sub(started.elapsed()));
             running.listen(left.min(TICK))?;
             if during(&mut running)?.is_break() {
                 break;
@@ -232,10 +227,7 @@ impl ExitedProgram {
         match self.ended_by {
             Some(TerminationReason::Stop) => return Ok(None),
             Some(TerminationReason::Timeout(timeout)) => {
-                return Err(Failure::TimedOut {
-                    timeout_s: timeout.as_secs_f64(),
-                    stderr,
-                });
+                return Err(Failure::TimedOut { timeout_s: timeout.as_secs_f64(), stderr });
             }
             None => {}
         }
@@ -243,10 +235,7 @@ impl ExitedProgram {
         match (status.code(), status.signal()) {
             (Some(0), _) => Ok(Some((stdout, stderr))),
             (Some(code), _) => Err(Failure::Exit { code, stderr }),
-            (None, signal) => Err(Failure::Signal {
-                signal: signal.unwrap_or(0),
-                stderr,
-            }),
+            (None, signal) => Err(Failure::Signal { signal: signal.unwrap_or(0), stderr }),
         }
     }
 }

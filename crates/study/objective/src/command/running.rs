@@ -214,9 +214,7 @@ fn is_end(status: &WaitIdStatus) -> bool {
 }
 
 fn lost(error: &dyn std::error::Error) -> Failure {
-    Failure::Lost {
-        message: error.to_string(),
-    }
+    Failure::Lost { message: error.to_string() }
 }
 
 /// One output of the command, of which only the tail is kept.

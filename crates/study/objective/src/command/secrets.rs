@@ -8,49 +8,19 @@ use std::process::Command;
 /// The variables that are taken out of the environment of every command, each with the reason.
 const SECRETS: &[(&str, &str)] = &[
     ("FEDBO_TOKEN", "takes a slot in a study"),
-    (
-        "FEDBO_COORDINATOR_STORE",
-        "may hold the password of the coordinator's database",
-    ),
-    (
-        "FEDBO_COORDINATOR_KEY",
-        "says where the coordinator's secret key is",
-    ),
+    ("FEDBO_COORDINATOR_STORE", "may hold the password of the coordinator's database"),
+    ("FEDBO_COORDINATOR_KEY", "says where the coordinator's secret key is"),
     ("PGPASSWORD", "password of the database that holds studies"),
     ("PGPASSFILE", "says where passwords of databases are"),
-    (
-        "PGSERVICEFILE",
-        "says where addresses of databases with their passwords are",
-    ),
-    (
-        "PGSSLKEY",
-        "says where the key is by which databases know us",
-    ),
+    ("PGSERVICEFILE", "says where addresses of databases with their passwords are"),
+    ("PGSSLKEY", "says where the key is by which databases know us"),
     ("PGSSLPASSWORD", "opens that key"),
-    (
-        "OTEL_EXPORTER_OTLP_HEADERS",
-        "credentials at the collector of logs",
-    ),
-    (
-        "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
-        "credentials at the collector of logs",
-    ),
-    (
-        "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
-        "credentials at the collector of metrics",
-    ),
-    (
-        "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
-        "credentials at the collector of traces",
-    ),
-    (
-        "OTEL_EXPORTER_OTLP_CLIENT_KEY",
-        "says where the key is by which the collector knows us",
-    ),
-    (
-        "OTEL_EXPORTER_OTLP_LOGS_CLIENT_KEY",
-        "says where the key is by which the collector knows us",
-    ),
+    ("OTEL_EXPORTER_OTLP_HEADERS", "credentials at the collector of logs"),
+    ("OTEL_EXPORTER_OTLP_LOGS_HEADERS", "credentials at the collector of logs"),
+    ("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "credentials at the collector of metrics"),
+    ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "credentials at the collector of traces"),
+    ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "says where the key is by which the collector knows us"),
+    ("OTEL_EXPORTER_OTLP_LOGS_CLIENT_KEY", "says where the key is by which the collector knows us"),
     (
         "OTEL_EXPORTER_OTLP_METRICS_CLIENT_KEY",
         "says where the key is by which the collector knows us",

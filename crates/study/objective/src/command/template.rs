@@ -40,9 +40,7 @@ impl Placeholder {
     #[must_use]
     pub fn of(space: &Space) -> Vec<Self> {
         let parameters = space.parameters().iter();
-        parameters
-            .map(|parameter| Self::named(parameter.name(), parameter))
-            .collect()
+        parameters.map(|parameter| Self::named(parameter.name(), parameter)).collect()
     }
 }
 
@@ -70,31 +68,20 @@ pub(super) fn templates(
 fn runs_no_text(argv: &[String], templates: &[Vec<Piece>]) -> Result<(), CommandError> {
     // INV-24: a choice may come from others, and is pasted in as it is.
     let as_written: Vec<(String, Option<usize>)> = templates.iter().map(|t| written(t)).collect();
-    let program = argv.iter().take(1).map(|program| Argument {
-        text: program,
-        head: None,
-    });
-    let rest = as_written.iter().map(|(text, place)| Argument {
-        text,
-        head: place.map(|place| &text[..place]),
-    });
+    let program = argv.iter().take(1).map(|program| Argument { text: program, head: None });
+    let rest = as_written
+        .iter()
+        .map(|(text, place)| Argument { text, head: place.map(|place| &text[..place]) });
     let arguments: Vec<Argument<'_>> = program.chain(rest).collect();
     let Some(found) = danger(&arguments) else {
         return Ok(());
     };
     let index = found.index;
     let (argument, by) = (argv[index].clone(), found.by);
-    let name = text_of(&templates[index - 1])
-        .unwrap_or_default()
-        .to_owned();
+    let name = text_of(&templates[index - 1]).unwrap_or_default().to_owned();
     let instead = match found.way {
         ExecutionMode::Program => {
-            return Err(CommandError::ChoosesProgram {
-                index,
-                argument,
-                name,
-                by,
-            });
+            return Err(CommandError::ChoosesProgram { index, argument, name, by });
         }
         ExecutionMode::Shell => format!(
             "hand it over as an argument of its own, which is data: [\"sh\", \"-c\", \"./train \\\"$1\\\"\", \"sh\", \"{{{name}}}\"]"
@@ -111,13 +98,7 @@ fn runs_no_text(argv: &[String], templates: &[Vec<Piece>]) -> Result<(), Command
             "write a script that is handed \"{{{name}}}\" as an argument of its own, and quotes it"
         ),
     };
-    Err(CommandError::Code {
-        index,
-        argument,
-        name,
-        by,
-        instead,
-    })
+    Err(CommandError::Code { index, argument, name, by, instead })
 }
 
 /// An argument with its placeholders, and where the first one of a text stands in it.
@@ -192,9 +173,7 @@ fn braced<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
     let inner = text.strip_prefix(open)?;
     let name = &inner[..inner.find('}')?];
     let can_be_name = !name.is_empty()
-        && !name
-            .chars()
-            .any(|c| c.is_whitespace() || matches!(c, '{' | ',' | '"'));
+        && !name.chars().any(|c| c.is_whitespace() || matches!(c, '{' | ',' | '"'));
     (can_be_name && inner[name.len()..].starts_with(close)).then_some(name)
 }
 
@@ -204,9 +183,7 @@ pub(super) fn find_program(
     directory: Option<&Path>,
 ) -> Result<PathBuf, CommandError> {
     if program.is_empty() || braced_anywhere(program) {
-        return Err(CommandError::Program {
-            program: program.to_owned(),
-        });
+        return Err(CommandError::Program { program: program.to_owned() });
     }
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     if program.contains('/') {
@@ -224,17 +201,13 @@ pub(super) fn find_program(
     std::env::split_paths(&search)
         .map(|folder| absolute(folder.join(program)))
         .find(|path| is_executable(path))
-        .ok_or_else(|| CommandError::NotOnPath {
-            program: program.to_owned(),
-        })
+        .ok_or_else(|| CommandError::NotOnPath { program: program.to_owned() })
 }
 
 fn braced_anywhere(text: &str) -> bool {
-    text.char_indices()
-        .any(|(at, c)| c == '{' && braced(&text[at..], "{", "}").is_some())
+    text.char_indices().any(|(at, c)| c == '{' && braced(&text[at..], "{", "}").is_some())
 }
 
 fn is_executable(path: &Path) -> bool {
-    path.metadata()
-        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }

@@ -107,40 +107,18 @@ fn the_last_line_is_a_number_or_an_object_with_a_value() {
 fn a_last_line_without_a_value_is_told_from_no_line_at_all() {
     assert_eq!(
         failure("echo why >&2; printf '\\n  \\n'"),
-        Failure::NoValue {
-            stderr: "why".into()
-        }
+        Failure::NoValue { stderr: "why".into() }
     );
-    for line in [
-        "done",
-        "0.5 0.6",
-        r#"{"score": 1}"#,
-        "[1]",
-        r#"{"value": null}"#,
-        "1,5",
-    ] {
+    for line in ["done", "0.5 0.6", r#"{"score": 1}"#, "[1]", r#"{"value": null}"#, "1,5"] {
         let found = failure(&format!("echo 1; echo '{line}'"));
-        assert_eq!(
-            found,
-            Failure::Unparsable {
-                line: line.into(),
-                stderr: String::new()
-            }
-        );
+        assert_eq!(found, Failure::Unparsable { line: line.into(), stderr: String::new() });
         assert!(found.to_string().contains("expected a number"), "{found}");
     }
 }
 
 #[test]
 fn a_value_that_is_not_finite_is_a_failure() {
-    for line in [
-        "nan",
-        "NaN",
-        "-inf",
-        "1e999",
-        r#"{"value": NaN}"#,
-        r#"{"value": -Infinity}"#,
-    ] {
+    for line in ["nan", "NaN", "-inf", "1e999", r#"{"value": NaN}"#, r#"{"value": -Infinity}"#] {
         let found = failure(&format!("echo '{line}'"));
         assert!(matches!(found, Failure::NotFinite(_)), "{line}: {found:?}");
     }
@@ -150,19 +128,10 @@ fn a_value_that_is_not_finite_is_a_failure() {
 fn exit_status_and_signal_are_told_apart_and_keep_the_end_of_stderr() {
     assert_eq!(
         failure("echo 1; printf 'bad \\033[31mthing' >&2; exit 3"),
-        Failure::Exit {
-            code: 3,
-            stderr: "bad [31mthing".into()
-        }
+        Failure::Exit { code: 3, stderr: "bad [31mthing".into() }
     );
     let killed = failure("echo 1; kill -9 $$");
-    assert_eq!(
-        killed,
-        Failure::Signal {
-            signal: 9,
-            stderr: String::new()
-        }
-    );
+    assert_eq!(killed, Failure::Signal { signal: 9, stderr: String::new() });
     let long = failure("yes trace | head -n 9999 >&2; echo the cause >&2; exit 1").to_string();
     assert!(long.ends_with("the cause"), "{long}");
     assert!(long.len() < 600, "{}", long.len());
@@ -202,19 +171,13 @@ fn one_endless_line_is_unparsable_not_a_value() {
 fn a_command_that_hangs_is_killed_with_all_its_children() {
     let folder = tempfile::tempdir().unwrap();
     let mark = folder.path().join("mark");
-    let script = format!(
-        "echo started >&2; (sleep 2; touch {0}) & sleep 600",
-        mark.display()
-    );
+    let script = format!("echo started >&2; (sleep 2; touch {0}) & sleep 600", mark.display());
     let outcome = run_for(&script, 200);
     let Outcome::Failed(found @ Failure::TimedOut { .. }) = outcome else {
         panic!("{outcome:?}");
     };
     let message = found.to_string();
-    assert!(
-        message.contains("0.2 s") && message.contains("started"),
-        "{message}"
-    );
+    assert!(message.contains("0.2 s") && message.contains("started"), "{message}");
     thread::sleep(Duration::from_millis(2300));
     assert!(!mark.exists(), "a child outlived the timeout");
 }
@@ -223,10 +186,8 @@ fn a_command_that_hangs_is_killed_with_all_its_children() {
 fn a_command_that_ignores_sigterm_is_killed_and_one_that_heeds_it_may_clean_up() {
     let deaf = run_for("trap '' TERM; while :; do sleep 1; done", 200);
     assert!(matches!(deaf, Outcome::Failed(Failure::TimedOut { .. })));
-    let tidy = run_for(
-        "trap 'echo tidy >&2; exit 0' TERM; echo 5; while :; do sleep 0.05; done",
-        300,
-    );
+    let tidy =
+        run_for("trap 'echo tidy >&2; exit 0' TERM; echo 5; while :; do sleep 0.05; done", 300);
     let Outcome::Failed(Failure::TimedOut { stderr, .. }) = tidy else {
         panic!("{tidy:?}");
     };
@@ -238,10 +199,7 @@ fn a_grandchild_that_keeps_the_pipes_open_does_not_hold_the_trial() {
     assert_eq!(run("sleep 600 & echo 8"), Outcome::Value(8.0));
     // One that also left the process group cannot be killed, but is not waited for either.
     let started = Instant::now();
-    assert_eq!(
-        run("setsid sleep 25 & sleep 0.2; echo 8"),
-        Outcome::Value(8.0)
-    );
+    assert_eq!(run("setsid sleep 25 & sleep 0.2; echo 8"), Outcome::Value(8.0));
     assert!(started.elapsed() < Duration::from_secs(15));
 }
 
@@ -249,10 +207,7 @@ fn a_grandchild_that_keeps_the_pipes_open_does_not_hold_the_trial() {
 fn outputs_closed_early_do_not_end_the_trial() {
     assert_eq!(
         failure("exec >&- 2>&-; sleep 0.2; exit 4"),
-        Failure::Exit {
-            code: 4,
-            stderr: String::new()
-        }
+        Failure::Exit { code: 4, stderr: String::new() }
     );
 }
 
@@ -280,15 +235,7 @@ fn parameters_arrive_as_arguments_and_in_the_environment() {
         [ "$FEDBO_TRIAL/$FEDBO_AGENT" = 9/3 ] || exit 3
         if read -r line; then exit 4; fi
         echo 1"#;
-    let argv = [
-        "sh",
-        "-c",
-        script,
-        "sh",
-        "--x1={x1}/{kernel}",
-        "{{x1}}",
-        r#"{"a": {}}"#,
-    ];
+    let argv = ["sh", "-c", script, "sh", "--x1={x1}/{kernel}", "{{x1}}", r#"{"a": {}}"#];
     let outcome = objective(&spec(&argv)).evaluate(&point(), TRIAL);
     assert_eq!(outcome, Outcome::Value(1.0));
     let lacking = objective(&spec(&argv)).evaluate(&Point::new(Vec::new()), TRIAL);
@@ -300,33 +247,15 @@ fn a_program_is_found_on_path_or_relative_to_the_working_directory() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("score.sh");
     std::fs::write(&script, "#!/bin/sh\npwd\necho 6\n").unwrap();
-    let local = CommandSpec {
-        directory: Some(folder.path().to_owned()),
-        ..spec(&["./score.sh"])
-    };
-    assert!(matches!(
-        refused(&local),
-        CommandError::NotExecutable { .. }
-    ));
+    let local = CommandSpec { directory: Some(folder.path().to_owned()), ..spec(&["./score.sh"]) };
+    assert!(matches!(refused(&local), CommandError::NotExecutable { .. }));
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-    assert_eq!(
-        objective(&local).evaluate(&point(), TRIAL),
-        Outcome::Value(6.0)
-    );
+    assert_eq!(objective(&local).evaluate(&point(), TRIAL), Outcome::Value(6.0));
     std::fs::remove_file(&script).unwrap();
-    let gone = CommandSpec {
-        argv: vec!["./score.sh".into()],
-        ..local.clone()
-    };
+    let gone = CommandSpec { argv: vec!["./score.sh".into()], ..local.clone() };
     assert!(matches!(refused(&gone), CommandError::NoSuchFile { .. }));
-    let elsewhere = CommandSpec {
-        directory: Some(folder.path().join("none")),
-        ..spec(&["sh"])
-    };
-    assert!(matches!(
-        refused(&elsewhere),
-        CommandError::Directory { .. }
-    ));
+    let elsewhere = CommandSpec { directory: Some(folder.path().join("none")), ..spec(&["sh"]) };
+    assert!(matches!(refused(&elsewhere), CommandError::Directory { .. }));
 }
 
 #[test]
@@ -336,10 +265,7 @@ fn a_program_that_vanishes_before_the_trial_is_a_failed_trial() {
     std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let found = objective(&spec(&[script.to_str().unwrap()])).evaluate(&point(), TRIAL);
-    assert!(
-        matches!(found, Outcome::Failed(Failure::Spawn { .. })),
-        "{found:?}"
-    );
+    assert!(matches!(found, Outcome::Failed(Failure::Spawn { .. })), "{found:?}");
 }
 
 #[test]
@@ -360,10 +286,7 @@ fn a_command_that_cannot_work_is_refused_with_the_key_the_value_and_the_way_out(
         let message = refused(&spec(argv)).to_string();
         assert!(message.contains(expected), "{argv:?}: {message}");
     }
-    let hurried = CommandSpec {
-        timeout: Some(Duration::ZERO),
-        ..spec(&["sh"])
-    };
+    let hurried = CommandSpec { timeout: Some(Duration::ZERO), ..spec(&["sh"]) };
     assert_eq!(refused(&hurried), CommandError::Timeout);
 }
 
@@ -372,27 +295,16 @@ fn a_command_that_cannot_work_is_refused_with_the_key_the_value_and_the_way_out(
 fn choices_are_not_code() {
     let folder = tempfile::tempdir().unwrap();
     let hostile = "x; touch pwned";
-    let choices = [
-        hostile,
-        "--config=other.conf",
-        "$(touch pwned)",
-        "`touch pwned`",
-    ];
+    let choices = [hostile, "--config=other.conf", "$(touch pwned)", "`touch pwned`"];
     let spec_of = ParameterSpec::categorical(choices);
     let width = ParameterSpec::float(0.0, 1.0);
     let space = Space::from_specs([("kernel", &spec_of), ("x", &width)]).unwrap();
     let command = |argv: &[&str]| {
-        let spec = CommandSpec {
-            directory: Some(folder.path().to_owned()),
-            ..spec(argv)
-        };
+        let spec = CommandSpec { directory: Some(folder.path().to_owned()), ..spec(argv) };
         CommandObjective::new(&spec, &space, Arc::default())
     };
     let refused = command(&["sh", "-c", "echo {kernel}; echo 1"]).unwrap_err();
-    assert!(
-        matches!(refused, CommandError::Code { index: 2, .. }),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, CommandError::Code { index: 2, .. }), "{refused:?}");
     let message = refused.to_string();
     for part in [
         "objective.command[2] = \"echo {kernel}; echo 1\"",
@@ -403,19 +315,9 @@ fn choices_are_not_code() {
         assert!(message.contains(part), "{part}: {message}");
     }
     let chosen = command(&["env", "A=1", "{kernel}"]).unwrap_err();
-    assert!(
-        matches!(chosen, CommandError::ChoosesProgram { index: 2, .. }),
-        "{chosen:?}"
-    );
+    assert!(matches!(chosen, CommandError::ChoosesProgram { index: 2, .. }), "{chosen:?}");
     // As an argument of its own it is data, and a number is one in whatever language it stands.
-    let argv = [
-        "sh",
-        "-c",
-        "[ \"$1\" = \"$2\" ] && echo {x}",
-        "sh",
-        "{kernel}",
-        "x; touch pwned",
-    ];
+    let argv = ["sh", "-c", "[ \"$1\" = \"$2\" ] && echo {x}", "sh", "{kernel}", "x; touch pwned"];
     let point = Point::new(vec![
         ("kernel".into(), Value::Choice(hostile.into())),
         ("x".into(), Value::Float(0.25)),
@@ -442,9 +344,7 @@ fn a_command_gets_no_secrets_and_no_open_files_of_ours() {
         let mut again = Command::new(std::env::current_exe().unwrap());
         again.args(["--exact", "--nocapture"]);
         again.arg("command::tests::a_command_gets_no_secrets_and_no_open_files_of_ours");
-        again
-            .envs(SECRETS.map(|name| (name, "hunter2")))
-            .env(MARK, "1");
+        again.envs(SECRETS.map(|name| (name, "hunter2"))).env(MARK, "1");
         let ran = again.output().unwrap();
         let said = String::from_utf8_lossy(&ran.stdout);
         assert!(ran.status.success() && said.contains("1 passed"), "{said}");
@@ -455,23 +355,15 @@ fn a_command_gets_no_secrets_and_no_open_files_of_ours() {
     let script = format!(
         "env > env; ls /proc/$$/fd > fds; [ -n \"${MARK}\" ] && [ -n \"$PATH\" ] && echo 1"
     );
-    let spec = CommandSpec {
-        directory: Some(folder.path().to_owned()),
-        ..spec(&["sh", "-c", &script])
-    };
+    let spec =
+        CommandSpec { directory: Some(folder.path().to_owned()), ..spec(&["sh", "-c", &script]) };
     let objective = CommandObjective::new(&spec, &space(), Arc::default()).unwrap();
     assert_eq!(objective.evaluate(&point(), TRIAL), Outcome::Value(1.0));
     drop(open);
     let seen = std::fs::read_to_string(folder.path().join("env")).unwrap();
-    assert!(
-        seen.contains("FEDBO_PARAMS=") && !seen.contains("hunter2"),
-        "{seen}"
-    );
+    assert!(seen.contains("FEDBO_PARAMS=") && !seen.contains("hunter2"), "{seen}");
     for name in SECRETS {
-        assert!(
-            is_secret(name.as_ref()) && !seen.contains(name),
-            "{name}: {seen}"
-        );
+        assert!(is_secret(name.as_ref()) && !seen.contains(name), "{name}: {seen}");
     }
     // Standard streams alone, and the shell's own redirection.
     let fds = std::fs::read_to_string(folder.path().join("fds")).unwrap();

@@ -28,34 +28,22 @@ pub(super) fn value(text: &str, stderr: String) -> Result<f64, Failure> {
     let number = line.parse().ok().or_else(|| in_json(line)?.as_f64());
     // Python's json writes NaN and Infinity, which JSON does not have.
     let not_finite = || {
-        let without = line
-            .replace("-Infinity", "null")
-            .replace("Infinity", "null")
-            .replace("NaN", "null");
+        let without =
+            line.replace("-Infinity", "null").replace("Infinity", "null").replace("NaN", "null");
         without != line && in_json(&without).is_some_and(|value| value.is_null())
     };
     match number {
         Some(value) if f64::is_finite(value) => Ok(value),
         Some(value) => Err(Failure::NotFinite(value)),
         None if not_finite() => Err(Failure::NotFinite(f64::NAN)),
-        None => Err(Failure::Unparsable {
-            line: line.chars().take(LINE_CHARS).collect(),
-            stderr,
-        }),
+        None => Err(Failure::Unparsable { line: line.chars().take(LINE_CHARS).collect(), stderr }),
     }
 }
 
 /// The last `n` characters of `bytes`, without control characters but for line breaks and tabs.
 pub(super) fn last_chars(bytes: &[u8], n: usize) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let kept: Vec<char> = text
-        .trim_end()
-        .chars()
-        .filter(|c| !c.is_control() || matches!(c, '\n' | '\t'))
-        .collect();
-    kept[kept.len().saturating_sub(n)..]
-        .iter()
-        .collect::<String>()
-        .trim()
-        .to_owned()
+    let kept: Vec<char> =
+        text.trim_end().chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
+    kept[kept.len().saturating_sub(n)..].iter().collect::<String>().trim().to_owned()
 }

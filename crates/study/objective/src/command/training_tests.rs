@@ -25,10 +25,7 @@ struct StopAtEpoch {
 
 impl StopAtEpoch {
     fn stopping_at(epoch: u32) -> Self {
-        Self {
-            stops_at: epoch,
-            ..Self::default()
-        }
+        Self { stops_at: epoch, ..Self::default() }
     }
 
     fn epochs(&self) -> Vec<u32> {
@@ -97,10 +94,7 @@ report() { echo "{\"epoch\": $1, \"value\": 0.$1}"; }
 fn a_script_that_is_not_stopped_ends_with_its_last_line() {
     let coach = StopAtEpoch::default();
     let script = format!("{REPORTS} for i in 1 2 3; do report $i; done; echo log; echo 0.75");
-    assert_eq!(
-        train(&shell(&script), &coach),
-        TrainingEnd::Ended(Outcome::Value(0.75))
-    );
+    assert_eq!(train(&shell(&script), &coach), TrainingEnd::Ended(Outcome::Value(0.75)));
     let expected = [(1, 0.1), (2, 0.2), (3, 0.3)];
     assert_eq!(*coach.reports.lock().unwrap(), expected);
     // The last report serves as the value too.
@@ -202,39 +196,23 @@ fn a_report_without_a_number_is_passed_on_and_bad_epochs_are_named() {
     assert_eq!(coach.epochs(), [1, 2]);
     assert_eq!(*coach.words.lock().unwrap(), ["NaN"]);
     let unusable = coach.unusable.lock().unwrap();
-    assert!(
-        unusable.len() == 1 && unusable[0].contains("epoch 0"),
-        "{unusable:?}"
-    );
+    assert!(unusable.len() == 1 && unusable[0].contains("epoch 0"), "{unusable:?}");
 }
 
 /// A line that was meant as a report is named, on either output, and only if there was no report.
 #[test]
 fn what_looks_like_a_report_is_named_at_the_end() {
     for (script, expected) in [
-        (
-            "echo '{\"step\": 3, \"value\": 1}'; echo 1",
-            Some("has no \"epoch\""),
-        ),
-        (
-            r#"echo '{"epoch": 1, "value": 1}' >&2; echo epoch 2; echo 1"#,
-            Some("standard error"),
-        ),
-        (
-            r#"echo '{"step": 1, "value": 1}'; echo '{"epoch": 1, "value": 1}'"#,
-            None,
-        ),
+        ("echo '{\"step\": 3, \"value\": 1}'; echo 1", Some("has no \"epoch\"")),
+        (r#"echo '{"epoch": 1, "value": 1}' >&2; echo epoch 2; echo 1"#, Some("standard error")),
+        (r#"echo '{"step": 1, "value": 1}'; echo '{"epoch": 1, "value": 1}'"#, None),
         (r#"echo 1"#, None),
     ] {
         let coach = StopAtEpoch::default();
         let trained = train(&shell(script), &coach);
         assert_eq!(trained, TrainingEnd::Ended(Outcome::Value(1.0)));
         let resembling = coach.resembling.into_inner().unwrap();
-        assert_eq!(
-            resembling.len(),
-            usize::from(expected.is_some()),
-            "{script}"
-        );
+        assert_eq!(resembling.len(), usize::from(expected.is_some()), "{script}");
         if let (Some(found), Some(expected)) = (resembling.first(), expected) {
             assert!(found.contains(expected), "{found}");
         }
@@ -278,10 +256,7 @@ fn the_stop_flag_and_the_timeout_end_a_training_too() {
     let objective = CommandObjective::new(&spec(&script, timeout), &space(), stop.clone()).unwrap();
     let trained = train(&objective, &StopAtEpoch::default());
     assert!(
-        matches!(
-            trained,
-            TrainingEnd::Ended(Outcome::Failed(Failure::TimedOut { .. }))
-        ),
+        matches!(trained, TrainingEnd::Ended(Outcome::Failed(Failure::TimedOut { .. }))),
         "{trained:?}"
     );
     let objective = CommandObjective::new(&spec(&script, None), &space(), stop.clone()).unwrap();
@@ -339,10 +314,7 @@ fn reports_that_an_interruption_leaves_unheard_leave_the_trial_without_a_value()
         ..CommandSpec::default()
     };
     let objective = CommandObjective::new(&spec, &space(), Arc::clone(&stop)).unwrap();
-    let monitor = Interrupting {
-        stop,
-        n_heard: Mutex::new(0),
-    };
+    let monitor = Interrupting { stop, n_heard: Mutex::new(0) };
     let point = Point::new(vec![("x".to_owned(), fedbo_space::Value::Float(0.5))]);
     let trained = objective.train(&point, TRIAL, &monitor);
     assert_eq!(*monitor.n_heard.lock().unwrap(), 10);

@@ -77,17 +77,7 @@ pub enum EarlyStoppingError {
 }
 
 impl From<OptionError> for EarlyStoppingError {
-    fn from(
-        OptionError {
-            key,
-            value,
-            expected,
-        }: OptionError,
-    ) -> Self {
-        Self::Setting {
-            key,
-            value,
-            expected,
-        }
+    fn from(OptionError { key, value, expected }: OptionError) -> Self {
+        Self::Setting { key, value, expected }
     }
 }

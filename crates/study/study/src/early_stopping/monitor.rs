@@ -67,14 +67,7 @@ impl<'a> TrialMonitor<'a> {
         warnings: &'a RunWarnings,
         number: u64,
     ) -> Self {
-        Self {
-            study,
-            observer,
-            worker,
-            warnings,
-            number,
-            state: Mutex::default(),
-        }
+        Self { study, observer, worker, warnings, number, state: Mutex::default() }
     }
 
     /// Returns the conclusion about the trial, and its reports.
@@ -139,11 +132,9 @@ impl<'a> TrialMonitor<'a> {
                 | Outcome::Failed(Failure::NoValue { .. } | Failure::Unparsable { .. })
         );
         if is_whole && reports.is_empty() {
-            self.warnings
-                .warn_no_report(self.observer, self.number, spec, resembling);
+            self.warnings.warn_no_report(self.observer, self.number, spec, resembling);
         }
-        self.warnings
-            .warn_all_outside_bounds(self.observer, self.number, definition, reports);
+        self.warnings.warn_all_outside_bounds(self.observer, self.number, definition, reports);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -154,12 +145,7 @@ impl<'a> TrialMonitor<'a> {
     fn warn_of_report(&self, newest: Report, reports: &[Report]) {
         let (warnings, definition) = (self.warnings, self.study.definition());
         let (observer, number) = (self.observer, self.number);
-        warnings.of_gaps(
-            observer,
-            number,
-            definition.early_stopping.as_ref(),
-            reports,
-        );
+        warnings.of_gaps(observer, number, definition.early_stopping.as_ref(), reports);
         warnings.warn_value_beyond_bounds(observer, number, definition, newest);
     }
 
@@ -192,11 +178,7 @@ impl<'a> TrialMonitor<'a> {
                 else {
                     return Ok(());
                 };
-                Err(Stop::Early(Told::Stopped {
-                    epoch: last.epoch,
-                    value: last.value,
-                    because,
-                }))
+                Err(Stop::Early(Told::Stopped { epoch: last.epoch, value: last.value, because }))
             }
             Err(StudyError::EarlyStopping(error @ EarlyStoppingError::Epoch { .. })) => {
                 self.warnings.of_epoch(self.observer, &error.to_string());

@@ -34,16 +34,9 @@ impl RuleEvaluator {
             StoppingMethod::Solved(settings) => {
                 Kind::BoBos(Box::new(BosEvaluator::new(definition, settings)?))
             }
-            StoppingMethod::Curves(rule) => Kind::Curves(Curves {
-                rule,
-                ended: Vec::new(),
-            }),
+            StoppingMethod::Curves(rule) => Kind::Curves(Curves { rule, ended: Vec::new() }),
         };
-        Ok(Self {
-            kind,
-            n_told: 0,
-            open: BTreeMap::new(),
-        })
+        Ok(Self { kind, n_told: 0, open: BTreeMap::new() })
     }
 
     /// Takes in what was told and reported since it looked last.
@@ -54,10 +47,10 @@ impl RuleEvaluator {
             .collect();
         let mut snapshot = study.snapshot_from(self.n_told, &from_epochs)?;
         let mut seen = std::mem::take(&mut self.open);
-        let are_joined = snapshot.open.iter_mut().all(|trial| {
-            seen.remove(&trial.number)
-                .is_none_or(|seen| join(seen, trial))
-        });
+        let are_joined = snapshot
+            .open
+            .iter_mut()
+            .all(|trial| seen.remove(&trial.number).is_none_or(|seen| join(seen, trial)));
         if !are_joined {
             snapshot = study.snapshot(self.n_told)?;
         }
@@ -107,8 +100,7 @@ struct Curves {
 impl Curves {
     /// A trial that failed says nothing of others.
     fn absorb(&mut self, told: &[Trial], direction: Direction) {
-        self.ended
-            .extend(told.iter().filter_map(|trial| trained(trial, direction)));
+        self.ended.extend(told.iter().filter_map(|trial| trained(trial, direction)));
     }
 
     /// All trials but this one, in the order of asking.
@@ -204,11 +196,7 @@ fn trained(trial: &Trial, direction: Direction) -> Option<TrainedTrial> {
         TrialState::Told(Told::Stopped { .. }) => Training::Stopped,
         TrialState::Told(Told::Failed { .. }) | TrialState::Waiting => return None,
     };
-    Some(TrainedTrial {
-        number: trial.number,
-        curve: curve(trial, direction)?,
-        training,
-    })
+    Some(TrainedTrial { number: trial.number, curve: curve(trial, direction)?, training })
 }
 
 impl Study {
@@ -286,11 +274,7 @@ impl Study {
         }
         let epochs = spec.epochs;
         if !(1..=epochs).contains(&epoch) {
-            let error = EarlyStoppingError::Epoch {
-                number,
-                epoch,
-                epochs,
-            };
+            let error = EarlyStoppingError::Epoch { number, epoch, epochs };
             return Err(error.into());
         }
         match self.keep_report(number, teller, report) {
@@ -348,11 +332,8 @@ impl Study {
         };
         let verdict = verdict.map(|because| because.tell(direction));
         if let Verdict::Stop { because } = &verdict {
-            let told = Told::Stopped {
-                epoch: last.epoch,
-                value: last.value,
-                because: because.clone(),
-            };
+            let told =
+                Told::Stopped { epoch: last.epoch, value: last.value, because: because.clone() };
             self.tell_as(teller, number, &told)?;
         }
         Ok(verdict)

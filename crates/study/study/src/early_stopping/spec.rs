@@ -76,10 +76,9 @@ impl EarlyStoppingSpec {
         if self.rule.options().needs_epoch_model() {
             return match strategy.epoch_bound() {
                 Some(_) => Ok(()),
-                None => Err(EarlyStoppingError::RuleStrategy {
-                    rule: self.rule.name(),
-                    strategy: name,
-                }),
+                None => {
+                    Err(EarlyStoppingError::RuleStrategy { rule: self.rule.name(), strategy: name })
+                }
             };
         }
         match strategy.goes_with_stopped_trials() {
@@ -90,10 +89,7 @@ impl EarlyStoppingSpec {
 
     /// Adds what it says, key by key as they stand in a study's file.
     pub(crate) fn push_keys(spec: Option<&Self>, keys: &mut Keys) {
-        keys.push(
-            &["early_stopping", "rule"],
-            spec.map(|spec| spec.rule.name()),
-        );
+        keys.push(&["early_stopping", "rule"], spec.map(|spec| spec.rule.name()));
         keys.push(&["early_stopping", "epochs"], spec.map(|spec| spec.epochs));
         let rules = StoppingRuleSpec::all(EPOCHS_MAX);
         push_options(keys, "early_stopping", &rules, spec.map(|spec| &spec.rule));
@@ -113,10 +109,7 @@ mod tests {
             spec.method().unwrap_err().to_string()
         };
         let median = |warmup_epochs| {
-            StoppingRuleSpec::Median(MedianOptions {
-                warmup_epochs,
-                trials_min: 3,
-            })
+            StoppingRuleSpec::Median(MedianOptions { warmup_epochs, trials_min: 3 })
         };
         assert_eq!(
             refused(median(50), 50),
@@ -124,14 +117,8 @@ mod tests {
         );
         assert!(refused(median(0), 1).contains("epochs = 1, expected a whole number from 2"));
         let hyperband = StoppingRuleSpec::Hyperband(HyperbandOptions { reduction: 1 });
-        assert_eq!(
-            refused(hyperband, 50),
-            "[early_stopping] reduction = 1, expected at least 2"
-        );
-        let asha = StoppingRuleSpec::Asha(AshaOptions {
-            reduction: 3,
-            first_rung: 0,
-        });
+        assert_eq!(refused(hyperband, 50), "[early_stopping] reduction = 1, expected at least 2");
+        let asha = StoppingRuleSpec::Asha(AshaOptions { reduction: 3, first_rung: 0 });
         assert!(refused(asha, 9).contains("first_rung = 0, expected at least 1"));
         for (epochs, expected) in [(2, 0), (3, 1), (4, 2), (6, 3), (10, 5), (50, 5)] {
             let spec = EarlyStoppingSpec::median(epochs);

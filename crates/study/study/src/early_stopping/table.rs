@@ -29,11 +29,7 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::E
 }
 
 fn options(file: &TomlFile) -> TableOptions<'_> {
-    TableOptions {
-        file,
-        table: "early_stopping",
-        keys: &["rule", "epochs", "grace_s"],
-    }
+    TableOptions { file, table: "early_stopping", keys: &["rule", "epochs", "grace_s"] }
 }
 
 /// The grace of a study whose file names none.
@@ -90,9 +86,7 @@ impl EarlyStoppingTable {
             Ok(grace) if seconds <= GRACE_S_MAX => Ok(grace),
             _ => {
                 let expected = format!("a number of seconds from 0 to {GRACE_S_MAX}");
-                Err(check
-                    .file
-                    .value_error(&["early_stopping", "grace_s"], expected))
+                Err(check.file.value_error(&["early_stopping", "grace_s"], expected))
             }
         }
     }

@@ -102,10 +102,7 @@ impl ToldTrials {
         let direction = self.direction;
         if let Some(given) = self.bos.and_then(|settings| settings.options.bounds) {
             let [a, b] = <[f64; 2]>::from(given).map(|value| direction.to_maximize(value));
-            return Some(ValueBounds {
-                low: a.min(b),
-                high: a.max(b),
-            });
+            return Some(ValueBounds { low: a.min(b), high: a.max(b) });
         }
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         let mut see = |value: f64| {
@@ -115,19 +112,14 @@ impl ToldTrials {
         first.values().iter().copied().for_each(&mut see);
         for trial in &self.told[..n_told] {
             if !matches!(trial.told(), Some(Told::Failed { .. })) {
-                trial
-                    .value()
-                    .map(|v| direction.to_maximize(v))
-                    .map(&mut see);
+                trial.value().map(|v| direction.to_maximize(v)).map(&mut see);
                 let reports = trial.reports.iter();
                 reports.for_each(|report| see(direction.to_maximize(report.value)));
             }
         }
         let range = high - low;
-        (range.is_finite() && range > 0.0).then_some(ValueBounds {
-            low: low - 0.1 * range,
-            high: high + 0.5 * range,
-        })
+        (range.is_finite() && range > 0.0)
+            .then_some(ValueBounds { low: low - 0.1 * range, high: high + 0.5 * range })
     }
 }
 
@@ -180,10 +172,7 @@ mod tests {
             let [whole, stopped] = observations.as_slice() else {
                 panic!("two trials were told");
             };
-            assert_eq!(
-                (whole.complete, whole.expected_end),
-                (Some(value(30)), None)
-            );
+            assert_eq!((whole.complete, whole.expected_end), (Some(value(30)), None));
             assert_eq!(stopped.complete, None);
             (value(12), stopped.expected_end)
         };

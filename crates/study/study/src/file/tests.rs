@@ -40,22 +40,12 @@ fn load(text: &str) -> Result<StudyFile, FileError> {
 #[test]
 fn a_whole_file_is_read_as_it_says() {
     let study = load(WHOLE).unwrap();
-    let names: Vec<&str> = study
-        .definition
-        .space
-        .iter()
-        .map(|p| p.name.as_str())
-        .collect();
+    let names: Vec<&str> = study.definition.space.iter().map(|p| p.name.as_str()).collect();
     assert_eq!(names, ["rate", "kind"], "in the order of the file");
     let beta = UcbMultiplier::Constant(1.5);
-    let strategy = StrategySpec::GpUcb(GpUcbOptions {
-        ucb_multiplier: beta,
-    });
+    let strategy = StrategySpec::GpUcb(GpUcbOptions { ucb_multiplier: beta });
     assert_eq!(study.definition.strategy, strategy);
-    assert_eq!(
-        study.definition.n_initial, 8,
-        "two for each of four coordinates"
-    );
+    assert_eq!(study.definition.n_initial, 8, "two for each of four coordinates");
     assert_eq!((study.n_trials, study.jobs), (40, 1));
     assert_eq!(study.storage, Address::Sqlite("/tmp/train.db".into()));
     assert!(study.command.is_some());
@@ -76,63 +66,19 @@ fn what_may_be_left_out_has_its_default() {
 fn mistakes_are_named_with_their_place_and_a_way_out() {
     let cases: [(&str, &str, &[&str]); 14] = [
         ("name = \"train\"\n", "", &["study.name", "missing"]),
-        (
-            "direction = \"minimize\"\n",
-            "",
-            &["study.direction", "\"maximize\""],
-        ),
-        (
-            "\"minimize\"",
-            "\"minimise\"",
-            &["line 3", "did you mean \"minimize\"?"],
-        ),
-        (
-            "trials = 40",
-            "trials = 0",
-            &["line 4", "study.trials = 0", "1 to"],
-        ),
-        (
-            "trials = 40",
-            "trials = 9000",
-            &["study.trials = 9000", "\"random\""],
-        ),
-        (
-            "trials = 40",
-            "trails = 40",
-            &["unknown key study.trails", "did you mean trials?"],
-        ),
-        (
-            "sqlite:train.db",
-            "train.db",
-            &["line 5", "study.storage", "sqlite:FILE"],
-        ),
+        ("direction = \"minimize\"\n", "", &["study.direction", "\"maximize\""]),
+        ("\"minimize\"", "\"minimise\"", &["line 3", "did you mean \"minimize\"?"]),
+        ("trials = 40", "trials = 0", &["line 4", "study.trials = 0", "1 to"]),
+        ("trials = 40", "trials = 9000", &["study.trials = 9000", "\"random\""]),
+        ("trials = 40", "trails = 40", &["unknown key study.trails", "did you mean trials?"]),
+        ("sqlite:train.db", "train.db", &["line 5", "study.storage", "sqlite:FILE"]),
         ("high = 1.0", "high = 0.0", &["space.rate", "below high"]),
-        (
-            "\"gp-ucb\"",
-            "\"gp_ucb\"",
-            &["strategy.name", "did you mean \"gp-ucb\"?"],
-        ),
-        (
-            "\"gp-ucb\"",
-            "\"sobol\"",
-            &["strategy.ucb_multiplier", "remove it"],
-        ),
-        (
-            "ucb_multiplier = 1.5",
-            "ucb_multiplier = -1",
-            &["strategy.ucb_multiplier = -1"],
-        ),
+        ("\"gp-ucb\"", "\"gp_ucb\"", &["strategy.name", "did you mean \"gp-ucb\"?"]),
+        ("\"gp-ucb\"", "\"sobol\"", &["strategy.ucb_multiplier", "remove it"]),
+        ("ucb_multiplier = 1.5", "ucb_multiplier = -1", &["strategy.ucb_multiplier = -1"]),
         ("{rate}", "{rat}", &["objective", "{rat} is no parameter"]),
-        (
-            "timeout_s = 5",
-            "timeout_s = 0",
-            &["objective.timeout_s = 0", "above 0"],
-        ),
-        (
-            "command = [\"true\", \"{rate}\"]\n",
-            "",
-            &["objective.command is missing"],
-        ),
+        ("timeout_s = 5", "timeout_s = 0", &["objective.timeout_s = 0", "above 0"]),
+        ("command = [\"true\", \"{rate}\"]\n", "", &["objective.command is missing"]),
     ];
     for (from, to, words) in cases {
         assert!(WHOLE.contains(from), "{from}");
@@ -165,10 +111,7 @@ fn old_studies_stand_in_for_strategy_and_initial_design() {
     let wide = "[strategy]\nname = \"rm-gp-ucb\"\nucb_multiplier = 3.0\n";
     let wide = load(&(short.clone() + wide)).unwrap().definition.strategy;
     let ucb_multiplier = UcbMultiplier::Constant(3.0);
-    assert_eq!(
-        wide,
-        StrategySpec::RmGpUcb(RmGpUcbOptions { ucb_multiplier })
-    );
+    assert_eq!(wide, StrategySpec::RmGpUcb(RmGpUcbOptions { ucb_multiplier }));
     // Their best points alone may be tried first, by a strategy that learns nothing else from them.
     let warm = "warm_start = 3\n[strategy]\nname = \"log-ei\"\n";
     let warm = load(&(short.clone() + warm)).unwrap();
@@ -191,48 +134,18 @@ fn mistakes_about_old_studies_are_named_with_their_place_and_a_way_out() {
     };
     let added = |line: &str| format!("{whole}{line}\n");
     let cases: [(String, &[&str]); 13] = [
-        (
-            replaced("rm-gp-ts", "log-ei"),
-            &["strategy \"log-ei\" does not learn", "\"taf\""],
-        ),
-        (
-            replaced(META, ""),
-            &["\"rm-gp-ts\" learns from old studies", "[meta]"],
-        ),
-        (
-            replaced("[meta]\nstudies", "[meta]\nstudy"),
-            &["meta.study", "did you mean studies?"],
-        ),
-        (
-            replaced("[\"sqlite:a.db\", \"old/b.csv\"]", "[]"),
-            &["meta.studies = []", "1 to 100"],
-        ),
-        (
-            replaced("sqlite:a.db", "a.db"),
-            &["meta.studies[0]", "did you mean \"sqlite:a.db\"?"],
-        ),
-        (
-            replaced("old/b.csv", "sqlite:a.db"),
-            &["\"sqlite:a.db\" is named twice"],
-        ),
-        (
-            added("mismatch = \"share\""),
-            &["meta.mismatch", "did you mean \"shared\"?"],
-        ),
-        (
-            added("decay = 1.0"),
-            &["line 21", "meta.decay = 1.0", "between 0 and 1"],
-        ),
+        (replaced("rm-gp-ts", "log-ei"), &["strategy \"log-ei\" does not learn", "\"taf\""]),
+        (replaced(META, ""), &["\"rm-gp-ts\" learns from old studies", "[meta]"]),
+        (replaced("[meta]\nstudies", "[meta]\nstudy"), &["meta.study", "did you mean studies?"]),
+        (replaced("[\"sqlite:a.db\", \"old/b.csv\"]", "[]"), &["meta.studies = []", "1 to 100"]),
+        (replaced("sqlite:a.db", "a.db"), &["meta.studies[0]", "did you mean \"sqlite:a.db\"?"]),
+        (replaced("old/b.csv", "sqlite:a.db"), &["\"sqlite:a.db\" is named twice"]),
+        (added("mismatch = \"share\""), &["meta.mismatch", "did you mean \"shared\"?"]),
+        (added("decay = 1.0"), &["line 21", "meta.decay = 1.0", "between 0 and 1"]),
         (added("gap_exponent = -1"), &["meta.gap_exponent = -1"]),
         (added("rate = -1.0"), &["meta.rate = -1.0", "at least 0"]),
-        (
-            added("trials_max = 0"),
-            &["meta.trials_max = 0", "1 to 5000"],
-        ),
-        (
-            added("values = { x = [1] }"),
-            &["meta.values.x = [1]", "a number, or the name"],
-        ),
+        (added("trials_max = 0"), &["meta.trials_max = 0", "1 to 5000"]),
+        (added("values = { x = [1] }"), &["meta.values.x = [1]", "a number, or the name"]),
         (
             added("rate = 0.5").replace("rm-gp-ts", "taf"),
             &["meta.rate is for \"rm-gp-ucb\"", "instead of \"taf\""],
@@ -285,16 +198,10 @@ fn early_stopping_has_a_strategy_and_settings_of_its_own() {
     let settings = "grace_s = 0.5\nwarmup_epochs = 3\ntrials_min = 0\n";
     let study = load(&format!("{STOPPING}{settings}")).unwrap();
     assert_eq!(study.stop_grace, Duration::from_millis(500));
-    let rule = StoppingRuleSpec::Median(MedianOptions {
-        warmup_epochs: 3,
-        trials_min: 0,
-    });
+    let rule = StoppingRuleSpec::Median(MedianOptions { warmup_epochs: 3, trials_min: 0 });
     assert_eq!(study.definition.early_stopping.unwrap().rule, rule);
     let asha = STOPPING.replace("\"median\"", "\"asha\"") + "first_rung = 2\n";
-    let rule = StoppingRuleSpec::Asha(AshaOptions {
-        reduction: 3,
-        first_rung: 2,
-    });
+    let rule = StoppingRuleSpec::Asha(AshaOptions { reduction: 3, first_rung: 2 });
     let study = load(&asha).unwrap();
     assert_eq!(study.definition.early_stopping.unwrap().rule, rule);
     let hyperband = STOPPING.replace("\"median\"", "\"hyperband\"") + "reduction = 4\n";
@@ -311,10 +218,7 @@ fn mistakes_in_early_stopping_are_named_with_the_way_out() {
             STOPPING.replace("median", "mediam"),
             "line 13: early_stopping.rule = \"mediam\", expected \"bo-bos\", \"median\", \"asha\" or \"hyperband\" (did you mean \"median\"?)",
         ),
-        (
-            STOPPING.replace("rule = \"median\"\n", ""),
-            "add rule = \"bo-bos\"",
-        ),
+        (STOPPING.replace("rule = \"median\"\n", ""), "add rule = \"bo-bos\""),
         (
             STOPPING.replace("epochs = 50\n", ""),
             "add epochs = .., how many epochs a whole training has",
@@ -331,10 +235,7 @@ fn mistakes_in_early_stopping_are_named_with_the_way_out() {
             format!("{STOPPING}reduction = 3\n"),
             "early_stopping.reduction is for \"asha\" and \"hyperband\"; remove it, or choose \"asha\" or \"hyperband\" instead",
         ),
-        (
-            format!("{STOPPING}epoch_cost = 3.0\n"),
-            "early_stopping.epoch_cost is for \"bo-bos\"",
-        ),
+        (format!("{STOPPING}epoch_cost = 3.0\n"), "early_stopping.epoch_cost is for \"bo-bos\""),
         (
             format!("{STOPPING}warmup_epochs = 50\n"),
             "line 15: early_stopping.warmup_epochs = 50, expected a whole number below epochs = 50",

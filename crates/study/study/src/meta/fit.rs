@@ -51,18 +51,10 @@ impl Fitting<'_> {
         let columns = self.columns(&old);
         let differences = self.differences(&old, &columns);
         if self.settings.mismatch == Mismatch::Refuse && !differences.is_empty() {
-            return Err(MetaError::Space {
-                source_text: source_text.to_owned(),
-                differences,
-            });
+            return Err(MetaError::Space { source_text: source_text.to_owned(), differences });
         }
-        if !columns
-            .iter()
-            .any(|column| matches!(column, Column::Old(_)))
-        {
-            return Err(MetaError::NothingShared {
-                source_text: source_text.to_owned(),
-            });
+        if !columns.iter().any(|column| matches!(column, Column::Old(_))) {
+            return Err(MetaError::NothingShared { source_text: source_text.to_owned() });
         }
         let mut left_out = old.left_out.clone();
         let mut rows = Vec::new();
@@ -105,10 +97,7 @@ impl Fitting<'_> {
     /// The new parameters that old studies may be given a value for are checked once for all.
     pub(super) fn check_values(&self) -> Result<(), MetaError> {
         for (name, value) in &self.settings.values {
-            let refused = |message: String| MetaError::Value {
-                name: name.clone(),
-                message,
-            };
+            let refused = |message: String| MetaError::Value { name: name.clone(), message };
             let parameter = self.space.parameter(name);
             let parameter = parameter.map_err(|error| refused(error.to_string()))?;
             cell(parameter, &value.to_string()).map_err(|_| {
@@ -144,11 +133,8 @@ impl Fitting<'_> {
 
     /// Parameters that the old study varied and this one does not have.
     fn dropped<'a>(&self, old: &'a OldTrials, columns: &[Column<'_>]) -> Vec<&'a str> {
-        let is_used = |at: usize| {
-            columns
-                .iter()
-                .any(|c| matches!(c, Column::Old(used) if *used == at))
-        };
+        let is_used =
+            |at: usize| columns.iter().any(|c| matches!(c, Column::Old(used) if *used == at));
         let names = old.parameters.iter().enumerate();
         let unused = names.filter(|(at, _)| !is_used(*at));
         unused.map(|(_, name)| name.as_str()).collect()
@@ -163,11 +149,7 @@ impl Fitting<'_> {
                 Column::Spread => Some(format!("taken as constant in {}", parameter.name())),
             })
             .collect();
-        words.extend(
-            dropped
-                .iter()
-                .map(|name| format!("the effect of {name} counts as noise")),
-        );
+        words.extend(dropped.iter().map(|name| format!("the effect of {name} counts as noise")));
         words
     }
 
@@ -176,10 +158,7 @@ impl Fitting<'_> {
         let mut differences = Vec::new();
         for (parameter, column) in self.space.parameters().iter().zip(columns) {
             let (name, ours) = (parameter.name(), parameter.kind());
-            let theirs = old
-                .space
-                .as_ref()
-                .and_then(|space| space.parameter(name).ok());
+            let theirs = old.space.as_ref().and_then(|space| space.parameter(name).ok());
             match (theirs, column) {
                 (Some(theirs), _) if !is_same_range(theirs.kind(), ours) => {
                     differences.push(format!("{name}: {} there, {ours} here", theirs.kind()));
@@ -219,10 +198,7 @@ impl Fitting<'_> {
         texts: &[String],
         (row, scramble): (usize, u32),
     ) -> Result<Vec<Value>, String> {
-        let n_spread = columns
-            .iter()
-            .filter(|c| matches!(c, Column::Spread))
-            .count();
+        let n_spread = columns.iter().filter(|c| matches!(c, Column::Spread)).count();
         let mut spread = sobol_point(n_spread, row, scramble).into_iter();
         let pairs = self.space.parameters().iter().zip(columns);
         pairs
@@ -270,10 +246,7 @@ impl Fitting<'_> {
 fn count(left_out: &mut Vec<LeftOut>, n_trials: usize, why: &str) {
     match left_out.iter_mut().find(|each| each.why == why) {
         Some(known) => known.n_trials += n_trials,
-        None => left_out.push(LeftOut {
-            n_trials,
-            why: why.to_owned(),
-        }),
+        None => left_out.push(LeftOut { n_trials, why: why.to_owned() }),
     }
 }
 
@@ -307,10 +280,7 @@ fn at_share(parameter: &Parameter, share: f64) -> Value {
 
 /// Returns true if an old parameter of this name is the same quantity: two numbers, or two lists of names.
 fn is_comparable(parameter: &Parameter, old: &OldTrials) -> bool {
-    let theirs = old
-        .space
-        .as_ref()
-        .map(|space| space.parameter(parameter.name()));
+    let theirs = old.space.as_ref().map(|space| space.parameter(parameter.name()));
     let is_names = |kind: &Kind| matches!(kind, Kind::Categorical { .. });
     match theirs {
         Some(Ok(theirs)) => is_names(theirs.kind()) == is_names(parameter.kind()),
@@ -320,27 +290,12 @@ fn is_comparable(parameter: &Parameter, old: &OldTrials) -> bool {
 
 /// Returns true if both have the same values; the scale is the new study's business.
 fn is_same_range(theirs: &Kind, ours: &Kind) -> bool {
-    #[expect(
-        clippy::float_cmp,
-        reason = "bounds that were written down, not computed"
-    )]
+    #[expect(clippy::float_cmp, reason = "bounds that were written down, not computed")]
     match (theirs, ours) {
-        (
-            Kind::Float {
-                low: a, high: b, ..
-            },
-            Kind::Float {
-                low: c, high: d, ..
-            },
-        ) => a == c && b == d,
-        (
-            Kind::Int {
-                low: a, high: b, ..
-            },
-            Kind::Int {
-                low: c, high: d, ..
-            },
-        ) => a == c && b == d,
+        (Kind::Float { low: a, high: b, .. }, Kind::Float { low: c, high: d, .. }) => {
+            a == c && b == d
+        }
+        (Kind::Int { low: a, high: b, .. }, Kind::Int { low: c, high: d, .. }) => a == c && b == d,
         (Kind::Stepped(theirs), Kind::Stepped(ours)) => theirs == ours,
         (Kind::Categorical { choices: theirs }, Kind::Categorical { choices: ours }) => {
             theirs.len() == ours.len() && theirs.iter().all(|each| ours.contains(each))

@@ -90,16 +90,10 @@ impl OldStudy {
                     ),
                 });
             }
-            rows.push((
-                point.iter().map(|(_, value)| value.clone()).collect(),
-                value,
-            ));
+            rows.push((point.iter().map(|(_, value)| value.clone()).collect(), value));
         }
         if rows.is_empty() {
-            return Err(MetaError::NoTrial {
-                source_text: name,
-                why: "none was given".to_owned(),
-            });
+            return Err(MetaError::NoTrial { source_text: name, why: "none was given".to_owned() });
         }
         Ok(Self {
             name,
@@ -144,10 +138,7 @@ impl OldStudy {
     pub fn trials(&self) -> impl Iterator<Item = (Point, f64)> + '_ {
         self.rows.iter().map(|(values, value)| {
             let names = self.parameters.iter().cloned();
-            (
-                Point::new(names.zip(values.iter().cloned()).collect()),
-                *value,
-            )
+            (Point::new(names.zip(values.iter().cloned()).collect()), *value)
         })
     }
 
@@ -162,10 +153,7 @@ impl OldStudy {
 
     /// Returns true if both hold the same, whatever they are called.
     pub(crate) fn has_same_content(&self, other: &Self) -> bool {
-        let named = Self {
-            name: other.name.clone(),
-            ..self.clone()
-        };
+        let named = Self { name: other.name.clone(), ..self.clone() };
         named == *other
     }
 

@@ -58,14 +58,9 @@ impl OldSource {
     /// What was expected instead, in words.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, String> {
         let path = Path::new(text);
-        let is_csv = path
-            .extension()
-            .is_some_and(|e| e.eq_ignore_ascii_case("csv"));
+        let is_csv = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"));
         if is_csv && text.parse::<Address>().is_err() {
-            return Ok(Self {
-                text: text.to_owned(),
-                place: Place::Csv(folder.join(path)),
-            });
+            return Ok(Self { text: text.to_owned(), place: Place::Csv(folder.join(path)) });
         }
         let (address, name) = match text.rsplit_once('#') {
             Some((address, name)) if !name.is_empty() => (address, Some(name.to_owned())),
@@ -122,9 +117,7 @@ impl OldSource {
                 message: format!("{error}{way}"),
             }
         };
-        let itself = || MetaError::Itself {
-            source_text: self.text.clone(),
-        };
+        let itself = || MetaError::Itself { source_text: self.text.clone() };
         let is_own_place = is_same(address, own.0);
         if is_own_place && name == Some(own.1) {
             return Err(itself());
@@ -141,18 +134,12 @@ impl OldSource {
         let count =
             |of: &dyn Fn(&TrialState) -> bool| trials.iter().filter(|t| of(&t.state)).count();
         let left_out = [
-            (
-                count(&|state| matches!(state, TrialState::Told(Told::Failed { .. }))),
-                "failed",
-            ),
+            (count(&|state| matches!(state, TrialState::Told(Told::Failed { .. }))), "failed"),
             (
                 count(&|state| matches!(state, TrialState::Told(Told::Stopped { .. }))),
                 "stopped early",
             ),
-            (
-                count(&|state| !matches!(state, TrialState::Told(_))),
-                "not finished",
-            ),
+            (count(&|state| !matches!(state, TrialState::Told(_))), "not finished"),
         ];
         let space = study.space();
         let rows = trials.iter().filter_map(|trial| {
@@ -175,10 +162,7 @@ impl OldSource {
             left_out: left_out
                 .into_iter()
                 .filter(|(n_trials, _)| *n_trials > 0)
-                .map(|(n_trials, why)| LeftOut {
-                    n_trials,
-                    why: why.to_owned(),
-                })
+                .map(|(n_trials, why)| LeftOut { n_trials, why: why.to_owned() })
                 .collect(),
             space: Some(space.clone()),
         })
@@ -207,14 +191,8 @@ mod tests {
         let sqlite = |path: &str| Address::Sqlite(path.into());
         let cases = [
             ("sqlite:a.db", Place::Storage(sqlite("/data/a.db"), None)),
-            (
-                "sqlite:a.db#lr 2025",
-                Place::Storage(sqlite("/data/a.db"), Some("lr 2025".into())),
-            ),
-            (
-                "sqlite:a#b.db#x",
-                Place::Storage(sqlite("/data/a#b.db"), Some("x".into())),
-            ),
+            ("sqlite:a.db#lr 2025", Place::Storage(sqlite("/data/a.db"), Some("lr 2025".into()))),
+            ("sqlite:a#b.db#x", Place::Storage(sqlite("/data/a#b.db"), Some("x".into()))),
             ("sqlite:a.csv", Place::Storage(sqlite("/data/a.csv"), None)),
             ("a.CSV", Place::Csv("/data/a.CSV".into())),
             ("/b/a.csv", Place::Csv("/b/a.csv".into())),
@@ -225,11 +203,7 @@ mod tests {
         for text in ["a.db", "memory:", "", "#x", "study.toml"] {
             assert!(parse(text).unwrap_err().contains("sqlite:FILE"), "{text}");
         }
-        assert!(
-            parse("a.db")
-                .unwrap_err()
-                .contains("did you mean \"sqlite:a.db\"?")
-        );
+        assert!(parse("a.db").unwrap_err().contains("did you mean \"sqlite:a.db\"?"));
     }
 
     #[test]

@@ -46,10 +46,7 @@ pub struct MetaSettings {
     pub warm_start: usize,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes what it skips by reference"
-)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes what it skips by reference")]
 fn is_zero(n: &usize) -> bool {
     *n == 0
 }
@@ -125,10 +122,7 @@ impl MetaSettings {
     pub(crate) fn belief(&self) -> Result<MetaBeliefSettings, StrategyError> {
         let weighting = TaskWeighting::Online { rate: self.rate };
         TaskWeights::new(weighting.clone(), 1)?;
-        let meta_share = MetaShare {
-            decay: self.decay,
-            gap_exponent: self.gap_exponent,
-        };
+        let meta_share = MetaShare { decay: self.decay, gap_exponent: self.gap_exponent };
         Ok(MetaBeliefSettings {
             weighting,
             meta_share: meta_share.validate()?,
@@ -153,11 +147,8 @@ impl MetaSpec {
             let mut inputs = Points::new(space.dim());
             let mut outputs = Vec::with_capacity(study.len());
             for (index, (point, value)) in study.trials().enumerate() {
-                let refused = |message: String| MetaError::Trial {
-                    name: study.name.clone(),
-                    index,
-                    message,
-                };
+                let refused =
+                    |message: String| MetaError::Trial { name: study.name.clone(), index, message };
                 let point = space.normalize(&point);
                 let unit = point.and_then(|point| space.encode(&point));
                 inputs.push(&unit.map_err(|error| refused(error.to_string()))?);
@@ -166,11 +157,7 @@ impl MetaSpec {
                 }
                 outputs.push(direction.to_maximize(value));
             }
-            Ok(MetaTask {
-                name: study.name.clone(),
-                inputs,
-                outputs,
-            })
+            Ok(MetaTask { name: study.name.clone(), inputs, outputs })
         };
         let tasks = self.studies.iter().map(task);
         Ok(tasks.collect::<Result<_, MetaError>>()?)

@@ -74,10 +74,9 @@ impl MetaTable {
                 false => file.value_error(&at, expected),
             })?;
             if sources.contains(&source) {
-                return Err(file.error(
-                    &at,
-                    format!("{:?} is named twice; remove one", source.text()),
-                ));
+                return Err(
+                    file.error(&at, format!("{:?} is named twice; remove one", source.text()))
+                );
             }
             sources.push(source);
         }
@@ -125,11 +124,9 @@ impl MetaTable {
                 Some(n) => check.count(&["meta", "warm_start"], n, WARM_START_MAX)?,
             },
         };
-        for (key, given) in [
-            ("decay", self.decay),
-            ("gap_exponent", self.gap_exponent),
-            ("rate", self.rate),
-        ] {
+        for (key, given) in
+            [("decay", self.decay), ("gap_exponent", self.gap_exponent), ("rate", self.rate)]
+        {
             if given.is_none() {
                 continue;
             }
@@ -142,21 +139,13 @@ impl MetaTable {
                 return Err(file.error(&["meta", key], message));
             }
             let alone = MetaSettings {
-                decay: if key == "decay" {
-                    settings.decay
-                } else {
-                    default.decay
-                },
+                decay: if key == "decay" { settings.decay } else { default.decay },
                 gap_exponent: if key == "gap_exponent" {
                     settings.gap_exponent
                 } else {
                     default.gap_exponent
                 },
-                rate: if key == "rate" {
-                    settings.rate
-                } else {
-                    default.rate
-                },
+                rate: if key == "rate" { settings.rate } else { default.rate },
                 ..MetaSettings::default()
             };
             check.setting(&["meta", key], alone.belief())?;
@@ -241,10 +230,8 @@ impl MetaFile {
         let news = read.zip(stored).filter_map(|(now, stored)| match now {
             Ok(now) if now.has_same_content(stored) => None,
             Ok(now) => {
-                let (n_now, n_stored) = (
-                    now.len() + now.n_left_out(),
-                    stored.len() + stored.n_left_out(),
-                );
+                let (n_now, n_stored) =
+                    (now.len() + now.n_left_out(), stored.len() + stored.n_left_out());
                 let what = match n_now == n_stored {
                     true => "its trials are others now".to_owned(),
                     false => format!("it has {n_now} trials now, and had {n_stored}"),
@@ -267,10 +254,7 @@ impl MetaFile {
 
     /// Returns the [`MetaSpec`] that it becomes with these old studies.
     pub fn with(&self, studies: Vec<OldStudy>) -> MetaSpec {
-        MetaSpec {
-            settings: self.settings.clone(),
-            studies,
-        }
+        MetaSpec { settings: self.settings.clone(), studies }
     }
 }
 

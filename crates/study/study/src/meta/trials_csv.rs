@@ -34,14 +34,10 @@ fn parse(bytes: &[u8], name: &str, source_text: &str) -> Result<OldTrials, MetaE
         let line = error.position().map(csv::Position::line);
         refused(line, format!("it is not a table: {error}"))
     };
-    let mut reader = csv::ReaderBuilder::new()
-        .trim(csv::Trim::All)
-        .from_reader(bytes);
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
     let header = reader.headers().map_err(broken)?.clone();
     // Who writes a table by hand means what stands there.
-    let is_export = EXPORT_COLUMNS
-        .iter()
-        .all(|name| header.iter().any(|each| each == *name));
+    let is_export = EXPORT_COLUMNS.iter().all(|name| header.iter().any(|each| each == *name));
     let text_of = |cell: &str| match is_export {
         true => restored(cell).into_owned(),
         false => cell.to_owned(),
@@ -123,10 +119,7 @@ fn parse(bytes: &[u8], name: &str, source_text: &str) -> Result<OldTrials, MetaE
         left_out: left_out
             .into_iter()
             .filter(|(n_trials, _)| *n_trials > 0)
-            .map(|(n_trials, why)| LeftOut {
-                n_trials,
-                why: why.to_owned(),
-            })
+            .map(|(n_trials, why)| LeftOut { n_trials, why: why.to_owned() })
             .collect(),
     })
 }
@@ -161,13 +154,7 @@ mod tests {
         .unwrap();
         assert_eq!(old.parameters, ["x", "value", "kind"]);
         let row = |texts: [&str; 3], value| (texts.map(str::to_owned).to_vec(), value);
-        assert_eq!(
-            old.rows,
-            [
-                row(["1e-3", "7", "a, b"], 0.5),
-                row(["0.25", "9", "c"], -1.25)
-            ]
-        );
+        assert_eq!(old.rows, [row(["1e-3", "7", "a, b"], 0.5), row(["0.25", "9", "c"], -1.25)]);
         let words: Vec<String> = old.left_out.iter().map(ToString::to_string).collect();
         assert_eq!(words, ["1 failed", "1 stopped early", "1 not finished"]);
         assert_eq!((old.direction, old.space), (None, None));
@@ -201,10 +188,7 @@ mod tests {
             ("x,value\n1,2\n1\n", "line 3: it is not a table"),
             ("x,x,value\n1,2,3\n", "two columns \"x\""),
             ("x,value,direction\n1,2,up\n", "direction = \"up\""),
-            (
-                "x,value,direction\n1,2,minimize\n1,2,maximize\n",
-                "line 3: rows differ",
-            ),
+            ("x,value,direction\n1,2,minimize\n1,2,maximize\n", "line 3: rows differ"),
         ];
         for (text, expected) in cases {
             let error = read(text).unwrap_err().to_string();

@@ -41,32 +41,19 @@ pub(crate) struct Units {
 
 impl Units {
     pub(crate) fn of(meta: &MetaSpec) -> Self {
-        Self {
-            of_values: meta.settings.scale != MetaScale::Own,
-        }
+        Self { of_values: meta.settings.scale != MetaScale::Own }
     }
 
     pub(crate) fn step(&self, n_told: u64, transfer: Transfer) -> TransferStep {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "numbers of old studies are far below 2^53"
-        )]
+        #[expect(clippy::cast_precision_loss, reason = "numbers of old studies are far below 2^53")]
         let least = DROPPED.min(0.5 / transfer.tasks.len().max(1) as f64);
-        let unit = if self.of_values {
-            transfer.gap_unit
-        } else {
-            1.0
-        };
+        let unit = if self.of_values { transfer.gap_unit } else { 1.0 };
         let trusts = transfer.tasks.into_iter().map(|task| OldStudyTrust {
             name: task.name,
             weight: task.weight,
             distance: task.gap_bound.map(|gap| gap * unit),
             dropped: task.weight < least,
         });
-        TransferStep {
-            n_told,
-            share: transfer.meta_share,
-            studies: trusts.collect(),
-        }
+        TransferStep { n_told, share: transfer.meta_share, studies: trusts.collect() }
     }
 }

@@ -55,10 +55,7 @@ fn warnings(bounds: Option<[f64; 2]>, minimizes: bool, curve: &Rising) -> Vec<St
 
 #[test]
 fn values_outside_of_the_bounds_are_named_once() {
-    let percent = Rising {
-        from: 50.0,
-        to: 90.0,
-    };
+    let percent = Rising { from: 50.0, to: 90.0 };
     // An accuracy in per cent with the bounds of one between 0 and 1.
     let said = warnings(Some([0.0, 1.0]), false, &percent);
     assert_eq!(said.len(), 1, "{said:#?}");
@@ -77,15 +74,9 @@ fn values_outside_of_the_bounds_are_named_once() {
         "{said:#?}"
     );
     // A loss below them.
-    let negative = Rising {
-        from: -5.0,
-        to: -4.0,
-    };
+    let negative = Rising { from: -5.0, to: -4.0 };
     let said = warnings(Some([0.0, 1.0]), true, &negative);
-    assert!(
-        said.len() == 1 && said[0].contains("-4.96 at epoch 1, better than"),
-        "{said:#?}"
-    );
+    assert!(said.len() == 1 && said[0].contains("-4.96 at epoch 1, better than"), "{said:#?}");
 }
 
 #[test]

@@ -14,30 +14,17 @@ use crate::fixtures::{N_EPOCHS, definition, spec};
 #[test]
 fn a_definition_says_what_does_not_go_together() {
     let check = |definition: Definition| Study::in_memory(&definition).unwrap_err().to_string();
-    let log_ei = Definition {
-        strategy: StrategySpec::log_ei(),
-        ..definition()
-    };
+    let log_ei = Definition { strategy: StrategySpec::log_ei(), ..definition() };
     assert!(check(log_ei).contains("strategy \"log-ei\" does not go with [early_stopping]"));
     let fresh = Definition::new("a").parameter("x", ParameterSpec::float(0.0, 1.0));
-    assert_eq!(
-        fresh.early_stopping(spec()).strategy,
-        StrategySpec::gp_ucb()
-    );
-    assert_eq!(
-        definition().strategy,
-        StrategySpec::sobol(),
-        "what was chosen stays"
-    );
+    assert_eq!(fresh.early_stopping(spec()).strategy, StrategySpec::gp_ucb());
+    assert_eq!(definition().strategy, StrategySpec::sobol(), "what was chosen stays");
 
     // A changed key is named.
     let storage = Arc::new(MemoryStorage::new());
     Study::open(storage.clone(), &definition()).unwrap();
     let differs = |changed: EarlyStoppingSpec| {
-        let definition = Definition {
-            early_stopping: Some(changed),
-            ..definition()
-        };
+        let definition = Definition { early_stopping: Some(changed), ..definition() };
         let error = Study::open(storage.clone(), &definition).unwrap_err();
         let StudyError::Differs { changes, .. } = error else {
             panic!("{error}");
@@ -45,35 +32,12 @@ fn a_definition_says_what_does_not_go_together() {
         let first = changes.iter().next().expect("at least one");
         first.key.clone()
     };
-    assert_eq!(
-        differs(EarlyStoppingSpec {
-            epochs: 11,
-            ..spec()
-        }),
-        "early_stopping.epochs"
-    );
-    assert_eq!(
-        differs(EarlyStoppingSpec::asha(N_EPOCHS)),
-        "early_stopping.rule"
-    );
-    let rule = StoppingRuleSpec::Median(MedianOptions {
-        warmup_epochs: 2,
-        trials_min: 4,
-    });
-    assert_eq!(
-        differs(EarlyStoppingSpec::new(rule, N_EPOCHS)),
-        "early_stopping.trials_min"
-    );
-    let none = Definition {
-        early_stopping: None,
-        ..definition()
-    };
-    assert!(
-        Study::open(storage, &none)
-            .unwrap_err()
-            .to_string()
-            .contains(
-                "early_stopping.rule is not set in what is given, the stored study has \"median\""
-            )
-    );
+    assert_eq!(differs(EarlyStoppingSpec { epochs: 11, ..spec() }), "early_stopping.epochs");
+    assert_eq!(differs(EarlyStoppingSpec::asha(N_EPOCHS)), "early_stopping.rule");
+    let rule = StoppingRuleSpec::Median(MedianOptions { warmup_epochs: 2, trials_min: 4 });
+    assert_eq!(differs(EarlyStoppingSpec::new(rule, N_EPOCHS)), "early_stopping.trials_min");
+    let none = Definition { early_stopping: None, ..definition() };
+    assert!(Study::open(storage, &none).unwrap_err().to_string().contains(
+        "early_stopping.rule is not set in what is given, the stored study has \"median\""
+    ));
 }

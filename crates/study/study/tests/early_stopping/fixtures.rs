@@ -15,10 +15,7 @@ use fedbo_study::{
 pub(crate) const N_EPOCHS: u32 = 10;
 
 pub(crate) fn spec() -> EarlyStoppingSpec {
-    let rule = StoppingRuleSpec::Median(MedianOptions {
-        warmup_epochs: 2,
-        trials_min: 3,
-    });
+    let rule = StoppingRuleSpec::Median(MedianOptions { warmup_epochs: 2, trials_min: 3 });
     EarlyStoppingSpec::new(rule, N_EPOCHS)
 }
 

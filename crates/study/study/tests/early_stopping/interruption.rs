@@ -20,11 +20,7 @@ fn an_interrupted_study_judges_as_an_uninterrupted_one() {
     run(&whole, &network, &NullObserver, 24);
     let stopped = course(&whole);
     assert!(
-        stopped
-            .iter()
-            .filter(|each| matches!(each.told(), Some(Told::Stopped { .. })))
-            .count()
-            > 3
+        stopped.iter().filter(|each| matches!(each.told(), Some(Told::Stopped { .. }))).count() > 3
     );
 
     let storage = Arc::new(MemoryStorage::new());
@@ -70,9 +66,7 @@ fn an_interrupted_trial_begins_anew() {
         }
     }
     let options = RunOptions::sequential(3);
-    study
-        .run(&Interrupted(&stop), &options, &NullObserver, &stop)
-        .unwrap();
+    study.run(&Interrupted(&stop), &options, &NullObserver, &stop).unwrap();
     let waiting = study.open_trials().unwrap();
     assert_eq!((waiting.len(), waiting[0].reports.len()), (1, 0));
     let network = Network(|_: &Point, _: TrialId, _: &dyn Monitor, _| {});
@@ -86,18 +80,13 @@ fn several_workers_stop_trials_side_by_side() {
     let network = Network(|_: &Point, _: TrialId, _: &dyn Monitor, _| {
         std::thread::sleep(Duration::from_micros(300));
     });
-    let options = RunOptions {
-        jobs: 3,
-        ..RunOptions::sequential(40)
-    };
+    let options = RunOptions { jobs: 3, ..RunOptions::sequential(40) };
     let stop = AtomicBool::new(false);
     let report = study.run(&network, &options, &NullObserver, &stop).unwrap();
     assert_eq!((report.n_told, report.n_failed, report.n_open), (40, 0, 0));
     let trials = study.trials().unwrap();
-    let n_stopped = trials
-        .iter()
-        .filter(|t| matches!(t.told(), Some(Told::Stopped { .. })))
-        .count();
+    let n_stopped =
+        trials.iter().filter(|t| matches!(t.told(), Some(Told::Stopped { .. }))).count();
     assert_eq!(report.n_stopped, n_stopped);
     assert!(n_stopped > 3, "{n_stopped}");
     // Whoever was stopped was worse than the median of all that are complete now, or of those then: never the best.

@@ -1,8 +1,5 @@
 //! Trials that report as they train: stopped by a rule, gone on with after an interruption, and what of their reports counts.
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests: a failure is the test's"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 mod bounds;
 mod definition;

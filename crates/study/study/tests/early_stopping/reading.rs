@@ -99,10 +99,8 @@ impl Storage for Counting {
 #[test]
 fn a_report_does_not_read_all_earlier_ones() {
     let n_epochs = 1000;
-    let definition = Definition {
-        early_stopping: Some(EarlyStoppingSpec::median(n_epochs)),
-        ..definition()
-    };
+    let definition =
+        Definition { early_stopping: Some(EarlyStoppingSpec::median(n_epochs)), ..definition() };
     for by_hand in [true, false] {
         let storage = Arc::new(Counting::default());
         let study = Study::open(storage.clone(), &definition).unwrap();
@@ -158,22 +156,14 @@ fn reports_of_others_count_and_those_of_an_earlier_attempt_do_not() {
         let key = storage.studies().unwrap()[0].key;
         for (epoch, &value) in (1..).zip(&values) {
             let report = Report { epoch, value };
-            storage
-                .report(key, number, TellAuthority::Hand, report)
-                .unwrap();
+            storage.report(key, number, TellAuthority::Hand, report).unwrap();
         }
     }
     let verdict = one.report(number, 6, 0.1).unwrap();
     let Verdict::Stop { because } = verdict else {
         panic!("its best is 0.2, below 0.5");
     };
-    assert!(
-        because.starts_with("best value 0.2 worse than 0.5"),
-        "{because}"
-    );
-    let told = one
-        .trials()
-        .unwrap()
-        .swap_remove(usize::try_from(number).unwrap());
+    assert!(because.starts_with("best value 0.2 worse than 0.5"), "{because}");
+    let told = one.trials().unwrap().swap_remove(usize::try_from(number).unwrap());
     assert_eq!(told.reports.len(), 6);
 }

@@ -40,56 +40,41 @@ fn a_report_that_is_no_number_is_a_failure() {
 fn what_cannot_be_used_of_reports_is_left_out_and_said_once() {
     let study = Study::in_memory(&definition()).unwrap();
     let warnings = Warnings::default();
-    let network = Network(
-        |point: &Point, trial: TrialId, monitor: &dyn Monitor, epoch| {
-            let say = |epoch, value| assert_eq!(monitor.report(epoch, value), Signal::Continue);
-            match (trial.trial, epoch) {
-                // Again and again, out of order, no epochs at all, and past the end.
-                (0, 4) => {
-                    say(3, curve(point.number("x"), 3));
-                    say(2, 0.25);
-                    say(2, 0.5);
-                }
-                (1, 4) => {
-                    say(N_EPOCHS + 1, 0.5);
-                    say(u32::MAX, 0.5);
-                    say(0, 0.5);
-                }
-                (2, 2) => {
-                    monitor.unusable(
-                        Unusable::Epoch,
-                        "it has reported epoch -1, expected a whole number from 1",
-                    );
-                    monitor.unusable(Unusable::StopBy, "it wants to be stopped by 10");
-                }
-                _ => {}
+    let network = Network(|point: &Point, trial: TrialId, monitor: &dyn Monitor, epoch| {
+        let say = |epoch, value| assert_eq!(monitor.report(epoch, value), Signal::Continue);
+        match (trial.trial, epoch) {
+            // Again and again, out of order, no epochs at all, and past the end.
+            (0, 4) => {
+                say(3, curve(point.number("x"), 3));
+                say(2, 0.25);
+                say(2, 0.5);
             }
-        },
-    );
+            (1, 4) => {
+                say(N_EPOCHS + 1, 0.5);
+                say(u32::MAX, 0.5);
+                say(0, 0.5);
+            }
+            (2, 2) => {
+                monitor.unusable(
+                    Unusable::Epoch,
+                    "it has reported epoch -1, expected a whole number from 1",
+                );
+                monitor.unusable(Unusable::StopBy, "it wants to be stopped by 10");
+            }
+            _ => {}
+        }
+    });
     let report = run(&study, &network, &warnings, 3);
     assert_eq!((report.n_told, report.n_failed), (3, 0));
     for trial in study.trials().unwrap() {
         let x = trial.point.number("x");
-        let expected = (1..=N_EPOCHS).map(|epoch| Report {
-            epoch,
-            value: curve(x, epoch),
-        });
-        assert_eq!(
-            trial.reports,
-            expected.collect::<Vec<_>>(),
-            "trial {}",
-            trial.number
-        );
+        let expected = (1..=N_EPOCHS).map(|epoch| Report { epoch, value: curve(x, epoch) });
+        assert_eq!(trial.reports, expected.collect::<Vec<_>>(), "trial {}", trial.number);
     }
     let warnings = warnings.0.into_inner().unwrap();
     let left_out = "such reports are left out (this is said once a run, and holds for further trials likewise)";
     assert_eq!(warnings.len(), 3, "{warnings:#?}");
-    assert!(
-        warnings[..2]
-            .iter()
-            .all(|warning| warning.ends_with(left_out)),
-        "{warnings:#?}"
-    );
+    assert!(warnings[..2].iter().all(|warning| warning.ends_with(left_out)), "{warnings:#?}");
     assert!(
         warnings[0].starts_with("trial 0 has reported 0.25 at epoch 2 after "),
         "{warnings:#?}"
@@ -132,29 +117,16 @@ fn a_run_says_once_that_nothing_was_reported() {
             Some("`epoch 3` is none: it is no JSON object"),
             "could not stop it; `epoch 3` is none: it is no JSON object; a report is a line {\"epoch\": 1, \"value\": 0.5}",
         ),
-        (
-            None,
-            "could not stop it; a report is a line {\"epoch\": 1, \"value\": 0.5}",
-        ),
+        (None, "could not stop it; a report is a line {\"epoch\": 1, \"value\": 0.5}"),
     ] {
         let study = Study::in_memory(&definition()).unwrap();
         let warnings = Warnings::default();
         // One that fails for another reason says nothing of reports.
         let outcome = |number| match number {
-            0 => Outcome::Failed(Failure::Reported {
-                message: "no memory".to_owned(),
-            }),
+            0 => Outcome::Failed(Failure::Reported { message: "no memory".to_owned() }),
             _ => Outcome::Value(0.5),
         };
-        run(
-            &study,
-            &SilentScript {
-                resembling,
-                outcome,
-            },
-            &warnings,
-            4,
-        );
+        run(&study, &SilentScript { resembling, outcome }, &warnings, 4);
         let warnings = warnings.0.into_inner().unwrap();
         assert_eq!(warnings.len(), 1, "{warnings:#?}");
         assert!(
@@ -170,12 +142,8 @@ fn a_run_says_once_that_nothing_was_reported() {
 /// The end of a trial that reports, if its last line is no value of its own.
 #[test]
 fn a_last_report_that_counts_is_the_value() {
-    let unparsable = || {
-        Outcome::Failed(Failure::Unparsable {
-            line: "done".to_owned(),
-            stderr: String::new(),
-        })
-    };
+    let unparsable =
+        || Outcome::Failed(Failure::Unparsable { line: "done".to_owned(), stderr: String::new() });
     struct Ending<F>(F);
     impl<F: Fn(u64, &dyn Monitor) -> Outcome + Send + Sync> Objective for Ending<F> {
         fn evaluate(&self, _: &Point, _: TrialId) -> Outcome {
@@ -236,19 +204,13 @@ fn a_last_report_that_counts_is_the_value() {
     );
     assert_eq!(
         failure(4),
-        (
-            "not-finite",
-            "the objective reported null at epoch 2, which is not a finite number"
-        )
+        ("not-finite", "the objective reported null at epoch 2, which is not a finite number")
     );
 }
 
 #[test]
 fn reports_need_a_rule_and_epochs_of_it() {
-    let without = Definition {
-        early_stopping: None,
-        ..definition()
-    };
+    let without = Definition { early_stopping: None, ..definition() };
     let study = Study::in_memory(&without).unwrap();
     let number = study.ask().unwrap().number;
     assert!(matches!(
@@ -273,10 +235,7 @@ fn reports_need_a_rule_and_epochs_of_it() {
             Err(StudyError::EarlyStopping(EarlyStoppingError::Epoch { .. }))
         ));
     }
-    assert!(matches!(
-        study.report(number, 1, f64::NAN),
-        Err(StudyError::NotFinite { .. })
-    ));
+    assert!(matches!(study.report(number, 1, f64::NAN), Err(StudyError::NotFinite { .. })));
     study.report(number, 2, 0.5).unwrap();
     let error = study.report(number, 1, 0.25).unwrap_err().to_string();
     assert_eq!(

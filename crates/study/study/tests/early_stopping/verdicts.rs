@@ -27,11 +27,7 @@ fn expected_stop(x: f64, complete: &[f64]) -> Option<u32> {
 fn a_closure_is_stopped_where_the_rule_says_and_nowhere_else() {
     for minimizes in [false, true] {
         let sign = if minimizes { -1.0 } else { 1.0 };
-        let definition = if minimizes {
-            definition().minimize()
-        } else {
-            definition()
-        };
+        let definition = if minimizes { definition().minimize() } else { definition() };
         let study = Study::in_memory(&definition).unwrap();
         let n_after_stop = Mutex::new(0);
         let report = study
@@ -58,12 +54,7 @@ fn a_closure_is_stopped_where_the_rule_says_and_nowhere_else() {
             assert_eq!(trial.reports.len(), last as usize, "trial {}", trial.number);
             let value = sign * curve(x, last);
             match (stop, trial.told().unwrap()) {
-                (
-                    Some(stop),
-                    Told::Stopped {
-                        epoch, value: told, ..
-                    },
-                ) => {
+                (Some(stop), Told::Stopped { epoch, value: told, .. }) => {
                     assert_eq!((*epoch, told.to_bits()), (stop, value.to_bits()));
                     assert_eq!(trial.value(), None);
                     n_stopped += 1;
@@ -89,10 +80,7 @@ fn a_stopped_trial_is_never_the_best() {
     for values in [[1.0; 10], [1.0; 10], [1.0; 10]] {
         let number = study.ask().unwrap().number;
         for (epoch, value) in (1..).zip(values) {
-            assert_eq!(
-                study.report(number, epoch, value).unwrap(),
-                Verdict::Continue
-            );
+            assert_eq!(study.report(number, epoch, value).unwrap(), Verdict::Continue);
         }
         study.tell(number, -5.0).unwrap();
     }
@@ -111,31 +99,15 @@ fn a_stopped_trial_is_never_the_best() {
     // It is told at once, and stays so.
     assert!(study.open_trials().unwrap().is_empty());
     let again = study.report(number, 3, 0.5).unwrap();
-    assert_eq!(
-        again,
-        Verdict::Stop {
-            because: because.clone()
-        }
-    );
-    assert_eq!(
-        study.report(number, 4, 9.0).unwrap(),
-        again,
-        "further reports are of no account"
-    );
+    assert_eq!(again, Verdict::Stop { because: because.clone() });
+    assert_eq!(study.report(number, 4, 9.0).unwrap(), again, "further reports are of no account");
     assert!(matches!(
         study.tell(number, 0.5),
         Err(StudyError::Storage(StorageError::ToldOtherwise { .. }))
     ));
     let trial = study.trials().unwrap().pop().unwrap();
     assert_eq!(trial.reports.len(), 3);
-    assert_eq!(
-        trial.told(),
-        Some(&Told::Stopped {
-            epoch: 3,
-            value: 0.5,
-            because
-        })
-    );
+    assert_eq!(trial.told(), Some(&Told::Stopped { epoch: 3, value: 0.5, because }));
 }
 
 /// After the last epoch there is nothing left to save, however bad the trial.
@@ -148,10 +120,7 @@ fn a_complete_training_is_not_stopped() {
         study.tell(number, 1.0).unwrap();
     }
     let number = study.ask().unwrap().number;
-    assert_eq!(
-        study.report(number, N_EPOCHS, 0.0).unwrap(),
-        Verdict::Continue
-    );
+    assert_eq!(study.report(number, N_EPOCHS, 0.0).unwrap(), Verdict::Continue);
     study.tell(number, 0.0).unwrap();
 }
 
@@ -172,14 +141,9 @@ fn reported(study: &Study, epochs: &[(u32, f64)]) -> (u64, Verdict<String>) {
 /// there and with what others had at that epoch.
 #[test]
 fn a_rung_without_a_report_is_looked_at_at_the_next_one() {
-    let rule = StoppingRuleSpec::Asha(AshaOptions {
-        reduction: 2,
-        first_rung: 3,
-    });
-    let definition = Definition {
-        early_stopping: Some(EarlyStoppingSpec::new(rule, 20)),
-        ..definition()
-    };
+    let rule = StoppingRuleSpec::Asha(AshaOptions { reduction: 2, first_rung: 3 });
+    let definition =
+        Definition { early_stopping: Some(EarlyStoppingSpec::new(rule, 20)), ..definition() };
     let study = Study::in_memory(&definition).unwrap();
     assert_eq!(reported(&study, &[(4, 1.0)]).1, Verdict::Continue);
     let (number, verdict) = reported(&study, &[(4, 0.5)]);
@@ -188,32 +152,21 @@ fn a_rung_without_a_report_is_looked_at_at_the_next_one() {
         "{verdict:?}"
     );
     let stopped = &study.trials().unwrap()[usize::try_from(number).unwrap()];
-    assert!(matches!(
-        stopped.told(),
-        Some(Told::Stopped { epoch: 4, .. })
-    ));
+    assert!(matches!(stopped.told(), Some(Told::Stopped { epoch: 4, .. })));
     // From 1 to 4 a line leads below that of the first trial at epoch 3, but at 4, where it was measured, it is the best.
     let (number, verdict) = reported(&study, &[(1, -9.0), (4, 1.5)]);
     assert_eq!(verdict, Verdict::Continue);
     // The rung is behind it: no other comes before 6.
     assert_eq!(study.report(number, 5, -9.0).unwrap(), Verdict::Continue);
-    assert!(
-        study.report(number, 7, -9.0).unwrap() == Verdict::Continue,
-        "nobody else came to 7"
-    );
+    assert!(study.report(number, 7, -9.0).unwrap() == Verdict::Continue, "nobody else came to 7");
 }
 
 /// Nobody is stopped for a value that was not measured: of reports at every fifth epoch, the newest counts.
 #[test]
 fn a_trial_that_is_far_better_at_its_newest_report_goes_on() {
-    let rule = StoppingRuleSpec::Median(MedianOptions {
-        warmup_epochs: 2,
-        trials_min: 3,
-    });
-    let definition = Definition {
-        early_stopping: Some(EarlyStoppingSpec::new(rule, 20)),
-        ..definition()
-    };
+    let rule = StoppingRuleSpec::Median(MedianOptions { warmup_epochs: 2, trials_min: 3 });
+    let definition =
+        Definition { early_stopping: Some(EarlyStoppingSpec::new(rule, 20)), ..definition() };
     let study = Study::in_memory(&definition).unwrap();
     for _ in 0..3 {
         let (number, _) = reported(&study, &[(5, 0.5), (10, 0.5), (15, 0.5), (20, 0.5)]);
@@ -223,20 +176,15 @@ fn a_trial_that_is_far_better_at_its_newest_report_goes_on() {
     let (_, verdict) = reported(&study, &[(1, 0.0), (6, 0.9)]);
     assert_eq!(verdict, Verdict::Continue);
     let (_, verdict) = reported(&study, &[(1, 0.0), (6, 0.4)]);
-    assert!(
-        verdict.stops(),
-        "worse than the median where it was measured"
-    );
+    assert!(verdict.stops(), "worse than the median where it was measured");
 }
 
 /// One trial reports thousands of times beside others: it is stopped or not as if each report had been looked at alone.
 #[test]
 fn a_trial_of_many_reports_is_judged_like_any_other() {
     let n_epochs = 2000;
-    let definition = Definition {
-        early_stopping: Some(EarlyStoppingSpec::median(n_epochs)),
-        ..definition()
-    };
+    let definition =
+        Definition { early_stopping: Some(EarlyStoppingSpec::median(n_epochs)), ..definition() };
     let study = Study::in_memory(&definition).unwrap();
     let report = study
         .optimize_training(6, |trial| {
@@ -257,10 +205,6 @@ fn a_trial_of_many_reports_is_judged_like_any_other() {
     assert_eq!(report.n_stopped, 1);
     let last = study.trials().unwrap().pop().unwrap();
     // The averages of the others up to epoch s are (s + 1)/4000: above 0.3 from 1200 on.
-    assert!(
-        matches!(last.told(), Some(Told::Stopped { epoch: 1200, .. })),
-        "{:?}",
-        last.state
-    );
+    assert!(matches!(last.told(), Some(Told::Stopped { epoch: 1200, .. })), "{:?}", last.state);
     assert_eq!(last.reports.len(), 1200);
 }

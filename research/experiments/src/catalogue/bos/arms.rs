@@ -169,18 +169,11 @@ impl Setup {
 
     /// The epoch's coordinate as in the thesis.
     fn linear_settings(&self) -> EpochGpUcbSettings {
-        EpochGpUcbSettings {
-            epoch_scale: EpochScale::Linear,
-            ..self.epoch_settings()
-        }
+        EpochGpUcbSettings { epoch_scale: EpochScale::Linear, ..self.epoch_settings() }
     }
 
     fn epoch_gp_ucb(&self) -> anyhow::Result<EpochGpUcb> {
-        Ok(EpochGpUcb::new(
-            self.domain(),
-            self.epoch_settings(),
-            self.seed,
-        )?)
+        Ok(EpochGpUcb::new(self.domain(), self.epoch_settings(), self.seed)?)
     }
 
     fn bo_bos(
@@ -200,10 +193,7 @@ impl Setup {
     /// K_{1,t} = K_{1,t−1}/`divisor`.
     fn scheduled(&self, divisor: f64) -> BosSettings {
         let settings = BosSettings {
-            options: BoBosOptions {
-                wrong_stop_growth: 1.0 / divisor,
-                ..self.bos.options
-            },
+            options: BoBosOptions { wrong_stop_growth: 1.0 / divisor, ..self.bos.options },
             ..self.bos
         };
         match self.modelling {
@@ -246,16 +236,9 @@ impl Setup {
         run: &TrainingRun<'_>,
         stop: &AtomicBool,
     ) -> anyhow::Result<(RunTrace, Ended)> {
-        let without_initial = TrainingRun {
-            initial: &[],
-            unit: run.unit,
-            ..*run
-        };
+        let without_initial = TrainingRun { initial: &[], unit: run.unit, ..*run };
         let random = || RandomSearch::new(self.domain(), Repeats::Avoid);
-        let asha = AshaOptions {
-            reduction: 3,
-            first_rung: 1,
-        };
+        let asha = AshaOptions { reduction: 3, first_rung: 1 };
         let asha = || AshaRule::new(asha, self.n_epochs).map(Box::new);
         let mut tuner = match method {
             Method::GpUcb => self.ruled(Proposals::Final(self.gp_ucb()?), None),
@@ -283,10 +266,9 @@ impl Setup {
                     ..self.scheduled(SCHEDULE_B)
                 },
             )?,
-            Method::BoBosOneProcess(divisor) => self.bo_bos(
-                self.epoch_settings(),
-                self.scheduled(divisor).with_one_process(),
-            )?,
+            Method::BoBosOneProcess(divisor) => {
+                self.bo_bos(self.epoch_settings(), self.scheduled(divisor).with_one_process())?
+            }
             Method::DealtStops(divisor) => {
                 let (course, ended) = self.run(Method::BoBos(divisor), run, stop)?;
                 if ended == Ended::Interrupted {
@@ -314,10 +296,7 @@ impl Setup {
             Method::AshaGp => self.ruled(Proposals::Epochs(self.epoch_gp_ucb()?), Some(asha()?)),
             Method::MedianGp => {
                 let rule = MedianRule::new(MedianOptions::default());
-                self.ruled(
-                    Proposals::Epochs(self.epoch_gp_ucb()?),
-                    Some(Box::new(rule)),
-                )
+                self.ruled(Proposals::Epochs(self.epoch_gp_ucb()?), Some(Box::new(rule)))
             }
             Method::Hyperband => return run.hyperband(3, self.seed, stop),
             Method::Boca => Box::new(MultiFidelity {

@@ -59,10 +59,5 @@ pub(in super::super) fn run(
         replays: true,
         notes: Vec::new(),
     };
-    plan.run(
-        options,
-        options.runs.unwrap_or(DEFAULT_RUNS),
-        progress,
-        stop,
-    )
+    plan.run(options, options.runs.unwrap_or(DEFAULT_RUNS), progress, stop)
 }

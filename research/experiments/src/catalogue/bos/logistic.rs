@@ -99,10 +99,5 @@ pub(in super::super) fn run(
                 .into(),
         ],
     };
-    plan.run(
-        options,
-        options.runs.unwrap_or(DEFAULT_RUNS),
-        progress,
-        stop,
-    )
+    plan.run(options, options.runs.unwrap_or(DEFAULT_RUNS), progress, stop)
 }

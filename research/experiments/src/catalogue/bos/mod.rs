@@ -136,11 +136,7 @@ impl Plan {
             x_label: "epochs spent, initial trials included".into(),
             y_label: self.y_label.clone(),
             scale: self.scale,
-            panel_by: if several {
-                PanelBy::Experiment
-            } else {
-                PanelBy::None
-            },
+            panel_by: if several { PanelBy::Experiment } else { PanelBy::None },
             mean_over_agents: false,
             shared_y: false,
             references: Vec::new(),
@@ -164,11 +160,7 @@ impl Plan {
             of.map_or_else(Vec::new, |each| pairs(&each.arms))
         };
         let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
-        Ok(ExperimentResult {
-            summary,
-            ended,
-            notes,
-        })
+        Ok(ExperimentResult { summary, ended, notes })
     }
 
     /// Epochs to GP-UCB's values, wrong stops as they happened, and wrong stops of all rules on the same trials.
@@ -182,11 +174,7 @@ impl Plan {
     ) -> anyhow::Result<Vec<String>> {
         let name = &configuration.name;
         let mut notes = Vec::new();
-        let own: Vec<Row> = rows
-            .iter()
-            .filter(|row| row.experiment == *name)
-            .cloned()
-            .collect();
+        let own: Vec<Row> = rows.iter().filter(|row| row.experiment == *name).cloned().collect();
         notes.extend(self.epochs_to_reach(configuration, &own));
         let mut counts = Vec::new();
         for (place, (arm, _)) in configuration.arms.iter().enumerate() {
@@ -202,11 +190,7 @@ impl Plan {
         }
         let title = format!("{name}: stops as they happened, each arm on its own trials");
         notes.push(wrong_stops::table(&title, &counts));
-        let Some(place) = configuration
-            .arms
-            .iter()
-            .position(|(arm, _)| *arm == GP_UCB)
-        else {
+        let Some(place) = configuration.arms.iter().position(|(arm, _)| *arm == GP_UCB) else {
             return Ok(notes);
         };
         if self.replays {
@@ -244,10 +228,7 @@ impl Plan {
             .checkpoints
             .iter()
             .filter_map(|at| {
-                let point = control
-                    .points
-                    .iter()
-                    .rfind(|point| point.iteration <= *at)?;
+                let point = control.points.iter().rfind(|point| point.iteration <= *at)?;
                 Some((*at, point.estimate.mean))
             })
             .collect();
@@ -323,10 +304,7 @@ fn with_columns(mut row: Row, columns: &[String]) -> Row {
     let known = std::mem::take(&mut row.parameters);
     let value = |name: &String| {
         let found = known.iter().find(|(known, _)| known == name);
-        (
-            name.clone(),
-            found.map_or_else(String::new, |(_, v)| v.clone()),
-        )
+        (name.clone(), found.map_or_else(String::new, |(_, v)| v.clone()))
     };
     row.parameters = columns.iter().map(value).collect();
     row

@@ -42,10 +42,7 @@ pub(in super::super) fn run(
             bos: BosSettings::for_epochs(n_epochs),
             // What counts is the return itself; discounted ones are for the search alone.
             shown: Some(Box::new(move |point, run| {
-                returns
-                    .returns(point, run)
-                    .ok()
-                    .map(|found| found.undiscounted)
+                returns.returns(point, run).ok().map(|found| found.undiscounted)
             })),
         })
     };
@@ -66,10 +63,5 @@ pub(in super::super) fn run(
         replays: false,
         notes: vec!["With N = 100 an epoch has 10 steps of the swimmer, else 20.".into()],
     };
-    plan.run(
-        options,
-        options.runs.unwrap_or(DEFAULT_RUNS),
-        progress,
-        stop,
-    )
+    plan.run(options, options.runs.unwrap_or(DEFAULT_RUNS), progress, stop)
 }

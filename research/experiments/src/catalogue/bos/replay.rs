@@ -29,19 +29,12 @@ pub(super) fn rules(bos: &BosSettings) -> anyhow::Result<Vec<(String, Replayed)>
     let mut rules = Vec::new();
     for loss in [1000.0, 300.0, 100.0, 30.0] {
         let settings = BosSettings {
-            options: BoBosOptions {
-                wrong_stop_loss: loss,
-                wrong_stop_growth: 1.0,
-                ..bos.options
-            },
+            options: BoBosOptions { wrong_stop_loss: loss, wrong_stop_growth: 1.0, ..bos.options },
             ..*bos
         };
         rules.push((format!("bo-bos K1 = {loss}"), Replayed::Bos(settings)));
         let one = settings.with_one_process();
-        rules.push((
-            format!("bo-bos, one process, K1 = {loss}"),
-            Replayed::Bos(one),
-        ));
+        rules.push((format!("bo-bos, one process, K1 = {loss}"), Replayed::Bos(one)));
     }
     for warmup_epochs in [30, 15, 5] {
         let options = MedianOptions {
@@ -53,10 +46,7 @@ pub(super) fn rules(bos: &BosSettings) -> anyhow::Result<Vec<(String, Replayed)>
         rules.push((name, Replayed::Curves(Box::new(rule))));
     }
     for (reduction, first_rung) in [(2, 16), (2, 1), (3, 1)] {
-        let options = AshaOptions {
-            reduction,
-            first_rung,
-        };
+        let options = AshaOptions { reduction, first_rung };
         let rule = AshaRule::new(options, n_epochs)?;
         let name = format!("asha eta = {reduction} from epoch {first_rung}");
         rules.push((name, Replayed::Curves(Box::new(rule))));
@@ -135,12 +125,8 @@ impl Replayed {
                 rule.judge(&running, others).stops()
             }),
             Self::Bos(settings) => {
-                let problem = BosProblem {
-                    curve: &whole,
-                    incumbent,
-                    t: 1,
-                    stds: &vec![1.0; n_epochs],
-                };
+                let problem =
+                    BosProblem { curve: &whole, incumbent, t: 1, stds: &vec![1.0; n_epochs] };
                 let rule = BosRule::solve(settings, &problem, &mut stream)?;
                 rule.and_then(|rule| {
                     (settings.first_epochs() + 1..n_epochs).find(|n| {

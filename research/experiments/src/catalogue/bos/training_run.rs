@@ -94,9 +94,7 @@ impl RunRows {
         self.spent += n_epochs;
         self.tally.at(i64::try_from(self.spent)?);
         let truth = ended.as_ref().ok().copied().flatten();
-        Ok(self
-            .tally
-            .next(point, source.to_string(), ended, truth, ask_seconds))
+        Ok(self.tally.next(point, source.to_string(), ended, truth, ask_seconds))
     }
 }
 

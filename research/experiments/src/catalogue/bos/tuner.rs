@@ -25,11 +25,7 @@ fn asked(
 ) -> anyhow::Result<TrainingTrial> {
     let mut stream = seed.stream(Purpose::Proposal, number, 0);
     let (proposal, n_epochs) = propose(&Points::new(dim), &mut stream)?;
-    Ok(TrainingTrial {
-        unit: proposal.unit,
-        source: proposal.source,
-        n_epochs,
-    })
+    Ok(TrainingTrial { unit: proposal.unit, source: proposal.source, n_epochs })
 }
 
 /// A trial that trains.
@@ -120,11 +116,7 @@ impl Tuner for CurveRuleTuner {
 
 /// The trial as rules see it.
 fn trained(trial: &Running) -> TrainedTrial {
-    TrainedTrial {
-        number: trial.number,
-        curve: trial.curve.clone(),
-        training: Training::Running,
-    }
+    TrainedTrial { number: trial.number, curve: trial.curve.clone(), training: Training::Running }
 }
 
 /// GP-UCB over whole trainings, where a stopped trial stands with its predicted end (Domhan et al. 2015).
@@ -156,11 +148,8 @@ impl Tuner for Predicted {
         let value = match (ended.complete, &ended.curve) {
             (Some(value), _) => Some(value),
             (None, Some(curve)) => {
-                let trial = TrainedTrial {
-                    number,
-                    curve: curve.clone(),
-                    training: Training::Stopped,
-                };
+                let trial =
+                    TrainedTrial { number, curve: curve.clone(), training: Training::Stopped };
                 Some(self.rule.expected_final_value(&trial, others))
             }
             (None, None) => None,
@@ -187,10 +176,7 @@ pub(super) struct Bos {
 impl Tuner for Bos {
     fn ask(&mut self, number: u64) -> anyhow::Result<TrainingTrial> {
         asked(self.seed, self.dim, number, |none, stream| {
-            Ok((
-                self.bo_bos.ask(none, stream)?,
-                self.bo_bos.settings().n_epochs,
-            ))
+            Ok((self.bo_bos.ask(none, stream)?, self.bo_bos.settings().n_epochs))
         })
     }
 
@@ -200,9 +186,7 @@ impl Tuner for Bos {
         }
         if self.rule.as_ref().is_none_or(|(of, _)| *of != trial.number) {
             let mut stream = self.seed.stream(Purpose::EarlyStopping, trial.number, 0);
-            let rule = self
-                .bo_bos
-                .rule(&trial.unit, &trial.curve, trial.t, &mut stream)?;
+            let rule = self.bo_bos.rule(&trial.unit, &trial.curve, trial.t, &mut stream)?;
             self.rule = Some((trial.number, rule));
         }
         let rule = self.rule.as_ref().and_then(|(_, rule)| rule.as_ref());
@@ -266,9 +250,7 @@ pub(super) struct MultiFidelity {
 
 impl Tuner for MultiFidelity {
     fn ask(&mut self, number: u64) -> anyhow::Result<TrainingTrial> {
-        asked(self.seed, self.dim, number, |none, stream| {
-            Ok(self.boca.ask(none, stream)?)
-        })
+        asked(self.seed, self.dim, number, |none, stream| Ok(self.boca.ask(none, stream)?))
     }
 
     fn stops(&mut self, _: &Running, _: &[TrainedTrial]) -> anyhow::Result<bool> {

@@ -76,19 +76,13 @@ pub(super) fn table(title: &str, rows: &[(String, StopCount)]) -> String {
     text
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "numbers of trials and epochs are far below 2^53"
-)]
+#[expect(clippy::cast_precision_loss, reason = "numbers of trials and epochs are far below 2^53")]
 fn share(part: usize, whole: usize) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
 /// The 95 % interval of a share by Wilson's score (Wilson 1927).
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "numbers of trials are far below 2^53"
-)]
+#[expect(clippy::cast_precision_loss, reason = "numbers of trials are far below 2^53")]
 fn wilson(part: usize, whole: usize) -> (f64, f64) {
     const Z: f64 = 1.959_963_984_540_054;
     let n = whole as f64;

@@ -38,10 +38,7 @@ impl Setting {
     pub(super) fn lengthscales(self) -> LengthscaleLaw {
         match self {
             Self::Paper => LengthscaleLaw::Fixed(0.01),
-            Self::Ours => LengthscaleLaw::LogNormal {
-                median: 0.3,
-                spread: 0.7,
-            },
+            Self::Ours => LengthscaleLaw::LogNormal { median: 0.3, spread: 0.7 },
         }
     }
 
@@ -150,11 +147,7 @@ fn alone(n_regions: u32) -> CollaborationMode {
 /// The paper's mechanism: P = 4, S = 22.
 fn papers(sampling: PaperSampling, noise_multiplier: f64) -> CollaborationMode {
     CollaborationMode {
-        release: Release::Paper {
-            sampling,
-            noise_multiplier,
-            max_norm: 22.0,
-        },
+        release: Release::Paper { sampling, noise_multiplier, max_norm: 22.0 },
         ..plain(4)
     }
 }
@@ -166,14 +159,8 @@ fn poisson(rate: f64, noise_multiplier: f64) -> anyhow::Result<CollaborationMode
 
 /// Returns the approach with messages of zeros: a release is then noise alone.
 fn silent(approach: &CollaborationMode) -> CollaborationMode {
-    let message = MessageSettings {
-        content: MessageContent::Zero,
-        ..approach.message
-    };
-    CollaborationMode {
-        message,
-        ..approach.clone()
-    }
+    let message = MessageSettings { content: MessageContent::Zero, ..approach.message };
+    CollaborationMode { message, ..approach.clone() }
 }
 
 /// The budgets of our setting.
@@ -264,10 +251,7 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
         add(name, "", &[VARIANTS], papers(fixed, z));
     }
     let fixed_weights = CollaborationMode {
-        emphasis: ExplorationWeights {
-            hold: None,
-            ..ExplorationWeights::REAL
-        },
+        emphasis: ExplorationWeights { hold: None, ..ExplorationWeights::REAL },
         ..base
     };
     let name = "q=0.35 z=1, weights not adaptive".into();

@@ -64,10 +64,7 @@ fn compare_with_authors(published: &[Published], arms: &[Arm], summary: &Summary
             .iter()
             .find(|line| line.arm().as_ref() == Some(&arm.name))
             .map_or_else(|| "none".to_owned(), |line| format!("{:.4}", line.error));
-        let part = summary
-            .configurations
-            .iter()
-            .find(|part| part.experiment == arm.panels[0]);
+        let part = summary.configurations.iter().find(|part| part.experiment == arm.panels[0]);
         let found = part.and_then(|part| part.arms.iter().find(|each| each.arm == arm.name));
         let ours = found.and_then(|each| each.last).map_or_else(
             || "none".to_owned(),
@@ -119,12 +116,7 @@ fn costs(arms: &[Arm], shares: &SharesOfSignal) -> anyhow::Result<Vec<String>> {
 fn noise_beside_signal(arms: &[Arm]) -> String {
     let norms = |arm: &Arm| {
         let approach = &arm.approach;
-        let Release::Paper {
-            sampling,
-            noise_multiplier,
-            max_norm,
-        } = approach.release
-        else {
+        let Release::Paper { sampling, noise_multiplier, max_norm } = approach.release else {
             return None;
         };
         let rate = sampling.rate().get();

@@ -10,9 +10,7 @@ use super::*;
 use fedbo_runner::Ended;
 
 fn arm<'a>(arms: &'a [Arm], name: &str, panel: &str) -> &'a Arm {
-    let mut found = arms
-        .iter()
-        .filter(|arm| arm.name == name && arm.panels.contains(&panel));
+    let mut found = arms.iter().filter(|arm| arm.name == name && arm.panels.contains(&panel));
     let arm = found.next().expect("an arm of this name");
     assert!(found.next().is_none(), "two arms are called {name}");
     arm
@@ -74,12 +72,7 @@ fn schedules_cost_what_the_paper_says() {
     for arm in &arms {
         let cost = costs::by_pld(&arm.approach, N_AGENTS, DELTA).expect("an accountant");
         let fixed = costs::by_fixed_size(&arm.approach, N_AGENTS, DELTA).expect("an accountant");
-        assert_eq!(
-            fixed.is_some(),
-            arm.name.starts_with("10 of 29"),
-            "{}",
-            arm.name
-        );
+        assert_eq!(fixed.is_some(), arm.name.starts_with("10 of 29"), "{}", arm.name);
         let noisy = arm.name.contains('=') && fixed.is_none() || arm.name == "placebo";
         assert_eq!(cost.is_some(), noisy, "{}", arm.name);
     }
@@ -161,10 +154,7 @@ fn a_placebos_queries_do_not_depend_on_the_size_of_its_noise() {
     let (arms, setup) = (arms().expect("the arms"), small(6, 4));
     let louder = |arm: &Arm, factor: f64, content: MessageContent| {
         let mut approach: CollaborationMode = arm.approach.clone();
-        if let Release::Paper {
-            noise_multiplier, ..
-        } = &mut approach.release
-        {
+        if let Release::Paper { noise_multiplier, .. } = &mut approach.release {
             *noise_multiplier *= factor;
         }
         approach.message.content = content;
@@ -189,16 +179,10 @@ fn a_placebos_queries_do_not_depend_on_the_size_of_its_noise() {
 fn the_picture_has_all_arms_that_cost_something_and_the_others_as_lines() {
     let arms = arms().expect("the arms");
     let spec = tradeoff(&arms).expect("a specification");
-    let [paper, ours] = &spec.panels[..] else {
-        panic!("two panels")
-    };
+    let [paper, ours] = &spec.panels[..] else { panic!("two panels") };
     let sizes: Vec<usize> = paper.series.iter().map(|each| each.points.len()).collect();
     assert_eq!((sizes, ours.series[0].points.len()), (vec![5, 4, 1], 3));
-    let levels: Vec<&str> = paper
-        .levels
-        .iter()
-        .map(|level| level.arm.as_str())
-        .collect();
+    let levels: Vec<&str> = paper.levels.iter().map(|level| level.arm.as_str()).collect();
     assert_eq!(levels, ["ts", "ts regional", "fts", "fts-de", "placebo"]);
     assert_eq!(ours.levels.len(), 4);
     for panel in &spec.panels {

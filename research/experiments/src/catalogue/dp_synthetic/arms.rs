@@ -100,25 +100,13 @@ fn paper(
 
 /// Returns the approach with messages of zeros: a release is then noise alone.
 fn silent(approach: &CollaborationMode) -> CollaborationMode {
-    let message = MessageSettings {
-        content: MessageContent::Zero,
-        ..approach.message
-    };
-    CollaborationMode {
-        message,
-        ..approach.clone()
-    }
+    let message = MessageSettings { content: MessageContent::Zero, ..approach.message };
+    CollaborationMode { message, ..approach.clone() }
 }
 
 fn with_content(approach: &CollaborationMode, content: MessageContent) -> CollaborationMode {
-    let message = MessageSettings {
-        content,
-        ..approach.message
-    };
-    CollaborationMode {
-        message,
-        ..approach.clone()
-    }
+    let message = MessageSettings { content, ..approach.message };
+    CollaborationMode { message, ..approach.clone() }
 }
 
 /// The configuration for a small budget: releases from everybody (q = 1) while agents still learn much, each of which says as
@@ -129,16 +117,9 @@ fn ours(noise_multiplier: f64) -> CollaborationMode {
         n_regions: 4,
         sampling: FeatureSampling::QuasiRandom,
         local_prob: LocalProb::Power(1.0),
-        message: MessageSettings {
-            content: MessageContent::Mean,
-            ..MESSAGE
-        },
+        message: MessageSettings { content: MessageContent::Mean, ..MESSAGE },
         memory: Memory::Mean { discount: 0.9 },
-        release: Release::Lattice {
-            sampling_rate: 1.0,
-            noise_multiplier,
-            max_norm: OUR_NORM,
-        },
+        release: Release::Lattice { sampling_rate: 1.0, noise_multiplier, max_norm: OUR_NORM },
         n_releases: OUR_RELEASES,
         ..plain(4)
     }
@@ -154,64 +135,31 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
     };
     let mut arms = Vec::new();
     let mut add = |name: &str, panels: &[&'static str], crowd, approach: CollaborationMode| {
-        arms.push(Arm {
-            name: name.to_owned(),
-            panels: panels.to_vec(),
-            crowd,
-            approach,
-        });
+        arms.push(Arm { name: name.to_owned(), panels: panels.to_vec(), crowd, approach });
     };
     let similar = Population::Similar;
-    let of_paper = [
-        BENEFIT, COMPONENTS, CLIPPING, SAMPLING, NOISE, REGIONS, WEIGHTS,
-    ];
+    let of_paper = [BENEFIT, COMPONENTS, CLIPPING, SAMPLING, NOISE, REGIONS, WEIGHTS];
     let everywhere = [of_paper.as_slice(), &[BUDGET, BUDGET_PARTS]].concat();
     add("ts", &everywhere, similar, alone(1));
     add("ts regional P=2", &of_paper, similar, alone(2));
     add("ts regional P=3", &[BENEFIT, REGIONS], similar, alone(3));
-    add(
-        "ts regional P=4",
-        &[REGIONS, BUDGET, BUDGET_PARTS],
-        similar,
-        alone(4),
-    );
+    add("ts regional P=4", &[REGIONS, BUDGET, BUDGET_PARTS], similar, alone(4));
 
     // Without privacy: Fig. 2a and 5.
     add("fts", &[BENEFIT], similar, plain(1));
     add("fts-de P=2", &[BENEFIT, COMPONENTS], similar, plain(2));
     add("fts-de P=3", &[BENEFIT], similar, plain(3));
-    add(
-        "placebo P=2",
-        &[BENEFIT],
-        similar,
-        with_content(&plain(2), MessageContent::Placebo),
-    );
-    let equal = CollaborationMode {
-        emphasis: ExplorationWeights::UNIFORM,
-        ..plain(2)
-    };
+    add("placebo P=2", &[BENEFIT], similar, with_content(&plain(2), MessageContent::Placebo));
+    let equal = CollaborationMode { emphasis: ExplorationWeights::UNIFORM, ..plain(2) };
     add("fts-de P=2, equal weights", &[COMPONENTS], similar, equal);
-    let anywhere = CollaborationMode {
-        regional_start: false,
-        ..plain(2)
-    };
-    add(
-        "fts-de P=2, start anywhere",
-        &[COMPONENTS],
-        similar,
-        anywhere,
-    );
+    let anywhere = CollaborationMode { regional_start: false, ..plain(2) };
+    add("fts-de P=2, start anywhere", &[COMPONENTS], similar, anywhere);
 
     // The paper's mechanism: Fig. 2b, 2c, 2d, 4, 6, 9, 12a.
     let base = paper(2, 0.25, 1.0, 11.0)?;
     let with_base = [CLIPPING, SAMPLING, NOISE, REGIONS, WEIGHTS];
     add("q=.25 z=1 S=11 P=2", &with_base, similar, base.clone());
-    add(
-        "placebo (noise of q=.25 z=1 S=11 P=2)",
-        &with_base,
-        similar,
-        silent(&base),
-    );
+    add("placebo (noise of q=.25 z=1 S=11 P=2)", &with_base, similar, silent(&base));
     for norm in [3.0, 6.0, 22.0] {
         let approach = paper(2, 0.25, 1.0, norm)?;
         add(&format!("S={norm}"), &[CLIPPING], similar, approach);
@@ -221,38 +169,16 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
         add(&format!("q={rate}"), &[SAMPLING], similar, approach);
     }
     for z in [1.2, 1.5] {
-        add(
-            &format!("z={z}"),
-            &[NOISE],
-            similar,
-            paper(2, 0.25, z, 11.0)?,
-        );
+        add(&format!("z={z}"), &[NOISE], similar, paper(2, 0.25, z, 11.0)?);
     }
-    add(
-        "dp-fts (P=1) S=8",
-        &[REGIONS],
-        similar,
-        paper(1, 0.25, 1.0, 8.0)?,
-    );
+    add("dp-fts (P=1) S=8", &[REGIONS], similar, paper(1, 0.25, 1.0, 8.0)?);
     for n_regions in [3, 4] {
         let approach = paper(n_regions, 0.25, 1.0, 11.0)?;
         add(&format!("P={n_regions}"), &[REGIONS], similar, approach);
     }
     for (name, emphasis) in [
-        (
-            "not adaptive",
-            ExplorationWeights {
-                hold: None,
-                ..ExplorationWeights::SYNTHETIC
-            },
-        ),
-        (
-            "weights 1 (a=9)",
-            ExplorationWeights {
-                start: 10.0,
-                ..ExplorationWeights::SYNTHETIC
-            },
-        ),
+        ("not adaptive", ExplorationWeights { hold: None, ..ExplorationWeights::SYNTHETIC }),
+        ("weights 1 (a=9)", ExplorationWeights { start: 10.0, ..ExplorationWeights::SYNTHETIC }),
         (
             "weights 2 (1000)",
             ExplorationWeights {
@@ -270,15 +196,7 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
             },
         ),
     ] {
-        add(
-            name,
-            &[WEIGHTS],
-            similar,
-            CollaborationMode {
-                emphasis,
-                ..base.clone()
-            },
-        );
+        add(name, &[WEIGHTS], similar, CollaborationMode { emphasis, ..base.clone() });
     }
 
     // Agents that differ: Fig. 7.
@@ -286,10 +204,7 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
         let crowd = Population::Different(difference);
         add("ts regional P=2", &[panel], crowd, alone(2));
         add("fts-de, 1-p = 1/sqrt(t)", &[panel], crowd, plain(2));
-        let fast = CollaborationMode {
-            local_prob: LocalProb::Power(1.0),
-            ..plain(2)
-        };
+        let fast = CollaborationMode { local_prob: LocalProb::Power(1.0), ..plain(2) };
         add("fts-de, 1-p = 1/t", &[panel], crowd, fast);
     }
 
@@ -299,12 +214,7 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
     add("ours, placebo", &[BUDGET], similar, silent(&best));
     let papers = paper(2, 0.25, noise_for(0.25, N_ROUNDS)?, 11.0)?;
     add("paper's mechanism P=2", &[BUDGET], similar, papers.clone());
-    add(
-        "paper's mechanism, placebo",
-        &[BUDGET],
-        similar,
-        silent(&papers),
-    );
+    add("paper's mechanism, placebo", &[BUDGET], similar, silent(&papers));
     let release = |noise_multiplier, max_norm| Release::Lattice {
         sampling_rate: 1.0,
         noise_multiplier,
@@ -312,59 +222,20 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
     };
     let z = noise_for(1.0, OUR_RELEASES)?;
     let changed = [
-        (
-            "samples, not means",
-            with_content(&best, MessageContent::Posterior),
-        ),
+        ("samples, not means", with_content(&best, MessageContent::Posterior)),
         (
             "S = 1.1 sqrt(P M)",
-            CollaborationMode {
-                release: release(z, 1.1 * 200.0_f64.sqrt()),
-                ..best.clone()
-            },
+            CollaborationMode { release: release(z, 1.1 * 200.0_f64.sqrt()), ..best.clone() },
         ),
-        (
-            "latest release alone",
-            CollaborationMode {
-                memory: Memory::Latest,
-                ..best.clone()
-            },
-        ),
-        (
-            "P=1",
-            CollaborationMode {
-                n_regions: 1,
-                ..best.clone()
-            },
-        ),
-        (
-            "P=2",
-            CollaborationMode {
-                n_regions: 2,
-                ..best.clone()
-            },
-        ),
+        ("latest release alone", CollaborationMode { memory: Memory::Latest, ..best.clone() }),
+        ("P=1", CollaborationMode { n_regions: 1, ..best.clone() }),
+        ("P=2", CollaborationMode { n_regions: 2, ..best.clone() }),
         (
             "random features",
-            CollaborationMode {
-                sampling: FeatureSampling::Random,
-                ..best.clone()
-            },
+            CollaborationMode { sampling: FeatureSampling::Random, ..best.clone() },
         ),
-        (
-            "M=100",
-            CollaborationMode {
-                n_features: 100,
-                ..best.clone()
-            },
-        ),
-        (
-            "p by signal",
-            CollaborationMode {
-                trust: AggregateUse::Signal,
-                ..best.clone()
-            },
-        ),
+        ("M=100", CollaborationMode { n_features: 100, ..best.clone() }),
+        ("p by signal", CollaborationMode { trust: AggregateUse::Signal, ..best.clone() }),
         (
             "40 releases",
             CollaborationMode {
@@ -410,24 +281,16 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
 /// The pairs (arm, control) of a panel: every arm against Thompson sampling with the same initial points as its own where
 /// the panel has it, and against a placebo.
 pub(super) fn pairs_of(arms: &[Arm], panel: &str) -> Vec<(String, String)> {
-    let members: Vec<&Arm> = arms
-        .iter()
-        .filter(|arm| arm.panels.contains(&panel))
-        .collect();
+    let members: Vec<&Arm> = arms.iter().filter(|arm| arm.panels.contains(&panel)).collect();
     let is_control = |arm: &Arm| arm.name.starts_with("ts") || arm.name.contains("placebo");
     let start = |arm: &Arm| {
         let approach = &arm.approach;
-        if approach.regional_start {
-            approach.n_regions
-        } else {
-            1
-        }
+        if approach.regional_start { approach.n_regions } else { 1 }
     };
     let mut pairs = Vec::new();
     for arm in members.iter().filter(|arm| !is_control(arm)) {
-        let alone = members
-            .iter()
-            .find(|other| other.name.starts_with("ts") && start(other) == start(arm));
+        let alone =
+            members.iter().find(|other| other.name.starts_with("ts") && start(other) == start(arm));
         let own_placebo = format!("{}, placebo", arm.name);
         let placebo = members
             .iter()

@@ -36,13 +36,7 @@ struct Case {
 impl Case {
     fn new(suffix: &str, label: impl Into<String>, team: Team, arms: &'static [Arm]) -> Self {
         let landscape = team.landscape.name;
-        Self {
-            name: format!("{landscape}, {suffix}"),
-            landscape,
-            label: label.into(),
-            team,
-            arms,
-        }
+        Self { name: format!("{landscape}, {suffix}"), landscape, label: label.into(), team, arms }
     }
 }
 
@@ -131,10 +125,7 @@ pub(super) fn topologies(
         GraphSpec::Ring,
         GraphSpec::Star,
         GraphSpec::Grid { columns: None },
-        GraphSpec::SmallWorld {
-            degree: 4,
-            rewiring: 0.3,
-        },
+        GraphSpec::SmallWorld { degree: 4, rewiring: 0.3 },
         GraphSpec::ErdosRenyi { edge_prob: 0.4 },
         GraphSpec::Complete,
     ];
@@ -154,9 +145,7 @@ pub(super) fn topologies(
 fn cases<T>(each: &[T], case: impl Fn(Landscape, &T) -> Case) -> Vec<Case> {
     let of = |landscape| each.iter().map(move |each| (landscape, each));
     let pairs = LANDSCAPES.into_iter().flat_map(of);
-    pairs
-        .map(|(landscape, each)| case(landscape, each))
-        .collect()
+    pairs.map(|(landscape, each)| case(landscape, each)).collect()
 }
 
 /// An experiment with teams.
@@ -213,9 +202,8 @@ impl Study {
                             return Ok((Vec::new(), Ended::Interrupted));
                         };
                         let rows = rows(unit, &regret);
-                        let mut regrets = regrets
-                            .lock()
-                            .unwrap_or_else(std::sync::PoisonError::into_inner);
+                        let mut regrets =
+                            regrets.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                         regrets.insert((index, place, run), regret);
                         Ok((rows, Ended::Complete))
                     }));
@@ -225,9 +213,7 @@ impl Study {
         progress.stage(self.name, jobs.len());
         let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
         drop(jobs);
-        let regrets = regrets
-            .into_inner()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let regrets = regrets.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let team_runs: Vec<TeamRun> = regrets
             .iter()
             .map(|((index, place, run), regret)| {
@@ -267,9 +253,7 @@ impl Study {
             let case = self.cases.iter().find(|case| case.name == name);
             let arms = case.map_or(&[][..], |case| case.arms);
             let controls = arms.iter().filter(|arm| **arm != Arm::Dts);
-            controls
-                .map(|arm| (Arm::Dts.name().into(), arm.name().into()))
-                .collect()
+            controls.map(|arm| (Arm::Dts.name().into(), arm.name().into())).collect()
         };
         let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
         let mut notes = self.tables(&regrets, authors.as_ref());
@@ -279,11 +263,7 @@ impl Study {
                 None => "The authors' figures stand beside with --data FOLDER.".to_owned(),
             });
         }
-        Ok(ExperimentResult {
-            summary,
-            ended,
-            notes,
-        })
+        Ok(ExperimentResult { summary, ended, notes })
     }
 
     /// Sums of the best and of the average regret at the end, one table a landscape.

@@ -100,13 +100,7 @@ pub(super) struct Team {
 impl Team {
     /// A team that plays 50 rounds by the paper's text.
     pub(super) fn of_text(landscape: Landscape, graph: GraphSpec, n_agents: u32) -> Self {
-        Self {
-            landscape,
-            graph,
-            n_agents,
-            n_rounds: 50,
-            setting: Setting::Text,
-        }
+        Self { landscape, graph, n_agents, n_rounds: 50, setting: Setting::Text }
     }
 
     /// The graph of a run.
@@ -123,11 +117,7 @@ impl Team {
         stop: &AtomicBool,
     ) -> anyhow::Result<Option<TeamRegret>> {
         let graph = self.graph(seed)?;
-        let Landscape {
-            function,
-            noise_std,
-            ..
-        } = self.landscape;
+        let Landscape { function, noise_std, .. } = self.landscape;
         let problem = Arc::new(TestFunction::new(function, noise_std, seed)?);
         let space = self.space(problem.as_ref())?;
         let mut members = Vec::new();
@@ -143,11 +133,8 @@ impl Team {
                 direction: problem.direction(),
             });
         }
-        let mut instants = Instants {
-            problem: problem.as_ref(),
-            setting: self.setting,
-            rounds: Vec::new(),
-        };
+        let mut instants =
+            Instants { problem: problem.as_ref(), setting: self.setting, rounds: Vec::new() };
         let network = SimulatedNetwork::default();
         let ended = run_peers(&mut members, network, seed, &mut instants, stop)?;
         if ended == Ended::Interrupted {
@@ -156,20 +143,13 @@ impl Team {
         let regret = TeamRegret::of(&instants.rounds);
         let mut regret = regret.context("no trial of the first round has a value")?;
         if self.setting == Setting::Authors {
-            regret
-                .best
-                .iter_mut()
-                .for_each(|best| *best = best.max(0.0));
+            regret.best.iter_mut().for_each(|best| *best = best.max(0.0));
         }
         Ok(Some(regret))
     }
 
     fn space(&self, problem: &dyn Problem) -> anyhow::Result<Space> {
-        let names = problem
-            .space()
-            .parameters()
-            .iter()
-            .map(|p| p.name().to_owned());
+        let names = problem.space().parameters().iter().map(|p| p.name().to_owned());
         let specs: Vec<(String, ParameterSpec)> = names
             .zip(self.landscape.bounds)
             .map(|(name, (low, high))| (name, ParameterSpec::float(low, high)))
@@ -277,10 +257,7 @@ mod tests {
         assert_ne!(team, regret(Arm::Ts, Setting::Text, 3));
         assert_ne!(team, regret(Arm::Placebo, Setting::Text, 3));
         // Alone, there is nobody to hear from.
-        assert_eq!(
-            regret(Arm::Dts, Setting::Text, 1),
-            regret(Arm::Ts, Setting::Text, 1)
-        );
+        assert_eq!(regret(Arm::Dts, Setting::Text, 1), regret(Arm::Ts, Setting::Text, 1));
     }
 
     #[test]

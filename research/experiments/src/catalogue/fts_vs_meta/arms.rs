@@ -71,19 +71,12 @@ pub(super) fn arms() -> Vec<Arm> {
     let mut arms = Vec::new();
     for configuration in [PAPER, TRANSFER] {
         let mut add = |name: &str, rule, n_features| {
-            arms.push(Arm {
-                configuration,
-                name: name.to_owned(),
-                rule,
-                n_features,
-            });
+            arms.push(Arm { configuration, name: name.to_owned(), rule, n_features });
         };
         add("ts", Rule::Ts, USUAL_FEATURES);
-        for (name, rule) in [
-            ("fts", Rule::Fts),
-            ("rgpe", Rule::Rgpe(ours)),
-            ("taf", Rule::Taf(ours)),
-        ] {
+        for (name, rule) in
+            [("fts", Rule::Fts), ("rgpe", Rule::Rgpe(ours)), ("taf", Rule::Taf(ours))]
+        {
             for n_features in FEATURE_COUNTS {
                 add(&format!("{name} M={n_features}"), rule, n_features);
             }
@@ -162,11 +155,7 @@ impl Contributor {
             let mut stream = seed.stream(Purpose::Placebo, u64::from(self.id), 0);
             stream.shuffle(&mut outputs);
         }
-        MetaTask {
-            name: self.name.clone(),
-            inputs: Points::from_rows(DIM, inputs),
-            outputs,
-        }
+        MetaTask { name: self.name.clone(), inputs: Points::from_rows(DIM, inputs), outputs }
     }
 }
 
@@ -186,10 +175,7 @@ impl Arm {
         };
         match self.rule {
             Rule::Ts => {
-                let alone = FtsSettings {
-                    local_prob: LocalProb::Constant(1.0),
-                    ..settings
-                };
+                let alone = FtsSettings { local_prob: LocalProb::Constant(1.0), ..settings };
                 Ok(Box::new(Fts::new(domain, alone, Arc::clone(map), seed)?))
             }
             Rule::Fts | Rule::FtsPlacebo => {
@@ -216,10 +202,7 @@ impl Arm {
                     Form::Authors => rgpe.as_in_authors_code(),
                     Form::Paper | Form::Placebo => rgpe,
                 };
-                let rgpe = RgpeSettings {
-                    maximizer: self.maximizer(),
-                    ..rgpe
-                };
+                let rgpe = RgpeSettings { maximizer: self.maximizer(), ..rgpe };
                 let models = self.models(map, others, form, false, &seed)?;
                 Ok(Box::new(Rgpe::with_models(domain, models, rgpe, seed)?))
             }
@@ -233,10 +216,7 @@ impl Arm {
                     Form::Authors => taf.as_in_authors_code(),
                     Form::Paper | Form::Placebo => taf,
                 };
-                let taf = TafSettings {
-                    maximizer: self.maximizer(),
-                    ..taf
-                };
+                let taf = TafSettings { maximizer: self.maximizer(), ..taf };
                 let models = self.models(map, others, form, true, &seed)?;
                 Ok(Box::new(Taf::with_models(domain, models, taf, seed)?))
             }
@@ -264,11 +244,7 @@ impl Arm {
     }
 
     fn noise_variance(&self, other: &Contributor) -> f64 {
-        if self.configuration == PAPER {
-            PAPER_NOISE
-        } else {
-            other.noise_variance
-        }
+        if self.configuration == PAPER { PAPER_NOISE } else { other.noise_variance }
     }
 
     /// Returns the models that RGPE and TAF receive, by way of the numbers that would be sent.
@@ -297,10 +273,7 @@ impl Arm {
 
     /// DIRECT in the paper's setting; a random draw a point leaves nothing else in the other, too.
     fn maximizer(&self) -> Maximizer {
-        let direct = matches!(
-            self.rule,
-            Rule::Rgpe(Form::Authors) | Rule::Taf(Form::Authors)
-        );
+        let direct = matches!(self.rule, Rule::Rgpe(Form::Authors) | Rule::Taf(Form::Authors));
         if self.configuration == PAPER || direct {
             return Maximizer::Direct(Direct {
                 max_evaluations: DIRECT_EVALUATIONS,
@@ -354,15 +327,10 @@ mod tests {
             let map = FeatureMap::draw(&description, &mut stream(1)).unwrap();
             let map = Arc::new(map);
             let others = std::slice::from_ref(&other);
-            let mut strategy = arm
-                .strategy(domain.clone(), others, &map, Seed::new(2))
-                .unwrap();
+            let mut strategy = arm.strategy(domain.clone(), others, &map, Seed::new(2)).unwrap();
             strategy.tell(&observed[..4]).unwrap();
             let proposal = strategy.ask(&Points::new(DIM), &mut stream(2)).unwrap();
-            assert!(
-                proposal.unit.iter().all(|x| (0.0..=1.0).contains(x)),
-                "{arm:?}"
-            );
+            assert!(proposal.unit.iter().all(|x| (0.0..=1.0).contains(x)), "{arm:?}");
             let task = other.task(None);
             let report = FeatureReport::new(&map, 0.01, true, &task).unwrap();
             match arm.rule {

@@ -47,10 +47,8 @@ pub(super) fn run(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExperimentResult> {
-    let folder = options
-        .data
-        .as_deref()
-        .context("fts-vs-meta needs the data folder: pass --data DIR")?;
+    let folder =
+        options.data.as_deref().context("fts-vs-meta needs the data folder: pass --data DIR")?;
     let runs = options.runs.unwrap_or(DEFAULT_RUNS);
     check_folder(&options.out, options.overwrite)?;
     let seed = Seed::new(options.seed);
@@ -60,11 +58,7 @@ pub(super) fn run(
     let recorded = (0..N_FIELDS)
         .map(|field| contributor(field, fields.recorded(field), seed))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let setup = Setup {
-        fields,
-        recorded,
-        past,
-    };
+    let setup = Setup { fields, recorded, past };
     let space = setup.fields.svms[0].space();
     let parameters = space.parameters().iter().map(|p| p.name().to_owned());
     let parameters: Vec<String> = parameters.collect();
@@ -109,10 +103,7 @@ pub(super) fn run(
             panel_by: PanelBy::Experiment,
             mean_over_agents: false,
             shared_y: true,
-            references: vec![Reference {
-                label: "best of an 88-point grid".into(),
-                value: 0.8495,
-            }],
+            references: vec![Reference { label: "best of an 88-point grid".into(), value: 0.8495 }],
         }),
     };
     let pairs_of = |configuration: &str| {
@@ -128,11 +119,7 @@ pub(super) fn run(
     let mut notes = notes::by_message_length(&authors, &arms, &summary);
     notes.extend(notes::by_run_time(&authors, &rows));
     notes.extend(population_time::run_times(options, progress, stop)?);
-    Ok(ExperimentResult {
-        summary,
-        ended,
-        notes,
-    })
+    Ok(ExperimentResult { summary, ended, notes })
 }
 
 /// TS of every field on its own, one history a run, which serves all targets.
@@ -143,9 +130,8 @@ fn past(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<BTreeMap<u32, Vec<Contributor>>> {
-    let units: Vec<(u32, usize)> = (0..runs)
-        .flat_map(|run| (0..N_FIELDS).map(move |field| (run, field)))
-        .collect();
+    let units: Vec<(u32, usize)> =
+        (0..runs).flat_map(|run| (0..N_FIELDS).map(move |field| (run, field))).collect();
     progress.stage("the other fields' own runs", units.len());
     let found: Vec<anyhow::Result<Option<Contributor>>> = units
         .par_iter()
@@ -171,12 +157,7 @@ fn contributor(
     seed: Seed,
 ) -> anyhow::Result<Contributor> {
     let own = seed.child(Purpose::History, field as u64);
-    Contributor::new(
-        u32::try_from(field)?,
-        format!("field {field}"),
-        observed,
-        own,
-    )
+    Contributor::new(u32::try_from(field)?, format!("field {field}"), observed, own)
 }
 
 fn tune(

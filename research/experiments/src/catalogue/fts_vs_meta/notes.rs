@@ -90,9 +90,7 @@ pub(super) fn by_message_length(authors: &Authors, arms: &[Arm], summary: &Summa
             continue;
         }
         named.push(&arm.name);
-        let sent = arm
-            .message_floats()
-            .map_or_else(|| "0".to_owned(), |n| n.to_string());
+        let sent = arm.message_floats().map_or_else(|| "0".to_owned(), |n| n.to_string());
         let (method, n_features) = match arm.rule {
             Rule::Ts => ("TS", 0),
             Rule::Fts => ("FTS", arm.n_features),
@@ -149,14 +147,7 @@ pub(super) fn by_run_time(authors: &Authors, rows: &[Row]) -> Vec<String> {
                      | arm | 5 | 10 | 20 | 50 |\n|---|---|---|---|---|"
         .to_owned();
     for configuration in [PAPER, TRANSFER] {
-        for arm in [
-            "ts",
-            "fts M=100",
-            "rgpe M=100",
-            "taf M=100",
-            "rgpe authors",
-            "taf authors",
-        ] {
+        for arm in ["ts", "fts M=100", "rgpe M=100", "taf M=100", "rgpe authors", "taf authors"] {
             let _ = write!(table, "\n| {arm}, {configuration} |");
             let course = course(rows, configuration, arm);
             for checkpoint in CHECKPOINTS {
@@ -189,11 +180,7 @@ pub(super) fn by_run_time(authors: &Authors, rows: &[Row]) -> Vec<String> {
 }
 
 fn brief(seconds: f64) -> String {
-    if seconds < 1.0 {
-        format!("{:.0} ms", 1e3 * seconds)
-    } else {
-        format!("{seconds:.1} s")
-    }
+    if seconds < 1.0 { format!("{:.0} ms", 1e3 * seconds) } else { format!("{seconds:.1} s") }
 }
 
 /// Mean best value and mean cumulated seconds of field 0 after each query.
@@ -214,9 +201,8 @@ fn course(rows: &[Row], configuration: &str, arm: &str) -> BTreeMap<i64, (f64, f
         *time += *seconds;
         *n += 1.0;
     }
-    let means = sums
-        .into_iter()
-        .map(|(iteration, (best, time, n))| (iteration, (best / n, time / n)));
+    let means =
+        sums.into_iter().map(|(iteration, (best, time, n))| (iteration, (best / n, time / n)));
     means.collect()
 }
 
@@ -224,10 +210,7 @@ fn course(rows: &[Row], configuration: &str, arm: &str) -> BTreeMap<i64, (f64, f
 pub(super) fn tradeoff(arms: &[Arm], rows: &[Row]) -> TradeoffSpec {
     let panels = [PAPER, TRANSFER].into_iter().flat_map(|configuration| {
         [
-            (
-                "numbers that each agent sends",
-                cost_in_numbers as fn(&Arm, &[Row]) -> Option<f64>,
-            ),
+            ("numbers that each agent sends", cost_in_numbers as fn(&Arm, &[Row]) -> Option<f64>),
             ("seconds spent on 50 decisions", cost_in_seconds),
         ]
         .map(|(x_label, cost)| TradeoffPanel {

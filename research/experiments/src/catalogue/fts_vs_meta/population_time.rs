@@ -42,11 +42,8 @@ pub(super) fn run_times(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<Vec<String>> {
-    let rules = [
-        ("fts", Rule::Fts),
-        ("rgpe", Rule::Rgpe(Form::Paper)),
-        ("taf", Rule::Taf(Form::Paper)),
-    ];
+    let rules =
+        [("fts", Rule::Fts), ("rgpe", Rule::Rgpe(Form::Paper)), ("taf", Rule::Taf(Form::Paper))];
     let seed = Seed::new(options.seed);
     let most = N_AGENTS.into_iter().max().unwrap_or(0);
     let others = (1..=most)
@@ -63,15 +60,8 @@ pub(super) fn run_times(
     let own = observations(0, N_OWN + N_QUERIES as usize, &seed)?;
     let kernel = Kernel::isotropic(Family::SquaredExponential, DIM, LENGTHSCALE, 1.0)?;
     let mut stream = seed.stream(Purpose::SharedFeatures, 0, 0);
-    let map = Arc::new(FeatureMap::for_kernel(
-        &kernel,
-        USUAL_FEATURES,
-        &mut stream,
-    )?);
-    progress.stage(
-        "run time by the number of agents",
-        N_AGENTS.len() * rules.len(),
-    );
+    let map = Arc::new(FeatureMap::for_kernel(&kernel, USUAL_FEATURES, &mut stream)?);
+    progress.stage("run time by the number of agents", N_AGENTS.len() * rules.len());
     let mut rows = Vec::new();
     for n_agents in N_AGENTS {
         for (name, rule) in rules {
@@ -153,10 +143,7 @@ fn observations(agent: u64, n: usize, seed: &Seed) -> anyhow::Result<Vec<Observa
 
 fn square() -> anyhow::Result<Domain> {
     let unit = ParameterSpec::float(0.0, 1.0);
-    Ok(Domain::Space(Space::from_specs([
-        ("a", &unit),
-        ("b", &unit),
-    ])?))
+    Ok(Domain::Space(Space::from_specs([("a", &unit), ("b", &unit)])?))
 }
 
 /// Mean milliseconds a query.

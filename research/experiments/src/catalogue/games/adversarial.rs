@@ -161,10 +161,7 @@ fn first(
             return Ok(found);
         }
     }
-    anyhow::bail!(
-        "only {} images of {N_IMAGES} are as they should be",
-        found.len()
-    )
+    anyhow::bail!("only {} images of {N_IMAGES} are as they should be", found.len())
 }
 
 /// The set of the players' actions.
@@ -179,9 +176,7 @@ enum Actions {
 impl Actions {
     fn set(self) -> ActionSet {
         match self {
-            Self::Square => ActionSet::Continuous {
-                dim: ImageAttack::N_CODE,
-            },
+            Self::Square => ActionSet::Continuous { dim: ImageAttack::N_CODE },
             Self::Grid => {
                 let tick = |i: usize| i as f64 / (N_TICKS - 1) as f64;
                 let points = (0..N_TICKS * N_TICKS).map(|i| [tick(i / N_TICKS), tick(i % N_TICKS)]);
@@ -260,10 +255,7 @@ fn sampled(problem: &Arc<ImageAttack>, images: &[usize]) -> anyhow::Result<Confi
         pairs.push((exact.clone(), name.clone()));
         arms.push(sampled_arm(name, Expectation::Samples(n)));
     }
-    Ok(Configuration {
-        arms,
-        ..without_arms(SAMPLED, problem, images, Actions::Grid, pairs)?
-    })
+    Ok(Configuration { arms, ..without_arms(SAMPLED, problem, images, Actions::Grid, pairs)? })
 }
 
 fn sampled_arm(name: String, expectation: Expectation) -> Arm {
@@ -292,12 +284,7 @@ fn without_arms(
         arenas,
         n_rounds: N_ROUNDS,
         arms: Vec::new(),
-        shown: vec![Shown {
-            experiment: name.into(),
-            agent: "attacker".into(),
-            player: 0,
-            pairs,
-        }],
+        shown: vec![Shown { experiment: name.into(), agent: "attacker".into(), player: 0, pairs }],
         measure: Some(Box::new(successes)),
     })
 }
@@ -323,20 +310,14 @@ impl GameProblem for Image {
     }
 
     fn play(&self, actions: &[Action], _seed: Seed, _round: usize) -> anyhow::Result<Played> {
-        let joint = self
-            .game
-            .joint(actions)
-            .context("an action that is not of this game")?;
+        let joint = self.game.joint(actions).context("an action that is not of this game")?;
         let (attack, defence) = joint.split_at(ImageAttack::N_CODE);
         let outcome = self.problem.play(self.image, attack, defence)?;
         let payoffs = outcome.payoffs();
         Ok(Played {
             observed: payoffs.map(Some).into(),
             payoffs: payoffs.into(),
-            cells: vec![
-                self.image.to_string(),
-                u8::from(outcome.success()).to_string(),
-            ],
+            cells: vec![self.image.to_string(), u8::from(outcome.success()).to_string()],
         })
     }
 }

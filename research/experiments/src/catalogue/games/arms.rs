@@ -28,10 +28,7 @@ impl Arm {
         name: impl Into<String>,
         seats: impl Fn(&Game, Seed) -> Result<Vec<Reasoner>, GameError> + Send + Sync + 'static,
     ) -> Self {
-        Self {
-            name: name.into(),
-            seats: Box::new(seats),
-        }
+        Self { name: name.into(), seats: Box::new(seats) }
     }
 
     /// Players at these levels ([`seats`]); its name is [`arm_name`].
@@ -50,9 +47,7 @@ impl Arm {
         basics: impl Fn(&Game, Seed) -> Vec<PlayerSettings> + Send + Sync + 'static,
     ) -> Self {
         let name = arm_name(levels, expectation);
-        Self::seeded(name, move |game, seed| {
-            seats(levels, expectation, &basics(game, seed))
-        })
+        Self::seeded(name, move |game, seed| seats(levels, expectation, &basics(game, seed)))
     }
 
     /// The first player acts uniformly at random, the others are at level 0: a control.
@@ -118,10 +113,9 @@ mod tests {
     fn believed(seats: &[Reasoner], player: usize) -> Vec<usize> {
         match &seats[player].reasoning {
             Reasoning::Level0 => Vec::new(),
-            Reasoning::BestResponse { beliefs, .. } => beliefs
-                .iter()
-                .map(|belief| belief.reasoner.level())
-                .collect(),
+            Reasoning::BestResponse { beliefs, .. } => {
+                beliefs.iter().map(|belief| belief.reasoner.level()).collect()
+            }
         }
     }
 

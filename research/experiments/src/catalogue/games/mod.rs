@@ -197,9 +197,7 @@ impl Plan {
             let files: Vec<&str> = files.collect();
             if !files.is_empty() {
                 let files = files.join(", ");
-                notes.push(format!(
-                    "Further pictures there, as .svg and .png: {files}."
-                ));
+                notes.push(format!("Further pictures there, as .svg and .png: {files}."));
             }
         }
         let request = SummaryRequest {
@@ -218,16 +216,10 @@ impl Plan {
         let pairs_of = |name: &str| {
             let shown = self.configurations.iter().flat_map(|each| &each.shown);
             let mut found = shown.filter(|shown| shown.experiment == name);
-            found
-                .next()
-                .map_or_else(Vec::new, |shown| shown.pairs.clone())
+            found.next().map_or_else(Vec::new, |shown| shown.pairs.clone())
         };
         let summary = conclude(&outcome.rows, ended, request, pairs_of, &options.out)?;
-        Ok(ExperimentResult {
-            summary,
-            ended,
-            notes,
-        })
+        Ok(ExperimentResult { summary, ended, notes })
     }
 
     fn figure(&self, title: &str) -> FigureSpec {

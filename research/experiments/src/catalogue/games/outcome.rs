@@ -29,17 +29,11 @@ impl Outcome {
     ) -> Self {
         let mut courses: BTreeMap<ArmKey, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
         for row in rows.iter().filter(|row| row.iteration > 0) {
-            let runs = courses
-                .entry((row.experiment.clone(), row.arm.clone()))
-                .or_default();
+            let runs = courses.entry((row.experiment.clone(), row.arm.clone())).or_default();
             let course = runs.entry(row.run).or_default();
             course.extend(metric.of(row));
         }
-        Self {
-            rows,
-            measures,
-            courses,
-        }
+        Self { rows, measures, courses }
     }
 
     /// The mean over the first `n_rounds` rounds after the initial ones, in each run of an arm.
@@ -61,20 +55,14 @@ impl Outcome {
         arm: usize,
         name: &str,
     ) -> BTreeMap<u32, f64> {
-        let of_arm = self
-            .measures
-            .range((configuration, arm, 0)..=(configuration, arm, u32::MAX));
-        of_arm
-            .filter_map(|((_, _, run), measures)| Some((*run, *measures.get(name)?)))
-            .collect()
+        let of_arm = self.measures.range((configuration, arm, 0)..=(configuration, arm, u32::MAX));
+        of_arm.filter_map(|((_, _, run), measures)| Some((*run, *measures.get(name)?))).collect()
     }
 }
 
 /// arm − control in the runs that both have.
 pub(super) fn paired(arm: &BTreeMap<u32, f64>, control: &BTreeMap<u32, f64>) -> BTreeMap<u32, f64> {
-    let both = arm
-        .iter()
-        .filter_map(|(run, value)| Some((*run, value - control.get(run)?)));
+    let both = arm.iter().filter_map(|(run, value)| Some((*run, value - control.get(run)?)));
     both.collect()
 }
 
@@ -99,11 +87,9 @@ pub(super) fn over_games(values: &BTreeMap<u32, f64>, n_games: u32) -> Option<Es
 /// "0.482 ± 0.006".
 pub(super) fn shown(estimate: Option<Estimate>) -> String {
     let text = match estimate {
-        Some(Estimate {
-            mean,
-            standard_error: Some(error),
-            ..
-        }) => format!("{mean:.3} ± {error:.3}"),
+        Some(Estimate { mean, standard_error: Some(error), .. }) => {
+            format!("{mean:.3} ± {error:.3}")
+        }
         Some(Estimate { mean, .. }) => format!("{mean:.3}"),
         None => "–".into(),
     };
@@ -113,13 +99,7 @@ pub(super) fn shown(estimate: Option<Estimate>) -> String {
 /// "+0.012 ± 0.006 *", with a star where Student's 95 % interval is without 0.
 pub(super) fn shown_difference(estimate: Option<Estimate>) -> String {
     let text = match estimate {
-        Some(
-            found @ Estimate {
-                mean,
-                standard_error: Some(error),
-                ..
-            },
-        ) => {
+        Some(found @ Estimate { mean, standard_error: Some(error), .. }) => {
             let mark = if found.differs_from_zero() { " *" } else { "" };
             format!("{mean:+.3} ± {error:.3}{mark}")
         }
@@ -179,10 +159,7 @@ mod tests {
         assert_eq!(shown(Some(by_run)), "0.300 ± 0.115");
         // Student's quantile with 2 degrees of freedom is 4.303, and 4.303 · 0.1155 = 0.497.
         assert_eq!(shown_difference(Some(by_run)), "+0.300 ± 0.115");
-        let lower = Estimate {
-            mean: -0.5,
-            ..by_run
-        };
+        let lower = Estimate { mean: -0.5, ..by_run };
         assert_eq!(shown_difference(Some(lower)), "−0.500 ± 0.115 *");
     }
 }

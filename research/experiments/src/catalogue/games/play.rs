@@ -72,8 +72,7 @@ impl<'a> Match<'a> {
         }
         let played = self.arena.play(&actions, seed, round)?;
         let payoffs = played.observed.clone();
-        self.history
-            .push(self.arena.game(), Round { actions, payoffs })?;
+        self.history.push(self.arena.game(), Round { actions, payoffs })?;
         self.played.push(played);
         self.seconds.push(seconds);
         Ok(())
@@ -112,19 +111,11 @@ impl<'a> Match<'a> {
                         true => "initial".into(),
                         false => format!("level {level}"),
                     },
-                    parameters: columns
-                        .iter()
-                        .cloned()
-                        .zip(played.cells.iter().cloned())
-                        .collect(),
+                    parameters: columns.iter().cloned().zip(played.cells.iter().cloned()).collect(),
                     value: Some(value),
                     best,
                     regret: largest.map(|largest| largest - value),
-                    ask_seconds: if is_initial {
-                        0.0
-                    } else {
-                        seconds[each.player]
-                    },
+                    ask_seconds: if is_initial { 0.0 } else { seconds[each.player] },
                     status: Row::ok_status(),
                 });
             }

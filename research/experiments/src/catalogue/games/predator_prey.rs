@@ -76,9 +76,7 @@ pub(in crate::catalogue) fn run(
         pictures: vec![PartPicture {
             file: "returns",
             title: "Levels of predator 1 v predator 2 v prey (Fig. 8.5)".into(),
-            experiments: ["predators", "prey"]
-                .map(|who| panel(who, ONE_LENGTH))
-                .into(),
+            experiments: ["predators", "prey"].map(|who| panel(who, ONE_LENGTH)).into(),
             arms: Vec::new(),
         }],
         notes: Box::new(notes),
@@ -112,18 +110,13 @@ fn configuration(
 ) -> anyhow::Result<Configuration> {
     let arm = |levels: &&'static [usize]| {
         let expectation = Expectation::Samples(N_SAMPLES);
-        Arm::seeded_levels(levels, expectation, move |game, seed| {
-            basics(game, seed, is_isotropic)
-        })
+        Arm::seeded_levels(levels, expectation, move |game, seed| basics(game, seed, is_isotropic))
     };
     let arms: Vec<Arm> = levels.iter().map(arm).chain(more).collect();
     let is_played = |name: &str| arms.iter().any(|arm| arm.name == name);
-    let pairs = CLAIMS
-        .iter()
-        .filter(|(arm, control)| is_played(arm) && is_played(control));
-    let pairs: Vec<(String, String)> = pairs
-        .map(|(arm, control)| ((*arm).to_owned(), (*control).to_owned()))
-        .collect();
+    let pairs = CLAIMS.iter().filter(|(arm, control)| is_played(arm) && is_played(control));
+    let pairs: Vec<(String, String)> =
+        pairs.map(|(arm, control)| ((*arm).to_owned(), (*control).to_owned())).collect();
     let shown = [("predators", PREDATOR), ("prey", PREY)].map(|(who, player)| Shown {
         experiment: panel(who, name),
         agent: who.into(),
@@ -133,9 +126,7 @@ fn configuration(
     let sets = PredatorPrey.dims().map(|dim| ActionSet::Continuous { dim });
     Ok(Configuration {
         name: name.into(),
-        arenas: vec![Box::new(PredatorPreyGame {
-            game: Game::new(sets.into(), N_INITIAL)?,
-        })],
+        arenas: vec![Box::new(PredatorPreyGame { game: Game::new(sets.into(), N_INITIAL)? })],
         n_rounds: N_ROUNDS,
         arms,
         shown: shown.into(),
@@ -159,10 +150,7 @@ fn basics(game: &Game, seed: Seed, is_isotropic: bool) -> Vec<PlayerSettings> {
             n_candidates: 2,
             candidate_iterations: 2,
             n_refine: 1,
-            local: LbfgsbOptions {
-                max_iterations: 10,
-                ..MultiStart::for_dim(dim).local
-            },
+            local: LbfgsbOptions { max_iterations: 10, ..MultiStart::for_dim(dim).local },
         });
         basics
     };
@@ -179,10 +167,7 @@ fn inside(played: &Match<'_>) -> anyhow::Result<Vec<(&'static str, f64)>> {
         never_outside += f64::from(u8::from(of_round >= 1.0));
         n += 1.0;
     }
-    Ok(vec![
-        (INSIDE, share / n),
-        (NEVER_OUTSIDE, never_outside / n),
-    ])
+    Ok(vec![(INSIDE, share / n), (NEVER_OUTSIDE, never_outside / n)])
 }
 
 /// The game of three.
@@ -290,21 +275,14 @@ mod tests {
                 }
             }
         }
-        assert!(
-            gains[0] > 0.2 && gains[1] > 0.2 && gains[2] > 0.0,
-            "{gains:?}"
-        );
+        assert!(gains[0] > 0.2 && gains[1] > 0.2 && gains[2] > 0.0, "{gains:?}");
     }
 
     #[test]
     fn claims_are_about_arms_that_are_played() {
         let all = one_length().unwrap();
         let is_played = |name: &str| all.arms.iter().any(|arm| arm.name == name);
-        assert!(
-            CLAIMS
-                .iter()
-                .all(|(arm, control)| is_played(arm) && is_played(control))
-        );
+        assert!(CLAIMS.iter().all(|(arm, control)| is_played(arm) && is_played(control)));
         assert_eq!(all.shown[0].pairs.len(), CLAIMS.len());
         let few = configuration(MANY_LENGTHS, &LEVELS[..N_FREE_ARMS], false, Vec::new()).unwrap();
         assert_eq!(few.shown[0].pairs.len(), 1);

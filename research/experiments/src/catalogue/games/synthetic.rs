@@ -119,13 +119,7 @@ struct Two {
 
 impl Two {
     fn new(name: String, model: Model, level0: Level0, has_uniform: bool) -> Self {
-        Self {
-            name,
-            model,
-            level0,
-            has_uniform,
-            has_wrong_beliefs: false,
-        }
+        Self { name, model, level0, has_uniform, has_wrong_beliefs: false }
     }
 
     fn configuration(&self, kind: Kind, pairs: &[[Values; 2]]) -> anyhow::Result<Configuration> {
@@ -199,31 +193,20 @@ fn pair(arm: &str, control: &str) -> (String, String) {
 
 /// Each of these against level 0.
 fn against_base(levels: &[(&[usize], Expectation)]) -> Vec<(String, String)> {
-    let each = levels
-        .iter()
-        .map(|(levels, expectation)| pair(&arm_name(levels, *expectation), &base()));
+    let each =
+        levels.iter().map(|(levels, expectation)| pair(&arm_name(levels, *expectation), &base()));
     each.collect()
 }
 
 /// The further comparisons of the thesis in Fig. 8.2: Lite with R2-B2, level 2 and 3 with level 1, 3 with 2.
 fn further_pairs() -> Vec<(String, String)> {
-    [
-        ("1 v 0", "1 v 0 lite"),
-        ("2 v 1", "1 v 0"),
-        ("3 v 2", "1 v 0"),
-        ("3 v 2", "2 v 1"),
-    ]
-    .map(|(arm, control)| pair(arm, control))
-    .into()
+    [("1 v 0", "1 v 0 lite"), ("2 v 1", "1 v 0"), ("3 v 2", "1 v 0"), ("3 v 2", "2 v 1")]
+        .map(|(arm, control)| pair(arm, control))
+        .into()
 }
 
 fn shown(name: &str, agent: &str, pairs: Vec<(String, String)>) -> Vec<Shown> {
-    vec![Shown {
-        experiment: name.into(),
-        agent: agent.into(),
-        player: 0,
-        pairs,
-    }]
+    vec![Shown { experiment: name.into(), agent: agent.into(), player: 0, pairs }]
 }
 
 /// Ten pairs of functions drawn as the authors drew theirs.
@@ -233,9 +216,7 @@ fn fresh_pairs(seed: Seed) -> anyhow::Result<Vec<[Values; 2]>> {
         let mut stream = seed.stream(Purpose::Problem, game as u64, agent);
         draws.unit(&mut stream)
     };
-    Ok((0..N_GAMES)
-        .map(|game| [unit(game, 0), unit(game, 1)])
-        .collect())
+    Ok((0..N_GAMES).map(|game| [unit(game, 0), unit(game, 1)]).collect())
 }
 
 /// Games for which Theorems 8.1 to 8.3 hold as they stand: draws that are not moved, known hyperparameters and noise, the
@@ -271,14 +252,9 @@ fn theorems(seed: Seed) -> anyhow::Result<Configuration> {
 /// One picture a figure of the thesis.
 fn pictures() -> Vec<PartPicture> {
     let of = |suffix: &str| Kind::ALL.map(|kind| name(kind, suffix));
-    let main: Vec<String> = LEVELS
-        .iter()
-        .map(|(levels, expectation)| arm_name(levels, *expectation))
-        .collect();
-    let uniform: Vec<String> = [UNIFORM.to_owned()]
-        .into_iter()
-        .chain(main.clone())
-        .collect();
+    let main: Vec<String> =
+        LEVELS.iter().map(|(levels, expectation)| arm_name(levels, *expectation)).collect();
+    let uniform: Vec<String> = [UNIFORM.to_owned()].into_iter().chain(main.clone()).collect();
     let wrong = ["0 v 0", "1 v 0", WRONG_LAW, "2 v 0", "3 v 0"].map(String::from);
     let picture = |file, title: &str, experiments: Vec<String>, arms: &[String]| PartPicture {
         file,
@@ -311,12 +287,7 @@ fn pictures() -> Vec<PartPicture> {
             &main,
         ),
         picture("fresh-draws", "Ten other games", fresh.concat(), &main),
-        picture(
-            "three-agents",
-            "Three agents (Fig. E.5)",
-            three.concat(),
-            &[],
-        ),
+        picture("three-agents", "Three agents (Fig. E.5)", three.concat(), &[]),
     ]
 }
 

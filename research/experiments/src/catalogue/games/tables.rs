@@ -58,20 +58,12 @@ impl GameProblem for TableGame {
 
     fn play(&self, actions: &[Action], seed: Seed, round: usize) -> anyhow::Result<Played> {
         let indices = indices(actions)?;
-        let payoffs: Vec<f64> = self
-            .tables
-            .iter()
-            .map(|table| table.value(&indices))
-            .collect();
+        let payoffs: Vec<f64> = self.tables.iter().map(|table| table.value(&indices)).collect();
         let noisy = (0_u64..).zip(&payoffs).map(|(player, payoff)| {
             let mut stream = seed.stream(Purpose::ObservationNoise, player, round as u64);
             Some(payoff + self.noise_std * stream.normal())
         });
-        Ok(Played {
-            observed: noisy.collect(),
-            payoffs,
-            cells: Vec::new(),
-        })
+        Ok(Played { observed: noisy.collect(), payoffs, cells: Vec::new() })
     }
 
     fn largest(&self, player: usize) -> Option<f64> {
@@ -147,10 +139,8 @@ pub(super) fn read_authors(data: &Path) -> anyhow::Result<Vec<[Values; 2]>> {
     let read = |game: usize, agent: usize| -> anyhow::Result<Values> {
         let path = data.join(format!("r2b2-synthetic/game{game}_f{agent}.csv"));
         let place = || path.display().to_string();
-        let mut reader = csv::ReaderBuilder::new()
-            .has_headers(false)
-            .from_path(&path)
-            .with_context(place)?;
+        let mut reader =
+            csv::ReaderBuilder::new().has_headers(false).from_path(&path).with_context(place)?;
         let mut values = Vec::with_capacity(N_ACTIONS * N_ACTIONS);
         for row in reader.deserialize() {
             let row: Vec<f64> = row.with_context(place)?;
@@ -164,9 +154,7 @@ pub(super) fn read_authors(data: &Path) -> anyhow::Result<Vec<[Values; 2]>> {
         );
         Ok(values)
     };
-    (0..N_GAMES)
-        .map(|game| Ok([read(game, 1)?, read(game, 2)?]))
-        .collect()
+    (0..N_GAMES).map(|game| Ok([read(game, 1)?, read(game, 2)?])).collect()
 }
 
 /// Functions on a grid of [0, 1]^M with n points a coordinate, drawn from a zero-mean process with the squared exponential kernel.
@@ -187,10 +175,7 @@ impl GridDraws {
         let last = (n_actions - 1) as f64;
         let points = (0..n_actions).map(|i| i as f64 / last).collect();
         let gram = kernel.gram(&Points::from_flat(1, points));
-        Ok(Self {
-            factor: SpdFactor::new(&gram)?,
-            n_players,
-        })
+        Ok(Self { factor: SpdFactor::new(&gram)?, n_players })
     }
 
     /// One draw; the last coordinate runs fastest.
@@ -263,11 +248,8 @@ mod tests {
             for a in 0..n_joint {
                 for b in 0..n_joint {
                     let found: f64 = columns.iter().map(|column| column[a] * column[b]).sum();
-                    let square: f64 = place(a)
-                        .iter()
-                        .zip(place(b))
-                        .map(|(x, y)| (x - y).powi(2))
-                        .sum();
+                    let square: f64 =
+                        place(a).iter().zip(place(b)).map(|(x, y)| (x - y).powi(2)).sum();
                     let kernel = (-0.5 * square / LENGTHSCALE.powi(2)).exp();
                     assert!((found - kernel).abs() < 1e-6, "{a}, {b}: {found}, {kernel}");
                 }
@@ -285,9 +267,7 @@ mod tests {
             let game = TableGame::new(kind.payoffs(&pair), 7, 1, NOISE_STD).unwrap();
             let actions = [Action::Index(2), Action::Index(5)];
             let played = game.play(&actions, Seed::new(3), 4).unwrap();
-            let [first, second] = played.payoffs[..] else {
-                panic!("two payoffs")
-            };
+            let [first, second] = played.payoffs[..] else { panic!("two payoffs") };
             assert!((first - pair[0][2 * 7 + 5]).abs() < 1e-15);
             let expected = match kind {
                 Kind::Common => first,

@@ -58,16 +58,8 @@ pub(super) const LEARNED: &str = "rm-gp-ucb";
 /// RM-GP-UCB on outputs as they are, as in the authors' code.
 pub(super) const RAW: &str = "rm-gp-ucb raw";
 /// Controls of the learned weights.
-const CONTROLS: [&str; 8] = [
-    "placebo",
-    "rm-gp-ucb uniform",
-    "warm start",
-    "rgpe",
-    "taf",
-    "mtbo",
-    "pem-bo",
-    RAW,
-];
+const CONTROLS: [&str; 8] =
+    ["placebo", "rm-gp-ucb uniform", "warm start", "rgpe", "taf", "mtbo", "pem-bo", RAW];
 /// ζ of PEM-BO; the β of our own studies with GP-UCB.
 const PEM_MULTIPLIER: f64 = 2.0;
 
@@ -86,11 +78,7 @@ pub(super) fn arms(further: &[(&'static str, Rule)]) -> Vec<Arm> {
         ("rgpe", Rule::Rgpe),
         ("taf", Rule::Taf),
     ];
-    common
-        .iter()
-        .chain(further)
-        .map(|&(name, rule)| Arm { name, rule })
-        .collect()
+    common.iter().chain(further).map(|&(name, rule)| Arm { name, rule }).collect()
 }
 
 impl Rule {
@@ -111,9 +99,7 @@ impl Rule {
 
 /// Pairs (arm, control): every arm with what tunes alone by the same rule, and the learned weights with their controls.
 pub(super) fn pairs(arms: &[Arm]) -> Vec<(String, String)> {
-    let alone = arms
-        .iter()
-        .filter_map(|arm| Some((arm.name, arm.rule.alone()?)));
+    let alone = arms.iter().filter_map(|arm| Some((arm.name, arm.rule.alone()?)));
     let has = |name: &str| arms.iter().any(|arm| arm.name == name);
     let learned = CONTROLS.iter().filter(|name| has(name));
     alone
@@ -169,10 +155,7 @@ impl Rule {
                 Box::new(WarmStart::new(&order, dim, then))
             }
             Self::LogEi => {
-                let settings = LogEiSettings {
-                    repeats,
-                    ..LogEiSettings::for_study(dim, true)
-                };
+                let settings = LogEiSettings { repeats, ..LogEiSettings::for_study(dim, true) };
                 Box::new(LogEi::new(domain, settings, seed)?)
             }
             Self::Ts => Box::new(ThompsonSampling::new(domain, thompson(dim), seed)?),
@@ -201,30 +184,21 @@ impl Rule {
                 Box::new(RmGpTs::new(domain, tasks, settings, seed)?)
             }
             Self::Rgpe | Self::RgpeAuthors => {
-                let mut settings = RgpeSettings {
-                    repeats,
-                    ..RgpeSettings::for_study(dim, true)
-                };
+                let mut settings = RgpeSettings { repeats, ..RgpeSettings::for_study(dim, true) };
                 if self == Self::RgpeAuthors {
                     settings = settings.as_in_authors_code();
                 }
                 Box::new(Rgpe::new(domain, tasks, settings, seed)?)
             }
             Self::Taf | Self::TafAuthors => {
-                let mut settings = TafSettings {
-                    repeats,
-                    ..TafSettings::for_study(dim, true)
-                };
+                let mut settings = TafSettings { repeats, ..TafSettings::for_study(dim, true) };
                 if self == Self::TafAuthors {
                     settings = settings.as_in_authors_code();
                 }
                 Box::new(Taf::new(domain, tasks, settings, seed)?)
             }
             Self::Mtbo => {
-                let settings = MtboSettings {
-                    repeats,
-                    ..MtboSettings::for_study(dim, true)
-                };
+                let settings = MtboSettings { repeats, ..MtboSettings::for_study(dim, true) };
                 Box::new(Mtbo::new(domain, tasks, settings, seed)?)
             }
             Self::PemBo => {
@@ -246,10 +220,7 @@ fn robust(dim: usize, scale: OutputScale, belief: MetaBeliefSettings) -> RmGpUcb
 }
 
 fn thompson(dim: usize) -> ThompsonSettings {
-    ThompsonSettings {
-        repeats: Repeats::Avoid,
-        ..ThompsonSettings::for_study(dim, true)
-    }
+    ThompsonSettings { repeats: Repeats::Avoid, ..ThompsonSettings::for_study(dim, true) }
 }
 
 #[cfg(test)]
@@ -266,17 +237,9 @@ mod tests {
         let task = |number: u32, peak: f64| {
             let inputs = grid();
             let outputs = inputs.rows().map(|x| -(x[0] - peak) * (x[0] - peak));
-            MetaTask {
-                name: format!("task {number}"),
-                outputs: outputs.collect(),
-                inputs,
-            }
+            MetaTask { name: format!("task {number}"), outputs: outputs.collect(), inputs }
         };
-        [0.25, 0.75, 0.375, 0.5]
-            .into_iter()
-            .zip(0..)
-            .map(|(peak, n)| task(n, peak))
-            .collect()
+        [0.25, 0.75, 0.375, 0.5].into_iter().zip(0..).map(|(peak, n)| task(n, peak)).collect()
     }
 
     const FURTHER: [(&str, Rule); 5] = [
@@ -291,10 +254,7 @@ mod tests {
     fn every_rule_can_be_asked_before_the_first_observation() {
         let tasks = tasks();
         let tables: Vec<Vec<f64>> = tasks.iter().map(|task| task.outputs.clone()).collect();
-        let earlier = EarlierTasks {
-            tasks: &tasks,
-            tables: &tables,
-        };
+        let earlier = EarlierTasks { tasks: &tasks, tables: &tables };
         for arm in arms(&FURTHER) {
             let domain = Domain::Finite(Arc::new(grid()));
             let strategy = arm.rule.strategy(domain, earlier, Seed::new(1)).unwrap();
@@ -308,14 +268,9 @@ mod tests {
     #[test]
     fn a_warm_start_asks_the_best_points_of_the_tasks_first() {
         let tasks = tasks();
-        let earlier = EarlierTasks {
-            tasks: &tasks,
-            tables: &[],
-        };
+        let earlier = EarlierTasks { tasks: &tasks, tables: &[] };
         let domain = Domain::Finite(Arc::new(grid()));
-        let mut strategy = Rule::WarmStart
-            .strategy(domain, earlier, Seed::new(3))
-            .unwrap();
+        let mut strategy = Rule::WarmStart.strategy(domain, earlier, Seed::new(3)).unwrap();
         let mut asked = Vec::new();
         for number in 0..4 {
             let mut stream = Seed::new(1).stream(Purpose::Proposal, number, 0);

@@ -73,11 +73,7 @@ pub(in super::super) fn run(
             .to_owned(),
         seconds_note(&measured.rows),
     ];
-    Ok(ExperimentResult {
-        summary: measured.summary,
-        ended: measured.ended,
-        notes,
-    })
+    Ok(ExperimentResult { summary: measured.summary, ended: measured.ended, notes })
 }
 
 /// Correlation of the tasks' surfaces with the target's.

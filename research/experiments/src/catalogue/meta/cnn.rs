@@ -96,28 +96,20 @@ pub(in super::super) fn run(
             .to_owned(),
         seconds_note(&measured.rows),
     ];
-    Ok(ExperimentResult {
-        summary: measured.summary,
-        ended: measured.ended,
-        notes,
-    })
+    Ok(ExperimentResult { summary: measured.summary, ended: measured.ended, notes })
 }
 
 /// The records of all data sets but one.
 fn other_tasks(records: &[CnnRecords], target: usize) -> Vec<MetaTask> {
     let others = records.iter().enumerate().filter(|(t, _)| *t != target);
-    others
-        .map(|(_, records)| CnnReplay::task(records))
-        .collect()
+    others.map(|(_, records)| CnnReplay::task(records)).collect()
 }
 
 /// Returns a note on the surfaces: their correlations, and their distance from the records.
 fn replay_note(replays: &[Arc<CnnReplay>], seed: &Seed) -> String {
     const N_POINTS: usize = 500;
-    let surfaces: Vec<Vec<f64>> = replays
-        .iter()
-        .map(|replay| surface(replay.as_ref(), N_POINTS, seed))
-        .collect();
+    let surfaces: Vec<Vec<f64>> =
+        replays.iter().map(|replay| surface(replay.as_ref(), N_POINTS, seed)).collect();
     let mut note = format!(
         "Correlation of the surfaces at {N_POINTS} random points, the number of settings recorded, and the root mean \
          square of the records' distance from the surface\n\n| |"

@@ -44,19 +44,15 @@ impl CnnReplay {
         surrogate.tell(&observed)?;
         let accuracies = distinct.iter().map(|record| record.accuracy);
         let mut replay = Self {
-            range: (
-                accuracies.clone().fold(1.0, f64::min),
-                accuracies.fold(0.0, f64::max),
-            ),
+            range: (accuracies.clone().fold(1.0, f64::min), accuracies.fold(0.0, f64::max)),
             n_records: distinct.len(),
             data_set: records.data_set,
             space: Space::from_specs(names.map(|name| (name, &range)))?,
             surrogate,
             residual: 0.0,
         };
-        let squares = distinct
-            .iter()
-            .map(|record| (replay.accuracy(&record.x) - record.accuracy).powi(2));
+        let squares =
+            distinct.iter().map(|record| (replay.accuracy(&record.x) - record.accuracy).powi(2));
         #[expect(clippy::cast_precision_loss, reason = "some sixty records")]
         let n = distinct.len() as f64;
         replay.residual = (squares.sum::<f64>() / n).sqrt();
@@ -108,9 +104,7 @@ impl Objective for CnnReplay {
     fn evaluate(&self, point: &Point, _: TrialId) -> Outcome {
         match self.space.encode(point) {
             Ok(unit) => Outcome::Value(self.accuracy(&unit)),
-            Err(error) => Outcome::Failed(Failure::BadPoint {
-                message: error.to_string(),
-            }),
+            Err(error) => Outcome::Failed(Failure::BadPoint { message: error.to_string() }),
         }
     }
 }
@@ -148,10 +142,7 @@ mod tests {
         let mut stream = Seed::new(4).stream(Purpose::Test, 0, 0);
         let mut record = || {
             let x = [(); 3].map(|()| stream.uniform());
-            CnnRecord {
-                x,
-                accuracy: truth(x),
-            }
+            CnnRecord { x, accuracy: truth(x) }
         };
         let observations: Vec<CnnRecord> = (0..50).map(|_| record()).collect();
         let mut replicate = record();
@@ -161,11 +152,7 @@ mod tests {
                 vec![replicate]
             })
             .collect();
-        let records = CnnRecords {
-            data_set: "svhn",
-            observations,
-            initial,
-        };
+        let records = CnnRecords { data_set: "svhn", observations, initial };
         let all = distinct(&records);
         assert_eq!(all.len(), 51);
         assert!((all[50].accuracy - truth(replicate.x)).abs() < 1e-12);

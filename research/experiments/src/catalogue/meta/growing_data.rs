@@ -24,11 +24,7 @@ const N_QUERIES: u64 = 25;
 /// The score that is maximized in each configuration, with the scale of L2 penalty and learning rate.
 const CONFIGURATIONS: [(&str, LogisticScore, LogisticScale); 2] = [
     ("accuracy", LogisticScore::Accuracy, LogisticScale::Linear),
-    (
-        "log-likelihood",
-        LogisticScore::LogLikelihood,
-        LogisticScale::Linear,
-    ),
+    ("log-likelihood", LogisticScore::LogLikelihood, LogisticScale::Linear),
 ];
 
 pub(in super::super) fn run(
@@ -42,34 +38,29 @@ pub(in super::super) fn run(
     let items: Vec<(usize, u32)> = (0..CONFIGURATIONS.len())
         .flat_map(|configuration| (0..runs).map(move |run| (configuration, run)))
         .collect();
-    let occasions = occasions(
-        "searches on less data",
-        &items,
-        progress,
-        |&(index, run)| {
-            let seed = seed.child(Purpose::Run, u64::from(run));
-            let mut stages = stages(index, seed)?;
-            let target = stages.pop().context("there are no stages")?;
-            let mut tasks = Vec::new();
-            for (number, stage) in (0..).zip(&stages) {
-                let name = format!("{} bottles", stage.stage.rows().0.len());
-                let own_seed = seed.child(Purpose::History, number);
-                match earlier_task(stage, &name, own_seed, stop)? {
-                    Some(task) => tasks.push(task),
-                    None => return Ok(None),
-                }
+    let occasions = occasions("searches on less data", &items, progress, |&(index, run)| {
+        let seed = seed.child(Purpose::Run, u64::from(run));
+        let mut stages = stages(index, seed)?;
+        let target = stages.pop().context("there are no stages")?;
+        let mut tasks = Vec::new();
+        for (number, stage) in (0..).zip(&stages) {
+            let name = format!("{} bottles", stage.stage.rows().0.len());
+            let own_seed = seed.child(Purpose::History, number);
+            match earlier_task(stage, &name, own_seed, stop)? {
+                Some(task) => tasks.push(task),
+                None => return Ok(None),
             }
-            Ok(Some(RunSetting {
-                configuration: CONFIGURATIONS[index].0.to_owned(),
-                run,
-                domain: Domain::Space(target.space().clone()),
-                target: Arc::new(target),
-                tasks,
-                tables: Vec::new(),
-                seed,
-            }))
-        },
-    )?;
+        }
+        Ok(Some(RunSetting {
+            configuration: CONFIGURATIONS[index].0.to_owned(),
+            run,
+            domain: Domain::Space(target.space().clone()),
+            target: Arc::new(target),
+            tasks,
+            tables: Vec::new(),
+            seed,
+        }))
+    })?;
     let declaration = Declaration {
         name: "meta-growing-data",
         title: "Logistic regression on 691 wines; searches on 138 to 552 of them as earlier tasks",
@@ -96,11 +87,7 @@ pub(in super::super) fn run(
             .to_owned(),
         seconds_note(&measured.rows),
     ];
-    Ok(ExperimentResult {
-        summary: measured.summary,
-        ended: measured.ended,
-        notes,
-    })
+    Ok(ExperimentResult { summary: measured.summary, ended: measured.ended, notes })
 }
 
 /// All stages of a run, the target last.
@@ -171,10 +158,8 @@ fn likeness_note(runs: u32, seed: Seed) -> anyhow::Result<String> {
         let mut deviations = Vec::new();
         for run in 0..runs {
             let seed = seed.child(Purpose::Run, u64::from(run));
-            let mut surfaces: Vec<Vec<f64>> = stages(index, seed)?
-                .iter()
-                .map(|stage| surface(stage, N_POINTS, &seed))
-                .collect();
+            let mut surfaces: Vec<Vec<f64>> =
+                stages(index, seed)?.iter().map(|stage| surface(stage, N_POINTS, &seed)).collect();
             let Some(last) = surfaces.pop() else { continue };
             for (stage, own) in likeness.iter_mut().zip(&surfaces) {
                 stage.push(correlation(own, &last));

@@ -101,10 +101,7 @@ pub(super) fn measure(
         seed: options.seed,
         direction: Direction::Maximize,
         metric: declaration.metric,
-        checkpoints: [1, 3, 5, 10, 20]
-            .into_iter()
-            .filter(|t| *t < n_queries)
-            .collect(),
+        checkpoints: [1, 3, 5, 10, 20].into_iter().filter(|t| *t < n_queries).collect(),
         pairs: Vec::new(),
         clusters: declaration.clusters,
         private: None,
@@ -123,16 +120,8 @@ pub(super) fn measure(
     };
     let pairs_of = |_: &str| pairs(&declaration.arms);
     let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
-    let weights = book.write(
-        &options.out,
-        "Weights of the earlier tasks, and the share of all",
-    )?;
-    Ok(Measured {
-        rows,
-        weights,
-        summary,
-        ended,
-    })
+    let weights = book.write(&options.out, "Weights of the earlier tasks, and the share of all")?;
+    Ok(Measured { rows, weights, summary, ended })
 }
 
 fn tune(
@@ -144,14 +133,9 @@ fn tune(
 ) -> anyhow::Result<(RunTrace, Ended)> {
     let (target, seed) = (occasion.target.as_ref(), occasion.seed);
     let initial = initial_points(&occasion.domain, &seed);
-    let earlier = EarlierTasks {
-        tasks: &occasion.tasks,
-        tables: &occasion.tables,
-    };
+    let earlier = EarlierTasks { tasks: &occasion.tasks, tables: &occasion.tables };
     let mut strategy = arm.rule.strategy(occasion.domain.clone(), earlier, seed)?;
-    party(target, unit, &initial, n_queries, seed, |party| {
-        party.run(strategy.as_mut(), stop)
-    })
+    party(target, unit, &initial, n_queries, seed, |party| party.run(strategy.as_mut(), stop))
 }
 
 impl Naming {
@@ -270,14 +254,9 @@ mod tests {
             assert_eq!(row, same);
         }
         let initial = |arm: &str, run: u32| {
-            let of_arm = first
-                .rows
-                .iter()
-                .filter(move |row| row.arm == arm && row.run == run);
+            let of_arm = first.rows.iter().filter(move |row| row.arm == arm && row.run == run);
             let initial = of_arm.filter(|row| row.iteration <= 0);
-            initial
-                .map(|row| row.parameters.clone())
-                .collect::<Vec<_>>()
+            initial.map(|row| row.parameters.clone()).collect::<Vec<_>>()
         };
         assert_eq!(initial("gp-ucb", 0).len(), N_INITIAL);
         assert_eq!(initial("gp-ucb", 0), initial("placebo", 0));
@@ -316,10 +295,8 @@ mod tests {
         ];
         assert_eq!(Naming::Tasks.apply(rows.clone()), rows);
         let ranked = Naming::Ranks.apply(rows);
-        let found: Vec<(i64, &str, f64)> = ranked
-            .iter()
-            .map(|row| (row.iteration, row.task.as_str(), row.weight))
-            .collect();
+        let found: Vec<(i64, &str, f64)> =
+            ranked.iter().map(|row| (row.iteration, row.task.as_str(), row.weight)).collect();
         assert_eq!(
             found,
             [

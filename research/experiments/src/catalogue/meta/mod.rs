@@ -76,9 +76,7 @@ impl OneParty<'_> {
                 return Ok((RunTrace::default(), Ended::Interrupted));
             }
             let began = Instant::now();
-            let initial = usize::try_from(number)
-                .ok()
-                .and_then(|n| self.initial.get(n));
+            let initial = usize::try_from(number).ok().and_then(|n| self.initial.get(n));
             let (unit, source) = match initial {
                 Some(unit) => (unit.clone(), Source::Initial),
                 None => {
@@ -91,10 +89,7 @@ impl OneParty<'_> {
             };
             let ask_seconds = began.elapsed().as_secs_f64();
             let point = (self.decoder)(&unit);
-            let id = TrialId {
-                agent: 0,
-                trial: number,
-            };
+            let id = TrialId { agent: 0, trial: number };
             let (value, ended) = match evaluate_guarded(self.objective, &point, id) {
                 Outcome::Value(value) => (Some(value), Ok(Some(value))),
                 Outcome::Failed(failure) => (None, Err(failure.to_string())),
@@ -102,9 +97,7 @@ impl OneParty<'_> {
             };
             let truth = (self.truth)(&point);
             let text = source.to_string();
-            course
-                .rows
-                .push(tally.next(&point, text, ended, truth, ask_seconds));
+            course.rows.push(tally.next(&point, text, ended, truth, ask_seconds));
             strategy.tell(&[Observation {
                 unit,
                 value: value.map(|value| self.direction.to_maximize(value)),

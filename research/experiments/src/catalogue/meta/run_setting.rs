@@ -63,19 +63,14 @@ pub(super) fn earlier_task(
     seed: Seed,
     stop: &AtomicBool,
 ) -> anyhow::Result<Option<MetaTask>> {
-    let unit = RowLabels {
-        experiment: String::new(),
-        arm: String::new(),
-        agent: String::new(),
-        run: 0,
-    };
+    let unit =
+        RowLabels { experiment: String::new(), arm: String::new(), agent: String::new(), run: 0 };
     let domain = Domain::Space(problem.space().clone());
     let initial = initial_points(&domain, &seed);
     let mut strategy = gp_ucb(domain, seed)?;
     let n_queries = (N_META_OBS - initial.len()) as u64;
-    let (_, ended) = party(problem, &unit, &initial, n_queries, seed, |party| {
-        party.run(&mut strategy, stop)
-    })?;
+    let (_, ended) =
+        party(problem, &unit, &initial, n_queries, seed, |party| party.run(&mut strategy, stop))?;
     let Some(surrogate) = strategy.surrogate().filter(|_| ended == Ended::Complete) else {
         return Ok(None);
     };

@@ -30,10 +30,8 @@ pub(in super::super) fn run(
     let folder = options.data.as_ref().context(
         "meta-svm-landmine needs the data folder that holds landmine/svm_auc_reference.csv (--data DIR)",
     )?;
-    let fields: Vec<Arc<LandmineGrid>> = read_landmine_grids(folder)?
-        .into_iter()
-        .map(Arc::new)
-        .collect();
+    let fields: Vec<Arc<LandmineGrid>> =
+        read_landmine_grids(folder)?.into_iter().map(Arc::new).collect();
     let mut points = Points::new(2);
     for point in fields[0].points() {
         points.push(point);
@@ -52,9 +50,7 @@ pub(in super::super) fn run(
                 run,
                 target: Arc::clone(&fields[field]) as Arc<dyn Problem>,
                 domain: domain.clone(),
-                tasks: others()
-                    .map(|(n, grid)| some_points(n, grid, &seed))
-                    .collect(),
+                tasks: others().map(|(n, grid)| some_points(n, grid, &seed)).collect(),
                 tables: others().map(|(_, grid)| grid.aucs().to_vec()).collect(),
                 seed,
             }
@@ -85,11 +81,7 @@ pub(in super::super) fn run(
             .to_owned(),
         seconds_note(&measured.rows),
     ];
-    Ok(ExperimentResult {
-        summary: measured.summary,
-        ended: measured.ended,
-        notes,
-    })
+    Ok(ExperimentResult { summary: measured.summary, ended: measured.ended, notes })
 }
 
 /// Returns the observations of field number `number`: its values at random points of the grid.
@@ -103,9 +95,5 @@ fn some_points(number: usize, grid: &LandmineGrid, seed: &Seed) -> MetaTask {
         inputs.push(&grid.points()[index]);
         outputs.push(grid.aucs()[index]);
     }
-    MetaTask {
-        name: format!("field {number}"),
-        inputs,
-        outputs,
-    }
+    MetaTask { name: format!("field {number}"), inputs, outputs }
 }

@@ -71,10 +71,7 @@ fn belief(rate: f64, decay: f64, gap_exponent: f64) -> MetaBeliefSettings {
     MetaBeliefSettings {
         gap_bound: GapBound::practical(),
         weighting: TaskWeighting::Online { rate },
-        meta_share: MetaShare {
-            decay,
-            gap_exponent,
-        },
+        meta_share: MetaShare { decay, gap_exponent },
         initial_design: InitialDesign::Ignored,
     }
 }
@@ -83,25 +80,12 @@ const LEARNED: &str = "rm-gp-ucb";
 const UNIFORM: &str = "rm-gp-ucb uniform";
 
 fn panels() -> Vec<Panel> {
-    let arm = |name: &str, rule| Arm {
-        name: name.to_owned(),
-        rule,
-    };
-    let uniform = MetaBeliefSettings {
-        weighting: TaskWeighting::Uniform,
-        ..belief(1.0, 0.7, 0.7)
-    };
-    let rates = [0.01, 0.1, 10.0].map(|rate| {
-        arm(
-            &format!("eta {rate}"),
-            Rule::RmGpUcb(belief(rate, 0.7, 0.7)),
-        )
-    });
+    let arm = |name: &str, rule| Arm { name: name.to_owned(), rule };
+    let uniform = MetaBeliefSettings { weighting: TaskWeighting::Uniform, ..belief(1.0, 0.7, 0.7) };
+    let rates = [0.01, 0.1, 10.0]
+        .map(|rate| arm(&format!("eta {rate}"), Rule::RmGpUcb(belief(rate, 0.7, 0.7))));
     let exponents = [0.0, 0.3, 0.7, 1.5].map(|exponent| {
-        arm(
-            &format!("eps {exponent}"),
-            Rule::RmGpUcb(belief(1.0, 0.99, exponent)),
-        )
+        arm(&format!("eps {exponent}"), Rule::RmGpUcb(belief(1.0, 0.99, exponent)))
     });
     let similar = [0.05, 0.05, 4.0, 4.0];
     let compared = || {
@@ -142,9 +126,7 @@ fn panels() -> Vec<Panel> {
             name: "all gaps 8",
             gaps: [8.0; 4],
             ucb_multiplier: UcbMultiplier::Logarithmic,
-            arms: std::iter::once(arm("gp-ucb", Rule::GpUcb))
-                .chain(exponents)
-                .collect(),
+            arms: std::iter::once(arm("gp-ucb", Rule::GpUcb)).chain(exponents).collect(),
         },
     ]
 }
@@ -254,11 +236,7 @@ pub(in super::super) fn run(
          comparable with GP-UCB, a larger epsilon slightly better."
             .to_owned(),
     ];
-    Ok(ExperimentResult {
-        summary,
-        ended,
-        notes,
-    })
+    Ok(ExperimentResult { summary, ended, notes })
 }
 
 /// In how many runs both dissimilar tasks were below 0.05, query by query.
@@ -273,11 +251,8 @@ fn dissimilar_note(weights: &[TaskWeightRow]) -> String {
     }
     let mut note = "Runs in which the weight of each dissimilar task is below 0.05:".to_owned();
     for iteration in [2, 3, 4, 5, 6, 8, 10] {
-        let at: Vec<f64> = worst
-            .iter()
-            .filter(|((_, t), _)| *t == iteration)
-            .map(|(_, weight)| *weight)
-            .collect();
+        let at: Vec<f64> =
+            worst.iter().filter(|((_, t), _)| *t == iteration).map(|(_, weight)| *weight).collect();
         let n = at.iter().filter(|weight| **weight < 0.05).count();
         let _ = write!(note, " {n} of {} at query {iteration};", at.len());
     }
@@ -315,11 +290,7 @@ impl Problem {
         });
         let mut stream = seed.stream(Purpose::InitialDesign, 0, 0);
         let initial = (0..N_INITIAL).map(|_| vec![prior.grid()[stream.below(N_GRID)]]);
-        Self {
-            tasks: tasks.collect(),
-            initial: initial.collect(),
-            values,
-        }
+        Self { tasks: tasks.collect(), initial: initial.collect(), values }
     }
 
     fn run(
@@ -329,16 +300,9 @@ impl Problem {
         seed: Seed,
         stop: &AtomicBool,
     ) -> anyhow::Result<(super::RunTrace, fedbo_runner::Ended)> {
-        let objective = GridObjective {
-            values: self.values.clone(),
-            noise_std: NOISE_VARIANCE.sqrt(),
-            seed,
-        };
-        let optimum = self
-            .values
-            .iter()
-            .copied()
-            .fold(f64::NEG_INFINITY, f64::max);
+        let objective =
+            GridObjective { values: self.values.clone(), noise_std: NOISE_VARIANCE.sqrt(), seed };
+        let optimum = self.values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let party = OneParty {
             unit,
             objective: &objective,
@@ -356,12 +320,7 @@ impl Problem {
 }
 
 fn kernel() -> anyhow::Result<Kernel> {
-    Ok(Kernel::isotropic(
-        Family::SquaredExponential,
-        1,
-        LENGTHSCALE,
-        1.0,
-    )?)
+    Ok(Kernel::isotropic(Family::SquaredExponential, 1, LENGTHSCALE, 1.0)?)
 }
 
 /// The true kernel and noise, raw outputs: f and the meta-functions are draws of one GP (thesis section 7.2).
@@ -405,12 +364,8 @@ fn strategy(
     };
     Ok(match rule {
         Rule::GpUcb => {
-            let settings = GpUcbSettings {
-                surrogate,
-                maximizer,
-                ucb_multiplier,
-                repeats: Repeats::Allow,
-            };
+            let settings =
+                GpUcbSettings { surrogate, maximizer, ucb_multiplier, repeats: Repeats::Allow };
             Box::new(GpUcb::new(domain, settings, seed)?)
         }
         Rule::Ts => Box::new(ThompsonSampling::new(domain, thompson, seed)?),
@@ -428,12 +383,7 @@ fn strategy(
                 gap_ucb_multiplier: ucb_multiplier,
                 meta_sample: *meta_sample,
             };
-            Box::new(RmGpTs::with_models(
-                domain,
-                Arc::new(models),
-                settings,
-                seed,
-            )?)
+            Box::new(RmGpTs::with_models(domain, Arc::new(models), settings, seed)?)
         }
     })
 }
@@ -446,10 +396,7 @@ pub(super) fn placebo_tasks(tasks: &[MetaTask], seed: &Seed) -> Vec<MetaTask> {
         for last in (1..outputs.len()).rev() {
             outputs.swap(last, stream.below(last + 1));
         }
-        MetaTask {
-            outputs,
-            ..task.clone()
-        }
+        MetaTask { outputs, ..task.clone() }
     });
     dealt.collect()
 }

@@ -6,10 +6,7 @@ use super::*;
 const AWAY: [Vector; N_OBSTACLES] = [[90.0, 0.0], [90.0, 9.0]];
 
 fn still(places: [Vector; N_AGENTS], obstacles: [Vector; N_OBSTACLES]) -> World {
-    let agents = places.map(|position| Body {
-        position,
-        velocity: [0.0; 2],
-    });
+    let agents = places.map(|position| Body { position, velocity: [0.0; 2] });
     World { agents, obstacles }
 }
 
@@ -62,11 +59,7 @@ fn speed_follows_the_closed_form_of_damping() {
         let left = 0.75_f64.powi(n);
         let expected = [0.6, -0.2].map(|terminal| terminal * (1.0 - left));
         assert!(close(world.agents[0].velocity, expected, 1e-14));
-        assert!(close(
-            world.agents[1].velocity,
-            [0.3 * left, -0.4 * left],
-            1e-14
-        ));
+        assert!(close(world.agents[1].velocity, [0.3 * left, -0.4 * left], 1e-14));
         way += STEP * expected[0];
         assert!((world.agents[0].position[0] - way).abs() < 1e-14);
     }
@@ -90,11 +83,7 @@ fn full_pushes_end_at_the_maximal_speed() {
 #[test]
 fn the_force_of_contact_is_that_of_the_environment() {
     let force = |distance: f64| contact([0.6 * distance, -0.8 * distance], 0.15);
-    assert!(close(
-        force(0.15),
-        [0.06 * 2.0_f64.ln(), -0.08 * 2.0_f64.ln()],
-        1e-12
-    ));
+    assert!(close(force(0.15), [0.06 * 2.0_f64.ln(), -0.08 * 2.0_f64.ln()], 1e-12));
     assert!(close(force(0.1), [3.0, -4.0], 1e-9));
     assert!(close(force(0.2), [0.0; 2], 1e-20));
     assert!(length(contact([0.0; 2], 0.15)) <= 0.0);
@@ -118,10 +107,7 @@ fn a_contact_keeps_energy_and_exchanges_the_velocities_of_equal_discs() {
         speeds = [speeds[0] + half, speeds[1] - half];
         nearest = f64::min(nearest, places[1] - places[0]);
     }
-    assert!(
-        speeds[0].abs() < 1e-4 && (speeds[1] - speed).abs() < 1e-4,
-        "{speeds:?}"
-    );
+    assert!(speeds[0].abs() < 1e-4 && (speeds[1] - speed).abs() < 1e-4, "{speeds:?}");
     let tail = std::f64::consts::PI.powi(2) * CONTACT_MARGIN * CONTACT_MARGIN / 6.0;
     let depth = (2.0 * (speed * speed / 4.0 / CONTACT_FORCE - tail)).sqrt();
     assert!((reach - nearest - depth).abs() < 1e-5, "{nearest}");
@@ -157,10 +143,9 @@ fn a_step_has_no_preferred_direction() {
     let turned = |v: Vector| [-v[1], v[0]];
     let mirrored = |v: Vector| [-v[0], v[1]];
     let changed = |world: &World, change: fn(Vector) -> Vector| World {
-        agents: world.agents.map(|body| Body {
-            position: change(body.position),
-            velocity: change(body.velocity),
-        }),
+        agents: world
+            .agents
+            .map(|body| Body { position: change(body.position), velocity: change(body.velocity) }),
         obstacles: world.obstacles.map(change),
     };
     let forces = [[1.0, 0.3], [-2.0, 1.1], [0.4, -3.0]];
@@ -180,23 +165,12 @@ fn a_step_has_no_preferred_direction() {
 /// Each number by hand, for agents at places and velocities of their own.
 #[test]
 fn agents_see_themselves_then_obstacles_then_the_others_then_the_prey() {
-    let mut world = still(
-        [[1.0, 2.0], [3.0, 5.0], [8.0, 13.0]],
-        [[0.1, 0.2], [0.3, 0.5]],
-    );
-    for (body, velocity) in world
-        .agents
-        .iter_mut()
-        .zip([[0.7, 0.8], [0.9, 1.0], [1.1, 1.2]])
-    {
+    let mut world = still([[1.0, 2.0], [3.0, 5.0], [8.0, 13.0]], [[0.1, 0.2], [0.3, 0.5]]);
+    for (body, velocity) in world.agents.iter_mut().zip([[0.7, 0.8], [0.9, 1.0], [1.1, 1.2]]) {
         body.velocity = velocity;
     }
-    let second = [
-        0.9, 1.0, 3.0, 5.0, -2.9, -4.8, -2.7, -4.5, -2.0, -3.0, 5.0, 8.0, 1.1, 1.2,
-    ];
-    let prey = [
-        1.1, 1.2, 8.0, 13.0, -7.9, -12.8, -7.7, -12.5, -7.0, -11.0, -5.0, -8.0,
-    ];
+    let second = [0.9, 1.0, 3.0, 5.0, -2.9, -4.8, -2.7, -4.5, -2.0, -3.0, 5.0, 8.0, 1.1, 1.2];
+    let prey = [1.1, 1.2, 8.0, 13.0, -7.9, -12.8, -7.7, -12.5, -7.0, -11.0, -5.0, -8.0];
     for (player, expected) in [(1, second.to_vec()), (PREY, prey.to_vec())] {
         let seen = world.observation_of(player);
         assert_eq!(seen.len(), expected.len());
@@ -236,10 +210,7 @@ fn twin(world: &World, forces: &[Vector; N_AGENTS]) -> [Body; N_AGENTS] {
         let (angle, speed) = (vy.atan2(vx), f64::min(vx.hypot(vy), [1.0, 1.0, 1.3][i]));
         let velocity = [speed * angle.cos(), speed * angle.sin()];
         Body {
-            position: [
-                position[0] + 0.1 * velocity[0],
-                position[1] + 0.1 * velocity[1],
-            ],
+            position: [position[0] + 0.1 * velocity[0], position[1] + 0.1 * velocity[1]],
             velocity,
         }
     })

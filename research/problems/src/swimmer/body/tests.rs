@@ -7,11 +7,7 @@ use fedbo_streams::{Purpose, Seed, Stream};
 use super::super::newton_euler;
 use super::*;
 
-const EMPTY: Medium = Medium {
-    drag_across: 0.0,
-    drag_along: 0.0,
-    stop_stiffness: 0.0,
-};
+const EMPTY: Medium = Medium { drag_across: 0.0, drag_along: 0.0, stop_stiffness: 0.0 };
 
 fn stream(index: u64) -> Stream {
     Seed::new(11).stream(Purpose::Test, index, 0)
@@ -29,12 +25,7 @@ fn random_motion(angle: f64, speed: f64, stream: &mut Stream) -> Motion {
 }
 
 fn numbers(motion: &Motion) -> Vec<f64> {
-    let Motion {
-        centre,
-        angles,
-        velocity,
-        rates,
-    } = motion;
+    let Motion { centre, angles, velocity, rates } = motion;
     [&centre[..], angles, velocity, rates].concat()
 }
 
@@ -85,10 +76,7 @@ fn accelerations_are_those_of_rods_held_together_by_forces() {
         let found = medium.slopes(&motion, torques);
         let apart = distance(&found, &expected);
         assert!(apart < 1e-9, "{found:?} and {expected:?}");
-        let other = Medium {
-            drag_along: 1.001 * medium.drag_along,
-            ..medium
-        };
+        let other = Medium { drag_along: 1.001 * medium.drag_along, ..medium };
         largest_other = largest_other.max(distance(&other.slopes(&motion, torques), &expected));
     }
     assert!(largest_other > 1e-4, "{largest_other}"); // so it can fail
@@ -130,10 +118,7 @@ fn the_method_is_of_fourth_order() {
         let angle = (time / 0.04 + 0.01).floor() * 0.04; // 0.01 for rounding
         [2.0 * angle.sin(), 2.0 * (angle - 1.0).sin()]
     };
-    let medium = Medium {
-        stop_stiffness: 0.0,
-        ..Medium::VISCOUS
-    };
+    let medium = Medium { stop_stiffness: 0.0, ..Medium::VISCOUS };
     let start = random_motion(0.3, 0.5, &mut stream(3));
     let end = |n: u32| run(&medium, start, (25 * n, 0.04 / f64::from(n)), torques);
     let exact = end(64);
@@ -150,10 +135,7 @@ fn drag_takes_energy_in_every_step() {
     for index in 0..20 {
         let mut motion = random_motion(1.0, 3.0, &mut stream(10 + index));
         let mut energy = energy_and_momenta(&motion).0;
-        let medium = Medium {
-            stop_stiffness: 0.0,
-            ..Medium::VISCOUS
-        };
+        let medium = Medium { stop_stiffness: 0.0, ..Medium::VISCOUS };
         for _ in 0..100 {
             motion = medium.after(&motion, [0.0; 2], 0.02);
             let next = energy_and_momenta(&motion).0;
@@ -169,24 +151,15 @@ fn drag_takes_energy_in_every_step() {
 fn a_stretched_swimmer_at_rest_stays_and_a_moving_one_slows_exponentially() {
     let rest = run(&Medium::VISCOUS, Motion::ZERO, (100, 0.02), |_| [0.0; 2]);
     assert_eq!(rest, Motion::ZERO);
-    let start = Motion {
-        velocity: [0.7, 0.3],
-        ..Motion::ZERO
-    };
+    let start = Motion { velocity: [0.7, 0.3], ..Motion::ZERO };
     let end = run(&Medium::VISCOUS, start, (25, 0.02), |_| [0.0; 2]);
     let expected = Motion {
-        centre: [
-            0.7 * (1.0 - (-0.5_f64).exp()),
-            0.03 * (1.0 - (-5.0_f64).exp()),
-        ],
+        centre: [0.7 * (1.0 - (-0.5_f64).exp()), 0.03 * (1.0 - (-5.0_f64).exp())],
         velocity: [0.7 * (-0.5_f64).exp(), 0.3 * (-5.0_f64).exp()],
         ..Motion::ZERO
     };
     assert!(distance(&end, &expected) < 1e-5, "{end:?}");
-    let start = Motion {
-        rates: [0.4; 3],
-        ..Motion::ZERO
-    };
+    let start = Motion { rates: [0.4; 3], ..Motion::ZERO };
     let end = run(&Medium::VISCOUS, start, (25, 0.02), |_| [0.0; 2]);
     let expected = Motion {
         angles: [0.04 * (1.0 - (-5.0_f64).exp()); 3],
@@ -215,10 +188,7 @@ fn a_wave_from_head_to_tail_swims_forward_and_its_time_reverse_backward() {
     assert!(forward > 1.0, "{forward}");
     assert!((forward + backward).abs() < 1e-9, "{forward} {backward}");
     // Drag that is the same along and across gives nothing to push against.
-    let isotropic = Medium {
-        drag_along: Medium::VISCOUS.drag_across,
-        ..Medium::VISCOUS
-    };
+    let isotropic = Medium { drag_along: Medium::VISCOUS.drag_across, ..Medium::VISCOUS };
     let way = run(&isotropic, Motion::ZERO, (1000, 0.02), wave).centre[0];
     assert!(way.abs() < 1e-9, "{way}");
 }

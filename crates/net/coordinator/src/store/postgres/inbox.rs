@@ -60,9 +60,7 @@ impl Inbox for PostgresStore {
                 Some(known) if known >= round => Posted::Taken,
                 // All agents are enrolled, and nobody plays the first round yet.
                 _ if !has_begun => Posted::BeforeTheFirst,
-                _ if round > current => Posted::Early {
-                    current: unsigned(current),
-                },
+                _ if round > current => Posted::Early { current: unsigned(current) },
                 // Another one of this slot came while this statement ran: now it is seen.
                 _ if round == current && is_open => continue,
                 _ => Posted::Late,
@@ -102,10 +100,7 @@ impl Inbox for PostgresStore {
             &[int(&study.0), int(&round), (&known, Type::INT8_ARRAY)],
         );
         let arrived = |row: &Row| {
-            Ok(Arrived {
-                slot: slot_number(row.try_get(0)?)?,
-                sealed: row.try_get(1)?,
-            })
+            Ok(Arrived { slot: slot_number(row.try_get(0)?)?, sealed: row.try_get(1)? })
         };
         let rows = rows.map_err(|problem| self.refusal(problem.into(), Operation::Read))?;
         let arrived: Outcome<_> = rows.iter().map(arrived).collect();

@@ -35,9 +35,7 @@ pub struct PostgresStore {
 impl fmt::Debug for PostgresStore {
     /// The address without its password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("PostgresStore")
-            .field(&self.pool.place())
-            .finish()
+        f.debug_tuple("PostgresStore").field(&self.pool.place()).finish()
     }
 }
 
@@ -62,21 +60,15 @@ impl PostgresStore {
                 return Err(StoreError::NotAStore { path, message });
             }
             Err(PoolError::Version { found, expected }) => {
-                return Err(StoreError::Version {
-                    path,
-                    found,
-                    expected,
-                });
+                return Err(StoreError::Version { path, found, expected });
             }
             Err(PoolError::Problem(problem)) => {
                 return Err(in_words(problem, path, Operation::Connect));
             }
         }
-        let ledgers =
-            Ledgers::in_pool(Arc::clone(&pool), true).map_err(|error| StoreError::Refused {
-                path: path.clone(),
-                message: error.to_string(),
-            })?;
+        let ledgers = Ledgers::in_pool(Arc::clone(&pool), true).map_err(|error| {
+            StoreError::Refused { path: path.clone(), message: error.to_string() }
+        })?;
         Ok(Self { pool, ledgers })
     }
 

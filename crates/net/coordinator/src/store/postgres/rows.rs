@@ -50,11 +50,7 @@ pub(super) fn slot_number(number: i64) -> Outcome<u32> {
 }
 
 pub(super) fn contradiction(message: String) -> Ended<StoreError> {
-    StoreError::Corrupt {
-        path: PathBuf::from("the coordinator's database"),
-        message,
-    }
-    .into_ended()
+    StoreError::Corrupt { path: PathBuf::from("the coordinator's database"), message }.into_ended()
 }
 
 pub(super) fn no_study(key: StudyKey) -> Ended<StoreError> {
@@ -65,9 +61,7 @@ pub(super) fn no_study(key: StudyKey) -> Ended<StoreError> {
 pub(super) fn key(row: &Row, column: usize) -> Outcome<Option<[u8; 32]>> {
     let stored: Option<&[u8]> = row.try_get(column)?;
     let length = |stored: &[u8]| contradiction(format!("a key has {} bytes", stored.len()));
-    stored
-        .map(|stored| stored.try_into().map_err(|_| length(stored)))
-        .transpose()
+    stored.map(|stored| stored.try_into().map_err(|_| length(stored))).transpose()
 }
 
 pub(super) fn identity(tx: &mut Transaction<'_>) -> Outcome<Option<PublicKey>> {
@@ -84,9 +78,7 @@ pub(super) fn study(row: &Row) -> Outcome<StudyRecord> {
         key: StudyKey(row.try_get(0)?),
         name: row.try_get(1)?,
         config: row.try_get(2)?,
-        state: state
-            .parse()
-            .map_err(|_| contradiction(format!("a study is {state:?}")))?,
+        state: state.parse().map_err(|_| contradiction(format!("a study is {state:?}")))?,
         round: unsigned(row.try_get(4)?),
         began_ms: row.try_get::<_, Option<i64>>(5)?.map(unsigned),
         head: row.try_get(6)?,
@@ -174,10 +166,7 @@ pub(super) fn forget_before(tx: &mut Transaction<'_>, study: StudyKey, round: i6
 }
 
 pub(super) fn changed(tx: &mut Transaction<'_>) -> Outcome<()> {
-    tx.query_typed(
-        "UPDATE fedbo_coordinator.generation SET number = number + 1",
-        &[],
-    )?;
+    tx.query_typed("UPDATE fedbo_coordinator.generation SET number = number + 1", &[])?;
     Ok(())
 }
 

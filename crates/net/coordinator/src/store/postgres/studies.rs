@@ -377,10 +377,7 @@ impl Store for PostgresStore {
                 || is_again && is_stored(tx, "releases", lead.study, round, &release.bytes)?
             {
                 true => Ok(()),
-                false => Err(StoreError::Released {
-                    round: release.round,
-                }
-                .into_ended()),
+                false => Err(StoreError::Released { round: release.round }.into_ended()),
             }
         })
     }

@@ -46,10 +46,7 @@ fn fitted(old: OldTrials, settings: &MetaSettings) -> Result<OldStudy, MetaError
 }
 
 fn shared() -> MetaSettings {
-    MetaSettings {
-        mismatch: Mismatch::Shared,
-        ..MetaSettings::default()
-    }
+    MetaSettings { mismatch: Mismatch::Shared, ..MetaSettings::default() }
 }
 
 /// The scale of a parameter is the new study's business: its log flag is no difference.
@@ -60,27 +57,15 @@ fn an_equal_space_is_taken_as_it_is_whatever_its_order_and_scales() {
         ("x", ParameterSpec::float(0.1, 10.0)),
         ("n", ParameterSpec::int(1, 5)),
     ]);
-    let rows: [(&[&str], f64); 2] = [
-        (&["b", "0.30000000000000004", "5"], 1.5),
-        (&["a", "10.0", "1"], 2.0),
-    ];
-    let study = fitted(
-        old(Some(theirs), &["kind", "x", "n"], &rows),
-        &MetaSettings::default(),
-    );
+    let rows: [(&[&str], f64); 2] =
+        [(&["b", "0.30000000000000004", "5"], 1.5), (&["a", "10.0", "1"], 2.0)];
+    let study = fitted(old(Some(theirs), &["kind", "x", "n"], &rows), &MetaSettings::default());
     let study = study.unwrap();
     let choice = |name: &str| Value::Choice(name.to_owned());
     assert_eq!(
         study.rows,
         [
-            (
-                vec![
-                    Value::Float(0.30000000000000004),
-                    Value::Int(5),
-                    choice("b")
-                ],
-                1.5
-            ),
+            (vec![Value::Float(0.30000000000000004), Value::Int(5), choice("b")], 1.5),
             (vec![Value::Float(10.0), Value::Int(1), choice("a")], 2.0),
         ]
     );
@@ -97,10 +82,7 @@ fn another_space_is_refused_parameter_by_parameter() {
     ]);
     let rows: [(&[&str], f64); 1] = [(&["1.0", "2.0", "a", "3"], 1.0)];
     let names = ["x", "n", "kind", "depth"];
-    let error = fitted(
-        old(Some(theirs.clone()), &names, &rows),
-        &MetaSettings::default(),
-    );
+    let error = fitted(old(Some(theirs.clone()), &names, &rows), &MetaSettings::default());
     let error = error.unwrap_err().to_string();
     for words in [
         "x: a number from 0.1 to 20.0 there, a number from 0.1 to 10.0 here",
@@ -116,15 +98,9 @@ fn another_space_is_refused_parameter_by_parameter() {
     assert_eq!(study.assumptions, ["the effect of depth counts as noise"]);
     assert!(study.noisy, "depth varied");
     // A table names no ranges: its values are looked at.
-    let rows: [(&[&str], f64); 3] = [
-        (&["1", "2", "a"], 1.0),
-        (&["11", "2", "a"], 1.0),
-        (&["1e2", "2", "a"], 1.0),
-    ];
-    let error = fitted(
-        old(None, &["x", "n", "kind"], &rows),
-        &MetaSettings::default(),
-    );
+    let rows: [(&[&str], f64); 3] =
+        [(&["1", "2", "a"], 1.0), (&["11", "2", "a"], 1.0), (&["1e2", "2", "a"], 1.0)];
+    let error = fitted(old(None, &["x", "n", "kind"], &rows), &MetaSettings::default());
     let error = error.unwrap_err().to_string();
     assert!(
         error.contains("x: \"11\" there (of 3 values, 2 are so), a number from 0.1 to 10.0 here"),
@@ -148,17 +124,11 @@ fn trials_outside_the_new_space_are_left_out_and_counted() {
     let expected = ["x", "n", "kind"].map(|name| format!("outside the range of {name} here"));
     assert_eq!(
         words,
-        [
-            format!("3 {}", expected[0]),
-            format!("1 {}", expected[1]),
-            format!("1 {}", expected[2])
-        ]
+        [format!("3 {}", expected[0]), format!("1 {}", expected[1]), format!("1 {}", expected[2])]
     );
     let error = fitted(old(None, &["x", "n", "kind"], &rows[1..3]), &shared()).unwrap_err();
     assert!(
-        error
-            .to_string()
-            .contains("no trial to learn from: 2 outside the range of x"),
+        error.to_string().contains("no trial to learn from: 2 outside the range of x"),
         "{error}"
     );
     let error = fitted(old(None, &["z"], &[(&["1"], 1.0)]), &shared()).unwrap_err();
@@ -171,46 +141,24 @@ fn a_parameter_that_was_not_there_has_the_given_value_or_all_of_its_values() {
     let mut settings = shared();
     settings.values = BTreeMap::from([("n".to_owned(), Value::Float(3.0))]);
     let study = fitted(old(None, &["x"], &rows), &settings).unwrap();
-    assert_eq!(
-        study.assumptions,
-        ["n was 3.0", "taken as constant in kind"]
-    );
-    assert!(
-        study
-            .rows
-            .iter()
-            .all(|(values, _)| values[1] == Value::Int(3))
-    );
+    assert_eq!(study.assumptions, ["n was 3.0", "taken as constant in kind"]);
+    assert!(study.rows.iter().all(|(values, _)| values[1] == Value::Int(3)));
     for choice in ["a", "b", "c"] {
         let has = |(values, _): &&(Vec<Value>, f64)| values[2] == Value::Choice(choice.to_owned());
         assert!(study.rows.iter().filter(has).count() > 5, "{choice}");
     }
     // With a value for every such parameter, the spaces do not differ.
     settings.mismatch = Mismatch::Refuse;
-    assert!(matches!(
-        fitted(old(None, &["x"], &rows), &settings),
-        Err(MetaError::Space { .. })
-    ));
-    settings
-        .values
-        .insert("kind".to_owned(), Value::Choice("b".to_owned()));
-    assert_eq!(
-        fitted(old(None, &["x"], &rows), &settings).unwrap().len(),
-        30
-    );
+    assert!(matches!(fitted(old(None, &["x"], &rows), &settings), Err(MetaError::Space { .. })));
+    settings.values.insert("kind".to_owned(), Value::Choice("b".to_owned()));
+    assert_eq!(fitted(old(None, &["x"], &rows), &settings).unwrap().len(), 30);
     for (name, value, words) in [
-        (
-            "kind",
-            Value::Choice("z".to_owned()),
-            "kind: \"z\", expected one of a, b, c",
-        ),
+        ("kind", Value::Choice("z".to_owned()), "kind: \"z\", expected one of a, b, c"),
         ("n", Value::Float(0.5), "n: 0.5, expected a whole number"),
         ("q", Value::Int(1), "there is no parameter q"),
     ] {
         settings.values = BTreeMap::from([(name.to_owned(), value)]);
-        let error = fitted(old(None, &["x"], &rows), &settings)
-            .unwrap_err()
-            .to_string();
+        let error = fitted(old(None, &["x"], &rows), &settings).unwrap_err().to_string();
         assert!(error.contains(words), "{words} in {error}");
     }
 }
@@ -219,15 +167,10 @@ fn a_parameter_that_was_not_there_has_the_given_value_or_all_of_its_values() {
 fn of_many_trials_an_even_spread_and_the_best_are_used() {
     for best in [0, 1, 57, 99] {
         let value = |index: usize| {
-            if index == best {
-                -1.0
-            } else {
-                1.0 + f64::from(u32::try_from(index).unwrap())
-            }
+            if index == best { -1.0 } else { 1.0 + f64::from(u32::try_from(index).unwrap()) }
         };
-        let texts: Vec<(&[&str], f64)> = (0..100)
-            .map(|i| (&["0.5", "2", "a"][..], value(i)))
-            .collect();
+        let texts: Vec<(&[&str], f64)> =
+            (0..100).map(|i| (&["0.5", "2", "a"][..], value(i))).collect();
         let mut settings = shared();
         settings.trials_max = 10;
         let study = fitted(old(None, &["x", "n", "kind"], &texts), &settings).unwrap();
@@ -246,9 +189,7 @@ fn of_many_trials_as_many_of_the_best_are_used_as_are_tried_first() {
         true => -1.0,
         false => 1.0,
     };
-    let texts: Vec<(&[&str], f64)> = (0..100)
-        .map(|i| (&["0.5", "2", "a"][..], value(i)))
-        .collect();
+    let texts: Vec<(&[&str], f64)> = (0..100).map(|i| (&["0.5", "2", "a"][..], value(i))).collect();
     let mut settings = shared();
     (settings.trials_max, settings.warm_start) = (10, 3);
     let study = fitted(old(None, &["x", "n", "kind"], &texts), &settings).unwrap();
@@ -262,8 +203,5 @@ fn the_other_direction_is_refused() {
     let mut other = old(None, &["x"], &[(&["1"], 1.0)]);
     other.direction = Some(Direction::Maximize);
     let error = fitted(other, &shared()).unwrap_err().to_string();
-    assert!(
-        error.contains("is to maximize, this study is to minimize"),
-        "{error}"
-    );
+    assert!(error.contains("is to maximize, this study is to minimize"), "{error}");
 }

@@ -19,28 +19,15 @@ const THESIS: [[f64; 7]; 4] = [
     [70.1, 113.1, 99.7, 25.2, 29.7, 70.9, 54.0],
     [20.4, 23.0, 21.3, 9.7, 11.0, 12.4, 7.9],
 ];
-const THESIS_NAMES: [&str; 4] = [
-    "thesis: MNIST, random",
-    "MNIST, GP-MW",
-    "CIFAR-10",
-    "MNIST, 30 images",
-];
+const THESIS_NAMES: [&str; 4] =
+    ["thesis: MNIST, random", "MNIST, GP-MW", "CIFAR-10", "MNIST, 30 images"];
 /// The configurations with the arms of [`LEVELS`].
 const NAMES: [&str; 6] = [RANDOM, GP_MW, RANDOM_GRID, AUTHORS, HALF, ANY];
 
 /// All tables.
 pub(super) fn notes(configurations: &[Configuration], outcome: &Outcome) -> Vec<String> {
-    let tables = Tables {
-        configurations,
-        outcome,
-    };
-    vec![
-        tables.successes(),
-        tables.claims(),
-        tables.scores(),
-        tables.samples(),
-        READING.into(),
-    ]
+    let tables = Tables { configurations, outcome };
+    vec![tables.successes(), tables.claims(), tables.scores(), tables.samples(), READING.into()]
 }
 
 struct Tables<'a> {
@@ -53,11 +40,7 @@ impl Tables<'_> {
         let mut text = format!(
             "Table 8.1: successful attacks in {N_ROUNDS} rounds, mean ± standard error over {N_IMAGES} images\n"
         );
-        head(
-            &mut text,
-            "levels",
-            NAMES.iter().chain(&THESIS_NAMES).copied(),
-        );
+        head(&mut text, "levels", NAMES.iter().chain(&THESIS_NAMES).copied());
         for (row, arm) in arm_names().iter().enumerate() {
             let _ = write!(text, "\n| {arm} |");
             for name in NAMES {
@@ -75,11 +58,7 @@ impl Tables<'_> {
         let mut text =
             "What the thesis says of it: differences of successes, paired by image and start (* Student's 95 % interval, each by itself, is without 0)\n"
                 .to_owned();
-        head(
-            &mut text,
-            "levels",
-            NAMES.iter().chain(&THESIS_NAMES).copied(),
-        );
+        head(&mut text, "levels", NAMES.iter().chain(&THESIS_NAMES).copied());
         let names = arm_names();
         for (arm, control) in CLAIMS {
             let _ = write!(text, "\n| {arm} less {control} |");
@@ -115,27 +94,15 @@ impl Tables<'_> {
         let mut text =
             "Fig. E.8: level 2 v level 1 by the number of draws of an expectation (thesis: 2.6, 3.0 and 3.3 successes with 200, 500 and 1,000)\n"
                 .to_owned();
-        head(
-            &mut text,
-            "arm",
-            ["successes", "the exact expectation's less these"].into_iter(),
-        );
+        head(&mut text, "arm", ["successes", "the exact expectation's less these"].into_iter());
         let configuration = self.configurations.iter().find(|each| each.name == SAMPLED);
         let arms = configuration.map_or(&[][..], |each| &each.arms);
-        let exact = arms
-            .first()
-            .map_or_else(BTreeMap::new, |arm| self.of(SAMPLED, &arm.name));
+        let exact = arms.first().map_or_else(BTreeMap::new, |arm| self.of(SAMPLED, &arm.name));
         for arm in arms {
             let found = self.of(SAMPLED, &arm.name);
             let less = over_games(&paired(&exact, &found), N_IMAGES);
             let found = over_games(&found, N_IMAGES);
-            let _ = write!(
-                text,
-                "\n| {} | {} | {} |",
-                arm.name,
-                count(found),
-                more(less)
-            );
+            let _ = write!(text, "\n| {} | {} | {} |", arm.name, count(found), more(less));
         }
         text
     }
@@ -147,9 +114,7 @@ impl Tables<'_> {
             return BTreeMap::new();
         };
         let arm = found.arms.iter().position(|each| each.name == arm);
-        arm.map_or_else(BTreeMap::new, |arm| {
-            self.outcome.measure(place, arm, SUCCESSES)
-        })
+        arm.map_or_else(BTreeMap::new, |arm| self.outcome.measure(place, arm, SUCCESSES))
     }
 }
 

@@ -84,9 +84,7 @@ impl Model {
                     kernel.unwrap_or_else(|error| unreachable!("a positive variance: {error}"));
                 model.hyperparameters.noise_variance = THEOREMS_NOISE_STD * THEOREMS_NOISE_STD;
                 model.repeats = Repeats::Kept;
-                basics.ucb = Ucb::new(UcbWidth::Theorem {
-                    failure_prob: FAILURE_PROB,
-                });
+                basics.ucb = Ucb::new(UcbWidth::Theorem { failure_prob: FAILURE_PROB });
                 basics.level0_strategy = Level0Strategy::GpMw(GpMwSettings {
                     mw_rate: MwRate::Horizon(N_ROUNDS),
                     payoff_bounds: Some((-0.5, 0.5)),

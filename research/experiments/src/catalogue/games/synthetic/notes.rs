@@ -58,19 +58,14 @@ fn by_suffix(kind: Kind, suffixes: &[&str]) -> Vec<Column> {
 
 /// All tables.
 pub(super) fn notes(configurations: &[Configuration], outcome: &Outcome) -> Vec<String> {
-    let tables = Tables {
-        configurations,
-        outcome,
-    };
+    let tables = Tables { configurations, outcome };
     let standard = AUTHORS.map(|(arm, _)| arm);
     let with_uniform = [&[UNIFORM], &standard[..]].concat();
     let models = Model::ALL.map(Model::name);
     let mut notes = Vec::new();
     for kind in Kind::ALL {
-        let title = format!(
-            "Fig. 8.2, {}: mean regret of agent 1 after {N_ROUNDS} rounds",
-            kind.name()
-        );
+        let title =
+            format!("Fig. 8.2, {}: mean regret of agent 1 after {N_ROUNDS} rounds", kind.name());
         let published = (kind == Kind::General).then_some(&AUTHORS[..]);
         let columns = by_suffix(kind, &models);
         notes.push(tables.means(&title, &columns, &with_uniform, published));
@@ -128,9 +123,7 @@ impl Tables<'_> {
         }
         let rows = arms.iter().map(|arm| {
             let means = |name: &str| self.outcome.means(name, arm, N_ROUNDS);
-            let cells = columns
-                .iter()
-                .map(|(_, name)| shown(over_runs(&means(name))));
+            let cells = columns.iter().map(|(_, name)| shown(over_runs(&means(name))));
             let theirs = published.map(|figures| {
                 let found = figures.iter().find(|(of, _)| of == arm);
                 found.map_or("–".to_owned(), |(_, figure)| (*figure).to_owned())
@@ -146,9 +139,7 @@ impl Tables<'_> {
             "{what}: paired differences of mean regret after {N_ROUNDS} rounds (below 0: the first has less), ± over runs (over games)"
         );
         let rows = pairs.iter().map(|(arm, control)| {
-            let cells = columns
-                .iter()
-                .map(|(_, name)| self.difference(name, arm, control));
+            let cells = columns.iter().map(|(_, name)| self.difference(name, arm, control));
             (format!("({arm}) − ({control})"), cells.collect())
         });
         table(&title, &heads(columns), rows.collect())
@@ -188,10 +179,7 @@ impl Tables<'_> {
                 let means = self.outcome.means(name, &arm.name, N_ROUNDS);
                 let of_arm = pairs.clone().filter(|(of, _)| *of == arm.name);
                 let differences = of_arm.map(|(_, control)| {
-                    format!(
-                        "− ({control}): {}",
-                        self.difference(name, &arm.name, control)
-                    )
+                    format!("− ({control}): {}", self.difference(name, &arm.name, control))
                 });
                 let differences: Vec<String> = differences.collect();
                 let cells = vec![shown(over_runs(&means)), differences.join("; ")];
@@ -224,23 +212,13 @@ impl Tables<'_> {
              is that of 8.1 at level 0, of 8.2 at level 1 (for the expectation), of 8.3 above. Payoffs lie in [−½, ½], so R_1,T/T is below \
              1 in any case"
         );
-        let columns = [
-            "R_1,T",
-            "gain γ",
-            "bound",
-            "R_1,T/T",
-            "bound/T",
-            "runs above the bound",
-        ];
+        let columns = ["R_1,T", "gain γ", "bound", "R_1,T/T", "bound/T", "runs above the bound"];
         let columns = columns.map(String::from);
         let arms = AUTHORS.map(|(arm, _)| arm).into_iter();
         let rows = arms.filter(|arm| *arm != "1 v 0 lite").map(|arm| {
             let of = |name, a_round| self.measure(THEOREMS, arm, name, a_round);
             let (regret, bound) = (of(EXTERNAL, false), of(BOUND, false));
-            let n_above = paired(&regret, &bound)
-                .values()
-                .filter(|d| **d > 0.0)
-                .count();
+            let n_above = paired(&regret, &bound).values().filter(|d| **d > 0.0).count();
             let cells = vec![
                 shown(over_runs(&regret)),
                 shown(over_runs(&of(GAIN, false))),
