@@ -60,7 +60,7 @@ impl Setup<'_> {
 /// Earlier studies of the same space, and how they are compared with the new one: what `[meta]` adds to a [`Setup`].
 #[derive(Clone, Debug)]
 pub struct Earlier<'a> {
-    /// What they observed; at least one.
+    /// Their observations; at least one.
     pub tasks: &'a [MetaTask],
     /// The units in which values are compared.
     pub scale: OutputScale,
@@ -395,7 +395,7 @@ fn fields_of<T: DeserializeOwned>() -> &'static [&'static str] {
 mod tests {
     use super::*;
 
-    /// What is stored is the name and the options: the form that studies in databases have.
+    /// The stored form is the name and the options, as studies in databases have it.
     #[test]
     fn entries_are_stored_with_their_name_first_and_options_in_order() {
         let stored = |spec: &StrategySpec| serde_json::to_string(spec).unwrap();

@@ -13,6 +13,8 @@ mod fuzz;
 mod ignored_tests;
 #[cfg(test)]
 mod invariants;
+#[cfg(test)]
+mod language;
 mod mutants;
 mod process;
 mod production;

@@ -22,7 +22,7 @@ use crate::study_ref::{OpenStudy, StudyRef, persistence_hint};
 use crate::text::{self, counted, whole};
 use crate::trial_record::{SCHEMA_VERSION, TrialRecord};
 
-/// For how long a trial is a worker's while nothing is heard of it.
+/// The time for which a trial is a worker's while nothing is heard of it.
 const LEASE: Duration = Duration::from_secs(60);
 
 /// Tune one party's study with the command of its file

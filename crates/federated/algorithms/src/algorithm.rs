@@ -96,7 +96,7 @@ pub enum Settings {
     Neighbours(Arc<dyn Neighbours>),
 }
 
-/// What an agent is made from, beside its algorithm's settings.
+/// The facts that an agent is made from, beside its algorithm's settings.
 pub struct AgentSetup<'a> {
     /// Its part in the comparison.
     pub role: Role,

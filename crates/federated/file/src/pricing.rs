@@ -5,7 +5,7 @@ use fedbo_privacy::accounting::{
     SamplingRate, Unproved, UnsupportedEvent, largest_rounds, smallest_multiplier,
 };
 
-/// By whom and at which δ releases are priced, and what they may cost.
+/// The accountant and the δ by which releases are priced, and their budget.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pricing {
     pub(crate) kind: AccountantKind,

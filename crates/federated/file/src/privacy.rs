@@ -52,7 +52,7 @@ pub enum Protection {
 /// The guarantee of a run and its budget, fixed before its first round (INV-11).
 #[derive(Clone, Debug)]
 pub struct PrivacyPlan {
-    /// With what the study's ledger begins.
+    /// The charter with which the study's ledger begins.
     pub charter: Charter,
     /// The cost of each release.
     pub event: PrivacyEvent,

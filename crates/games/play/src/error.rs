@@ -88,7 +88,7 @@ pub enum PlayError {
     Differs {
         /// The record.
         path: PathBuf,
-        /// In which keys.
+        /// The keys that differ.
         changes: Box<Changes>,
     },
     /// Nothing was played yet.

@@ -55,7 +55,7 @@ pub enum EnrolError {
         path: PathBuf,
         /// The name.
         study: String,
-        /// In what it differs.
+        /// The difference.
         differs: String,
     },
 }

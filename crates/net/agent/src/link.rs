@@ -93,7 +93,7 @@ pub enum Polled {
     Handout {
         /// As it was signed.
         bytes: Vec<u8>,
-        /// For how many milliseconds its round has been played, as the coordinator says.
+        /// Milliseconds for which its round has been played, as the coordinator says.
         elapsed_ms: Option<u64>,
     },
     /// There is nothing new.
@@ -109,7 +109,7 @@ pub struct Progress {
     pub state: StudyState,
     /// The coordinator has lost the agent's upload of this round and still collects it: the same bytes are to be sent again.
     pub resend: Option<u64>,
-    /// For how many milliseconds the round has been played; none while the study waits.
+    /// Milliseconds for which the round has been played; none while the study waits.
     pub elapsed_ms: Option<u64>,
 }
 

@@ -22,7 +22,7 @@ const MARGIN_MS: u64 = 10_000;
 const WINDOW_MS: u64 = 10_000;
 /// The longest time until a second attempt, and between later ones.
 const RETRY_MS: (u64, u64) = (2_000, 60_000);
-/// By how much a beginning that is heard of again must be later to be that of the round begun anew. Less is the way of the answer.
+/// The least delay of a beginning that is heard of again to be that of the round begun anew. Less is the way of the answer.
 const BEGUN_ANEW_MS: u64 = 500;
 /// An attempt is made at its instant, or up to this much later; a process that was away longer waits for the next one.
 const PUNCTUAL_MS: u64 = 1_000;

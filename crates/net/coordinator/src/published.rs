@@ -95,7 +95,7 @@ impl Published {
         });
     }
 
-    /// For how many milliseconds the round has been played.
+    /// Milliseconds for which the round has been played.
     pub(crate) fn elapsed_ms(&self) -> Option<u64> {
         let began = self.began?;
         let since = u64::try_from(began.noted_at.elapsed().as_millis()).unwrap_or(u64::MAX);

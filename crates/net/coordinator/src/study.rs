@@ -54,7 +54,7 @@ pub enum StudyUnusable {
     /// There are more of something than messages can count.
     #[error("{what} = {found}, at most 4294967295 can be served")]
     TooMany {
-        /// Of what.
+        /// The things that are counted.
         what: &'static str,
         /// The number of them.
         found: usize,

@@ -47,7 +47,7 @@ async fn method() -> Refusal {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct ChallengeQuery {
     /// 32 bytes that the asker has drawn.
     challenge: Digest,
 }
@@ -55,9 +55,10 @@ struct Asked {
 /// `GET /v1/peer`: who this is, for anybody.
 async fn identity(
     State(shared): State<Arc<Shared>>,
-    asked: Result<Query<Asked>, QueryRejection>,
+    asked: Result<Query<ChallengeQuery>, QueryRejection>,
 ) -> Result<Response, Refusal> {
-    let Query(Asked { challenge }) = asked.map_err(|error| unreadable(&error.to_string()))?;
+    let Query(ChallengeQuery { challenge }) =
+        asked.map_err(|error| unreadable(&error.to_string()))?;
     let (key, member) = (&shared.key, &shared.member);
     let (name, slot) = (member.name(), member.slot);
     let identity = PeerIdentity::new(key, name, slot, member.digest, &challenge);

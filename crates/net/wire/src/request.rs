@@ -17,7 +17,7 @@ pub const HEADER_SIGNATURE: &str = "fedbo-signature";
 /// Header of every request and answer: the version of the protocol in decimal.
 pub const HEADER_PROTOCOL: &str = "fedbo-protocol";
 
-/// By how many milliseconds the clocks of an agent and its coordinator may differ, either way.
+/// The largest difference of the clocks of an agent and its coordinator, either way, in milliseconds.
 pub const CLOCK_TOLERANCE_MS: u64 = 300_000;
 
 const PURPOSE: &str = "fedbo request, version 2";

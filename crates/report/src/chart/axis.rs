@@ -271,7 +271,7 @@ impl Axis {
     }
 }
 
-/// From where to where the label of a tick reaches.
+/// The ends of a tick's label.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     index: usize,

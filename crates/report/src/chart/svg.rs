@@ -1,4 +1,4 @@
-//! What tests read back from an SVG. Lengths are in pixels of the drawing, four to a unit of length.
+//! The shapes and texts that tests read back from an SVG. Lengths are in pixels of the drawing, four to a unit of length.
 
 /// A place in the drawing.
 pub(crate) type At = (f64, f64);

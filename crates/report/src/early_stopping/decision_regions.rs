@@ -46,7 +46,7 @@ pub struct DecisionRegionsPicture {
     pub epochs: Vec<RegionEpoch>,
     /// Epochs, increasing, each with the trial's average so far in the axis's unit; also of epochs before the rule's first.
     pub path: Vec<(usize, f64)>,
-    /// After which epoch it was stopped; none if it was not.
+    /// The epoch after which it was stopped; none if it was not.
     pub stopped_at: Option<usize>,
 }
 

@@ -11,7 +11,7 @@ const N_DOTS_MAX: usize = 20_000;
 const N_CROSSES_MAX: usize = 4000;
 /// Crosses nearer than this cannot be told apart.
 const CLOSE: f64 = 0.7;
-/// By how much the distance grows until few enough are left, and how far at most.
+/// The factor by which the distance grows until few enough are left, and its largest value.
 const WIDENED: f64 = 1.25;
 const FAR: f64 = 100.0;
 
@@ -37,7 +37,7 @@ impl Dot {
     }
 }
 
-/// Of how many rounds one has dots, where each has so many of them: 1 unless there would be too many.
+/// The number of rounds of which one has dots, where each has so many of them: 1 unless there would be too many.
 pub(super) fn rounds_per_dot(n_rounds: usize, n_of_round: usize) -> usize {
     let n_dots = n_rounds.saturating_mul(n_of_round);
     n_dots.div_ceil(N_DOTS_MAX).max(1)

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::private;
 
-/// For how long a lock is tried again that this process seems to hold itself, and the pause between two tries: fewer of them than
+/// The time for which a lock is tried again that this process seems to hold itself, and the pause between two tries: fewer of them than
 /// tries altogether.
 const OWN_PATIENCE: Duration = Duration::from_millis(300);
 const OWN_PAUSE: Duration = Duration::from_millis(5);

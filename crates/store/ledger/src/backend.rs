@@ -5,7 +5,7 @@ use std::fmt;
 use crate::chain::{Entry, Hash};
 use crate::{Head, LedgerError};
 
-/// By what an entry is found.
+/// The key by which an entry is found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Key {
     Seq(i64),

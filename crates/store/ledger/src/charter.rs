@@ -85,7 +85,7 @@ impl Charter {
         sha2::Sha256::digest(&self.config).into()
     }
 
-    /// In which keys this differs from what a ledger says.
+    /// The keys in which this differs from what a ledger says.
     pub(crate) fn differences(&self, there: &Self) -> Vec<Difference> {
         let mut differences = Vec::new();
         let mut compare = |key: &str, here: String, there: String| {

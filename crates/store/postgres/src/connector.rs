@@ -8,7 +8,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{PostgresAddress, Problem, password, tls};
 
-/// For how long one attempt to connect may take, unless the address says otherwise.
+/// The longest time that one attempt to connect may take, unless the address says otherwise.
 const CONNECT: Duration = Duration::from_secs(5);
 /// The time after which a silent server is asked for a sign of life. It counts as gone if the answer takes as long
 /// again.

@@ -164,7 +164,7 @@ pub enum Told {
         epoch: u32,
         /// Its finite value then, in the user's own sign.
         value: f64,
-        /// On what grounds, in words.
+        /// The grounds, in words.
         because: String,
     },
 }

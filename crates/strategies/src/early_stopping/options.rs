@@ -13,7 +13,7 @@ pub const EPOCHS_MAX: u32 = 1_000_000;
 
 /// The options of a rule for early stopping.
 pub trait StoppingOptions {
-    /// What decides in trainings of so many epochs.
+    /// The rule that decides in trainings of so many epochs.
     ///
     /// # Errors
     /// If an option is out of range.

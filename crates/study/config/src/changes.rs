@@ -1,4 +1,4 @@
-//! In which keys two descriptions of the same thing differ: what is stored, and a file that has changed since.
+//! The keys in which two descriptions of the same thing differ: the stored one, and a file that has changed since.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

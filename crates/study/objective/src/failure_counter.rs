@@ -1,6 +1,6 @@
 //! The end of a run whose trials fail one after another.
 
-/// After how many failed trials in a row a run ends.
+/// The number of failed trials in a row that end a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailuresMax {
     /// After so many before the first value of all: then something is wrong with the command rather than with the points.
@@ -76,7 +76,7 @@ impl FailureCounter {
 mod tests {
     use super::*;
 
-    /// After how many of these outcomes a run ends; `true` is a value.
+    /// The number of these outcomes after which a run ends; `true` is a value.
     fn ends_after(failures_max: FailuresMax, has_value: bool, outcomes: &[bool]) -> Option<usize> {
         let mut brake = FailureCounter::new(failures_max, has_value);
         outcomes.iter().position(|is_value| {

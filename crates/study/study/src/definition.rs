@@ -131,7 +131,7 @@ impl Definition {
         self
     }
 
-    /// In which units values of old studies are compared with the new ones. On scales of their own, the new study begins with
+    /// The units in which values of old studies are compared with the new ones. On scales of their own, the new study begins with
     /// initial points, as a scale needs some.
     #[must_use]
     pub fn meta_scale(mut self, scale: MetaScale) -> Self {

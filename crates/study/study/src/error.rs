@@ -36,7 +36,7 @@ pub enum StudyError {
     Differs {
         /// The study.
         name: String,
-        /// In which keys.
+        /// The keys that differ.
         changes: Box<Changes>,
     },
     /// The strategy is the caller's own, and was not given.

@@ -83,7 +83,7 @@ pub struct StudyFile {
     pub n_trials: u64,
     /// Trials that one process evaluates at once, unless the command line says otherwise.
     pub jobs: usize,
-    /// After how many failed trials in a row a run ends.
+    /// The number of failed trials in a row that end a run.
     pub failures_max: FailuresMax,
     /// The time after which a run begins no further trial.
     pub timeout: Option<Duration>,

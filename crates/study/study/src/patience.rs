@@ -3,12 +3,12 @@
 use fedbo_space::Direction;
 use fedbo_storage::{Told, Trial};
 
-/// For how long a study goes on without progress.
+/// The length of a run without progress after which a study ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Patience {
     /// Trials in a row, evaluated to the end or stopped early, without a new best value. Failed trials do not count.
     pub n_trials: u64,
-    /// By how much a value must be better than the best one so far to count as progress; finite, at least 0. With 0, any better
+    /// The least gain over the best value so far that counts as progress; finite, at least 0. With 0, any better
     /// value is progress.
     pub improvement_min: f64,
 }
@@ -86,7 +86,7 @@ mod tests {
         }
     }
 
-    /// After how many of these endings, taken in one by one, the study ends.
+    /// The number of these endings, taken in one by one, after which the study ends.
     fn ends_after(n_trials: u64, improvement_min: f64, endings: &[Told]) -> Option<usize> {
         let patience = Patience { n_trials, improvement_min };
         let mut progress = Progress::new(patience, Direction::Minimize);

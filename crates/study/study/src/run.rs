@@ -25,10 +25,10 @@ pub struct RunOptions {
     pub n_trials: u64,
     /// Trials that this process evaluates at once.
     pub jobs: usize,
-    /// For how long a trial is a worker's; it is renewed while the worker lives, so this is how long another machine waits
+    /// The time for which a trial is a worker's; it is renewed while the worker lives, so this is how long another machine waits
     /// before it takes over from one that died.
     pub lease: Duration,
-    /// After how many failed trials in a row, counted from the run's beginning, it ends. Those that are being evaluated then are
+    /// The number of failed trials in a row, counted from the run's beginning, that end it. Those that are being evaluated then are
     /// still told.
     pub failures_max: FailuresMax,
     /// The time after which this run begins no further trial; those that are being evaluated are still told.

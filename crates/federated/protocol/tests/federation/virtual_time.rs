@@ -41,7 +41,7 @@ enum Event {
 
 /// The record of an agent's actions.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seat {
+pub(crate) struct MemberState {
     pub(crate) trials: Vec<Trial>,
     pub(crate) upload_rounds: Vec<u64>,
     pub(crate) finished: bool,
@@ -52,7 +52,7 @@ pub(crate) struct Seat {
 /// The record of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    pub(crate) seats: BTreeMap<u32, Seat>,
+    pub(crate) seats: BTreeMap<u32, MemberState>,
     pub(crate) broadcasts: Vec<Broadcast>,
     /// Every effect with its time, weights included.
     pub(crate) trace: Vec<String>,
@@ -200,7 +200,7 @@ pub(crate) fn simulate(weather: &NetworkFaults) -> Outcome {
             0,
         ),
         outcome: Outcome {
-            seats: agents.keys().map(|id| (*id, Seat::default())).collect(),
+            seats: agents.keys().map(|id| (*id, MemberState::default())).collect(),
             broadcasts: Vec::new(),
             trace: Vec::new(),
         },

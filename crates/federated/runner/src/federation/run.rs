@@ -50,7 +50,7 @@ pub struct RunOptions {
     pub spend_again: bool,
     /// Worker threads; results do not depend on it. None for as many as the machine runs at once.
     pub threads: Option<usize>,
-    /// After how many trials in a row that an agent fails the run ends; those of runs that it goes on from do not count.
+    /// The number of trials in a row that an agent may fail before the run ends; those of runs that it resumes do not count.
     pub failures_max: FailuresMax,
 }
 

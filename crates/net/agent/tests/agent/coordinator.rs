@@ -357,7 +357,7 @@ impl TestCoordinator {
         }
     }
 
-    /// For how long the round has been played.
+    /// The time for which the round has been played.
     fn elapsed_ms(&self) -> Option<u64> {
         (self.state != StudyState::Waiting).then(|| now_ms() - self.began_ms)
     }

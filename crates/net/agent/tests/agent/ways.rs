@@ -98,7 +98,7 @@ pub(crate) fn busy() {
 /// Time stands still but for what is slept and what tests let pass; chance is always the same.
 #[derive(Default)]
 pub(crate) struct TestClock {
-    /// By how much the clock of this agent is ahead.
+    /// The lead of this agent's clock.
     pub(crate) ahead_ms: Cell<u64>,
     pub(crate) cutter: Rc<Cutter>,
 }

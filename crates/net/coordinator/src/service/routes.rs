@@ -147,7 +147,7 @@ async fn openapi() -> Response {
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct ChallengeQuery {
     /// 32 bytes that the asker has drawn.
     challenge: Digest,
 }
@@ -155,7 +155,7 @@ struct Asked {
 /// `GET /v1/coordinator`: who this is, for anybody who is about to send something.
 async fn proof(
     State(shared): State<Arc<Shared>>,
-    Query(Asked { challenge }): Query<Asked>,
+    Query(ChallengeQuery { challenge }): Query<ChallengeQuery>,
     request: Request,
 ) -> Result<Response, Refusal> {
     check_version(request.headers())?;

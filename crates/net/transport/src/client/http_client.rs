@@ -132,7 +132,7 @@ impl HttpClient {
         let unusable =
             |error: ureq::http::Error| LinkError::Setting(format!("{}: {error}", self.url));
         let (client, recipient) = (self.client.clone(), self.recipient);
-        let asked = Asked {
+        let asked = OutgoingRequest {
             recipient,
             url: self.url.clone(),
             authority: self.authority.clone(),
@@ -294,14 +294,14 @@ impl Answer {
 }
 
 /// The receiver of a request, and the limit on its answer.
-struct Asked {
+struct OutgoingRequest {
     recipient: &'static str,
     url: String,
     authority: Option<PathBuf>,
     bytes_max: u64,
 }
 
-impl Asked {
+impl OutgoingRequest {
     /// Sorts what came: an answer, a refusal by who was asked, or something else in its place.
     fn answer(
         &self,

@@ -63,7 +63,7 @@ pub(super) struct ComposedLoss {
     escaped: f64,
     /// Relative error of all masses, in logarithms.
     log_defect: f64,
-    /// By how much the sum of losses may be wrong.
+    /// The largest error of the sum of losses.
     loss_defect: f64,
 }
 

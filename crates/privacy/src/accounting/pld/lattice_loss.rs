@@ -44,7 +44,7 @@ pub(super) struct LatticeLoss {
     pub(super) log_masses: Vec<f64>,
     /// ln of the probability that the loss is infinite.
     pub(super) log_escaped: f64,
-    /// By how much a loss may be wrong.
+    /// The largest error of a loss.
     pub(super) loss_defect: f64,
 }
 

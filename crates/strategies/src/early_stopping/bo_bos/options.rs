@@ -21,7 +21,7 @@ pub struct BoBosOptions {
     /// K_{1,1}: what it costs to stop a trial that would have been better.
     #[serde(deserialize_with = "positive")]
     pub wrong_stop_loss: f64,
-    /// By what K_{1,t} is multiplied with each trial (thesis Theorem 4.2 wants it to grow; Fig. 4.1 compares 1/0.89, 1/0.95, 1/0.99
+    /// The factor by which K_{1,t} is multiplied with each trial (thesis Theorem 4.2 wants it to grow; Fig. 4.1 compares 1/0.89, 1/0.95, 1/0.99
     /// and 1).
     #[serde(deserialize_with = "positive")]
     pub wrong_stop_growth: f64,

@@ -126,7 +126,7 @@ pub enum CurveBelief {
 pub struct BosSettings {
     /// N.
     pub n_epochs: usize,
-    /// What a study's file can say.
+    /// The options that a study's file can say.
     pub options: BoBosOptions,
     /// True if C2 compares standard deviations of observations instead of the latent function's, as the authors' code
     /// does.

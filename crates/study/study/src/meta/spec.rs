@@ -29,7 +29,7 @@ pub struct MetaSpec {
 pub struct MetaSettings {
     /// The treatment of spaces that differ.
     pub mismatch: Mismatch,
-    /// In which units values are compared.
+    /// The units in which values are compared.
     pub scale: MetaScale,
     /// Most trials of one old study that are used.
     pub trials_max: usize,
@@ -85,7 +85,7 @@ pub enum Mismatch {
     Shared,
 }
 
-/// In which units values of old studies are compared with the new ones.
+/// The units in which values of old studies are compared with the new ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MetaScale {

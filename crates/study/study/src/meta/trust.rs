@@ -23,7 +23,7 @@ pub struct OldStudyTrust {
     pub name: String,
     /// Its part of the old studies' share; these sum to 1 unless all are 0.
     pub weight: f64,
-    /// By how much its values may differ from the new study's, on average over its trials: a bound, of which the uncertainty
+    /// The largest difference of its values from the new study's, on average over its trials: a bound, of which the uncertainty
     /// about the new study is a part. In the units of the values; on scales of their own, in standard deviations.
     pub distance: Option<f64>,
     /// True if it hardly counts any more beside the others.
@@ -33,7 +33,7 @@ pub struct OldStudyTrust {
 /// Below this part, and below half of an equal one, an old study is dropped.
 const DROPPED: f64 = 0.05;
 
-/// In which units distances are told.
+/// The units of distances.
 pub(crate) struct Units {
     /// True if distances are told in the units of the values.
     of_values: bool,

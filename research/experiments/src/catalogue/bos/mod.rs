@@ -219,7 +219,7 @@ impl Plan {
         Ok(notes)
     }
 
-    /// After how many epochs the mean of each arm is as good as that of GP-UCB at the checkpoints.
+    /// The number of epochs after which the mean of each arm is as good as that of GP-UCB at the checkpoints.
     fn epochs_to_reach(&self, configuration: &Configuration, rows: &[Row]) -> Option<String> {
         let curves = mean_curves(rows, self.metric, Clusters::Units);
         let control = curves.iter().find(|curve| curve.arm == GP_UCB)?;

@@ -239,7 +239,7 @@ pub(in super::super) fn run(
     Ok(ExperimentResult { summary, ended, notes })
 }
 
-/// In how many runs both dissimilar tasks were below 0.05, query by query.
+/// The number of runs in which both dissimilar tasks were below 0.05, query by query.
 fn dissimilar_note(weights: &[TaskWeightRow]) -> String {
     let mut worst: BTreeMap<(u32, i64), f64> = BTreeMap::new();
     for row in weights {

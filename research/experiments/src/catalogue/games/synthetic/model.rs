@@ -10,7 +10,7 @@ use fedbo_streams::{Purpose, Seed};
 use super::super::tables::{LENGTHSCALE, NOISE_STD};
 use super::N_ROUNDS;
 
-/// By what draws are divided so that payoffs lie in [−½, ½]: 4.5 deviations on either side.
+/// The divisor of draws, so that payoffs lie in [−½, ½]: 4.5 deviations on either side.
 pub(super) const RANGE: f64 = 9.0;
 /// Noise where the theorems hold: a quarter of the payoffs' deviation of 1/9.
 pub(super) const THEOREMS_NOISE_STD: f64 = 0.25 / RANGE;

@@ -46,7 +46,7 @@ pub(super) enum ThreeAgentGame {
 impl ThreeAgentGame {
     /// In the order of Fig. E.5.
     pub(super) const ALL: [Self; 2] = [Self::Independent, Self::Adversary];
-    /// With which they are played.
+    /// The games that they are played with.
     pub(super) const MODELS: [Model; 2] = [Model::Authors, Model::Standardized];
 
     /// Of its configuration.
