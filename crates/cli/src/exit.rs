@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use fedbo_algorithms::StrategyError;
 use fedbo_config::FileError;
 use fedbo_coordinator::store::StoreError;
 use fedbo_coordinator::{BackupError, HomeError, ServiceError};
@@ -14,6 +13,7 @@ use fedbo_report::ReportError;
 use fedbo_runner::federation::RunError;
 use fedbo_space::SpaceError;
 use fedbo_storage::StorageError;
+use fedbo_strategies::StrategyError;
 use fedbo_study::StudyError;
 use fedbo_transport::KeyError;
 

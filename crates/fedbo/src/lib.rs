@@ -75,15 +75,15 @@ pub use fedbo_study::{
 /// # Ok::<(), StudyError>(())
 /// ```
 pub mod strategy {
-    pub use fedbo_algorithms::{
-        Acquisition, Domain, GpUcb, GpUcbOptions, GpUcbSettings, Incumbent, LogEi, LogEiSettings,
-        Maximizer, Observation, Points, Proposal, Proposer, RandomSearch, Repeats, Score,
-        SobolSearch, Source, Strategy, StrategyError, Surrogate, SurrogateSettings,
-        ThompsonSampling, ThompsonSettings, TsOptions, UcbMultiplier, expected_improvement,
-        log_expected_improvement,
-    };
     pub use fedbo_gp::{Posterior, Prediction, Predictor};
     pub use fedbo_optim::Function;
+    pub use fedbo_strategies::{
+        Acquisition, Domain, GpUcb, GpUcbOptions, GpUcbSettings, Incumbent, LogEi, LogEiOptions,
+        LogEiSettings, Maximizer, Observation, Points, Proposal, Proposer, RandomOptions,
+        RandomSearch, Repeats, Score, SobolOptions, SobolSearch, Source, Strategy, StrategyError,
+        Surrogate, SurrogateSettings, ThompsonSampling, ThompsonSettings, TsOptions, UcbMultiplier,
+        expected_improvement, log_expected_improvement,
+    };
     pub use fedbo_streams::{Seed, Stream};
 }
 
@@ -125,7 +125,6 @@ pub mod strategy {
 /// An algorithm of one's own is an [`Algorithm`](federated::Algorithm): `examples/own_federated.rs` is a whole one.
 #[cfg(feature = "federated")]
 pub mod federated {
-    pub use fedbo_algorithms::{Collaborator, LocalProb, MessageContent, MessageSettings};
     pub use fedbo_federated::{
         ALGORITHMS, AgentSetup, Algorithm, Arm, Exchange, Neighbours, Read, Reading, Relayed,
         Released, Role, Settings, distributed_ts, dp_fts_de, fts,
@@ -135,6 +134,7 @@ pub mod federated {
     pub use fedbo_protocol::{Broadcast, UpdateRejected, UsesHandouts};
     pub use fedbo_report::Row;
     pub use fedbo_runner::federation::{RunError, run_arm};
+    pub use fedbo_strategies::{Collaborator, LocalProb, MessageContent, MessageSettings};
 }
 
 /// Search spaces: parameters, points, and the unit cube that strategies work in.

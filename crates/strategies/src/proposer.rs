@@ -20,7 +20,7 @@ use crate::{
 /// have in common. A strategy of one's own tells it all observations, and asks it for the maximum of an acquisition function.
 ///
 /// ```
-/// use fedbo_algorithms::{
+/// use fedbo_strategies::{
 ///     Acquisition, Observation, Points, Proposal, Proposer, Score, Strategy, StrategyError,
 /// };
 /// use fedbo_streams::Stream;

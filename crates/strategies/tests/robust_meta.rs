@@ -4,18 +4,18 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::meta::{
+use fedbo_gp::{Family, Hyperparameters, JointSampler, Kernel, Posterior, Prior};
+use fedbo_optim::MultiStart;
+use fedbo_space::{ParameterSpec, Space};
+use fedbo_strategies::meta::{
     GapBound, GapSummary, InitialDesign, MetaBeliefSettings, MetaSample, MetaTask, OutputScale,
     RmGpTs, RmGpTsSettings, RmGpUcb, RmGpUcbSettings, TaskModels, TaskWeighting, TaskWeights,
     WarmStart,
 };
-use fedbo_algorithms::{
+use fedbo_strategies::{
     Domain, GpUcb, GpUcbSettings, HyperparameterPolicy, Maximizer, Observation, OwnSampler, Points,
     Repeats, Source, Strategy, SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
-use fedbo_gp::{Family, Hyperparameters, JointSampler, Kernel, Posterior, Prior};
-use fedbo_optim::MultiStart;
-use fedbo_space::{ParameterSpec, Space};
 use fedbo_streams::{Purpose, Seed, Stream};
 use fedbo_testkit::{test_stream, uniform_points};
 

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use fedbo_algorithms::{
-    Collaborator, Domain, LocalProb, MessageSettings, Observation, Proposal, Source, Strategy,
-    ThompsonSettings,
-};
 use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_optim::Points;
 use fedbo_space::{ParameterSpec, Space};
+use fedbo_strategies::{
+    Collaborator, Domain, LocalProb, MessageSettings, Observation, Proposal, Source, Strategy,
+    ThompsonSettings,
+};
 use fedbo_streams::{Purpose, Seed};
 use serde_json::{Value, json};
 

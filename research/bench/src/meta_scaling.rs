@@ -1,12 +1,12 @@
 //! One step of learning from many earlier tasks: ask for a query and tell its value, beside one Gaussian process over all tasks.
 
 use anyhow::Result;
-use fedbo_algorithms::meta::{
-    GapBound, MetaTask, OutputScale, RmGpUcb, RmGpUcbSettings, TaskModel, TaskModels,
-};
-use fedbo_algorithms::{Domain, Observation, Points, Refit, Source, Strategy, Surrogate};
 use fedbo_rivals::{Mtbo, MtboSettings};
 use fedbo_space::{ParameterSpec, Space};
+use fedbo_strategies::meta::{
+    GapBound, MetaTask, OutputScale, RmGpUcb, RmGpUcbSettings, TaskModel, TaskModels,
+};
+use fedbo_strategies::{Domain, Observation, Points, Refit, Source, Strategy, Surrogate};
 use fedbo_streams::{Purpose, Seed, Stream};
 use serde_json::{Value, json};
 

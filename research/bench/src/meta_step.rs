@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use fedbo_algorithms::meta::{
-    FeatureReport, FeatureTask, MetaTask, Rgpe, RgpeSettings, Taf, TafSettings, TaskModel,
-};
-use fedbo_algorithms::{
-    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, Observation, OwnSampler,
-    Repeats, Source, Strategy, SurrogateSettings, ThompsonSettings,
-};
 use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_gp::{FeatureMap, Hyperparameters, Prior, WeightPosterior};
 use fedbo_optim::{MultiStart, Points};
 use fedbo_space::{ParameterSpec, Space};
+use fedbo_strategies::meta::{
+    FeatureReport, FeatureTask, MetaTask, Rgpe, RgpeSettings, Taf, TafSettings, TaskModel,
+};
+use fedbo_strategies::{
+    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, Observation, OwnSampler,
+    Repeats, Source, Strategy, SurrogateSettings, ThompsonSettings,
+};
 use fedbo_streams::{Purpose, Seed, Stream};
 use serde_json::{Value, json};
 

@@ -5,9 +5,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use anyhow::Result;
-use fedbo_algorithms::{
-    Domain, HyperparameterPolicy, LocalProb, MessageSettings, OwnSampler, ThompsonSettings,
-};
 use fedbo_federated::dp_fts_de::{
     AggregateUse, DpFtsDe, DpFtsDeSettings, ExplorationWeights, Memory, region_sizes,
 };
@@ -18,6 +15,9 @@ use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, SecureNoise};
 use fedbo_protocol::{Agent, AgentPlan, Aggregator, LatticeRounds, ReleaseSchedule};
 use fedbo_runner::{Member, NullReleaseStore, Observer, TrialRecord, run_session};
 use fedbo_space::{Direction, ParameterSpec, Partition, Point, Space, Value};
+use fedbo_strategies::{
+    Domain, HyperparameterPolicy, LocalProb, MessageSettings, OwnSampler, ThompsonSettings,
+};
 use fedbo_streams::{Purpose, Seed};
 use serde_json::{Value as Json, json};
 

@@ -1,10 +1,10 @@
 //! The stopping problem of one trial under BO-BOS, as a whole and in parts: fit, law of the continuation, paths, induction.
 
 use anyhow::{Context, Result};
-use fedbo_algorithms::early_stopping::{
+use fedbo_gp::{Continuation, DecayAverage, DecayProcess};
+use fedbo_strategies::early_stopping::{
     BosProblem, BosRule, BosSettings, CellPaths, CurveBelief, LearningCurve, SparseCells, solve,
 };
-use fedbo_gp::{Continuation, DecayAverage, DecayProcess};
 use fedbo_streams::{Purpose, Seed, Stream};
 use serde_json::{Map, Value, json};
 

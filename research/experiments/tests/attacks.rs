@@ -9,10 +9,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use fedbo_algorithms::{
-    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, OwnSampler, Points,
-    Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
-};
 use fedbo_federated::dp_fts_de::{
     AggregateUse, DpFtsDe, DpFtsDeSettings, ExplorationWeights, Memory,
 };
@@ -29,6 +25,10 @@ use fedbo_protocol::{
     LatticeRounds, Relay, ReleaseSchedule, UsesHandouts,
 };
 use fedbo_space::Partition;
+use fedbo_strategies::{
+    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, OwnSampler, Points,
+    Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
+};
 use fedbo_streams::{Purpose, Seed};
 
 const N_AGENTS: u32 = 10;

@@ -5,10 +5,10 @@ use fedbo_optim::Points;
 use fedbo_space::Space;
 use fedbo_streams::{Seed, Stream};
 
-use fedbo_algorithms::early_stopping::{
+use fedbo_strategies::early_stopping::{
     EpochGpUcb, EpochGpUcbSettings, EpochScale, TrainedObservation,
 };
-use fedbo_algorithms::{Domain, HyperparameterPolicy, Proposal, StrategyError, Surrogate};
+use fedbo_strategies::{Domain, HyperparameterPolicy, Proposal, StrategyError, Surrogate};
 
 /// Bayesian optimization with continuous approximations (Kandasamy et al. 2017, Algorithm 1), with the share z = n/N of a whole
 /// training in `[0, 1]` as the fidelity and its cost λ(z) = z:
@@ -26,7 +26,7 @@ use fedbo_algorithms::{Domain, HyperparameterPolicy, Proposal, StrategyError, Su
 /// x_t, γ and the first condition on z_t are as in the paper and in the code that its authors published later (with a power of 1/2
 /// in place of q, and further factors in γ); the second condition is in the paper and not in that code, where z_t has an upper
 /// bound instead. Deviations: the paper's experiments adapt γ when one fidelity is chosen too often, which we leave out; β_t and
-/// when hyperparameters are fitted are as in [`fedbo_algorithms::GpUcb`]; z runs over the epochs 1, …, N. A power transform of outputs, if the
+/// when hyperparameters are fitted are as in [`fedbo_strategies::GpUcb`]; z runs over the epochs 1, …, N. A power transform of outputs, if the
 /// surrogate has one, is the same at all z, so "uncertain" is meant in its units.
 #[derive(Clone, Debug)]
 pub struct Boca {
@@ -92,7 +92,7 @@ impl Boca {
     /// that are running, which enter the choice of the query as in [`EpochGpUcb`], but not that of the epochs.
     ///
     /// # Errors
-    /// As [`fedbo_algorithms::Strategy::ask`].
+    /// As [`fedbo_strategies::Strategy::ask`].
     pub fn ask(
         &self,
         pending: &Points,
@@ -153,8 +153,8 @@ mod tests {
     use fedbo_testkit::test_stream;
 
     use super::*;
-    use fedbo_algorithms::early_stopping::LearningCurve;
-    use fedbo_algorithms::{Source, UcbMultiplier};
+    use fedbo_strategies::early_stopping::LearningCurve;
+    use fedbo_strategies::{Source, UcbMultiplier};
 
     const N: usize = 20;
 

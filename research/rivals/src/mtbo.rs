@@ -4,8 +4,8 @@ use fedbo_gp::{Family, MultiTaskHyperparameters, MultiTaskPosterior, TaskObserva
 use fedbo_optim::{Function, LbfgsbOptions, Points};
 use fedbo_streams::{Seed, Stream};
 
-use fedbo_algorithms::meta::{MetaTask, TaskTrust, Transfer};
-use fedbo_algorithms::{
+use fedbo_strategies::meta::{MetaTask, TaskTrust, Transfer};
+use fedbo_strategies::{
     Domain, HyperparameterPolicy, Maximizer, Observation, Proposal, Proposer, Refit, Repeats,
     Strategy, StrategyError, Surrogate, SurrogateSettings, log_expected_improvement,
 };

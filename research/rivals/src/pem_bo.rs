@@ -4,7 +4,7 @@ use fedbo_gp::linalg::{PackedLower, SpdFactor};
 use fedbo_optim::{Points, best};
 use fedbo_streams::Stream;
 
-use fedbo_algorithms::{Observation, Proposal, Source, Strategy, StrategyError};
+use fedbo_strategies::{Observation, Proposal, Source, Strategy, StrategyError};
 
 /// GP-UCB under a prior that is estimated without a kernel, on a finite domain whose every point was observed in every
 /// meta-task.

@@ -2,9 +2,9 @@
 
 use std::io::IsTerminal;
 
-use fedbo_algorithms::StrategyError;
 use fedbo_space::Point;
 use fedbo_storage::{Trial, TrialState, Worker};
+use fedbo_strategies::StrategyError;
 use fedbo_study::{AskOutcome, StudyError};
 use serde::Serialize;
 

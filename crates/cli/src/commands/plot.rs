@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use fedbo_algorithms::early_stopping::{BosRule, CellRule, Decision, LearningCurve};
 use fedbo_play::GameRecord;
 use fedbo_report::study::{
     PlottedImportance, PlottedOldStudy, PlottedParameter, PlottedTransfer, PlottedTrial,
@@ -16,6 +15,7 @@ use fedbo_report::{
 };
 use fedbo_space::{Direction, Space};
 use fedbo_storage::{Told, Trial};
+use fedbo_strategies::early_stopping::{BosRule, CellRule, Decision, LearningCurve};
 use fedbo_study::{StudyError, TransferStep};
 
 use super::best::insight;

@@ -1,6 +1,6 @@
 //! `fedbo report`: what a trial by hand has reached as it trains, and whether it goes on.
 
-use fedbo_algorithms::early_stopping::Verdict;
+use fedbo_strategies::early_stopping::Verdict;
 use fedbo_study::StudyError;
 use serde::Serialize;
 

@@ -53,8 +53,8 @@ pub(crate) struct Run {
     /// Trials and agents at work at once; results do not depend on it [default: the machine's cores]
     #[arg(long, short = 'j', visible_alias = "jobs", value_name = "N", value_parser = parse_threads)]
     threads: Option<usize>,
-    /// Arms to run on the same seeds, the first compared with the others: the file's algorithm (fts, dp-fts-de, or
-    /// fts-de without noise), ts (each agent alone), placebo (messages without information) [default: the file's
+    /// Arms to run on the same seeds, the first compared with the others: the file's algorithm by its name
+    /// (fts-de for dp-fts-de without noise), ts (each agent alone), placebo (messages without information) [default: the file's
     /// algorithm, with --runs also its controls ts and placebo]
     #[arg(long, value_name = "ARMS", value_delimiter = ',')]
     arms: Vec<Arm>,

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use fedbo_algorithms::Points;
 use fedbo_gp::{
     Family, FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw, WeightPosterior,
 };
 use fedbo_privacy::mechanism::{Release, Secure};
+use fedbo_strategies::Points;
 use fedbo_streams::{Purpose, Seed};
 
 use crate::common::{Ran, Sandbox};

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::{
-    MessageContent, ReleasedFunction, StrategyError, ThompsonSettings, UcbMultiplier,
-};
 use fedbo_config::{Check, FileError};
 use fedbo_gp::{FeatureDescription, FeatureMap};
 use fedbo_protocol::{
     Aggregate, AggregateHandout, Broadcast, InitialSharing, Neighbour, Pace, UsesHandouts,
 };
 use fedbo_space::Space;
+use fedbo_strategies::{
+    MessageContent, ReleasedFunction, StrategyError, ThompsonSettings, UcbMultiplier,
+};
 use fedbo_streams::{Seed, Stream};
 
 use crate::{Arm, PublicConfig, Role};

@@ -1,7 +1,7 @@
 //! Federated algorithms: what agents do with what they are handed, and what they send.
 //!
-//! An algorithm is a folder: its agent, its options (the tables of a `federation.toml` that it alone reads), its control that
-//! exchanges no information, its tests. A line in [`ALGORITHMS`] makes it known to files, the command line, networks and
+//! An algorithm is a folder: its agent, its options (the tables of a `federation.toml` that it alone reads), and the entry, which
+//! makes an agent in each part of a comparison, controls included. Its contracts stand in `tests/strategies`. A line in [`ALGORITHMS`] makes it known to files, the command line, networks and
 //! experiments. Knows nothing of sockets, files' places, releases' costs, or where a ledger is. Start at [`Algorithm`].
 
 mod algorithm;
@@ -21,3 +21,21 @@ pub use public_config::PublicConfig;
 /// The algorithms that a `federation.toml` may name.
 pub const ALGORITHMS: &[Algorithm] =
     &[fts::ALGORITHM, fts::ALONE, dp_fts_de::ALGORITHM, distributed_ts::ALGORITHM];
+
+/// The names of the algorithms whose agents exchange in one of these ways, as a message lists them: `"a", "b" or "c"`.
+#[must_use]
+pub fn named(exchanges: &[Exchange]) -> String {
+    let exchanging = ALGORITHMS
+        .iter()
+        .filter(|each| each.role == Role::Own && exchanges.contains(&each.exchange));
+    one_of(exchanging.map(|each| format!("{:?}", each.name)).collect())
+}
+
+/// Choices with commas between, and "or" before the last.
+#[must_use]
+pub fn one_of(choices: Vec<String>) -> String {
+    match choices.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => choices.concat(),
+    }
+}

@@ -3,8 +3,8 @@
 //!
 //! Its words are fixed, since a ledger keeps them: another word for the same setting would make it another study.
 
-use fedbo_algorithms::{LocalProb, MessageContent, MessageNoise, MessageSettings};
 use fedbo_space::{Direction, Kind, Space};
+use fedbo_strategies::{LocalProb, MessageContent, MessageNoise, MessageSettings};
 use serde::Serialize;
 
 /// Lines of `key = value`, in a fixed order. Numbers have as few digits as read back to the same.

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use fedbo_algorithms::StrategyError;
 use fedbo_config::{ArchivedParameter, FileError, ReleaseArchive};
 use fedbo_federated::Arm;
 use fedbo_gp::GpError;
@@ -10,6 +9,7 @@ use fedbo_ledger::{Releases, Statement};
 use fedbo_objective::Problems;
 use fedbo_privacy::mechanism::SecureNoise;
 use fedbo_protocol::{Aggregate, LatticeRounds, MechanismFailed, PaperRounds, RoundMechanism};
+use fedbo_strategies::StrategyError;
 
 use crate::checked::{Collaboration, Federation};
 use crate::release_mechanism::ReleaseMechanism;

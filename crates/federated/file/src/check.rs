@@ -4,15 +4,15 @@ mod objectives;
 
 use std::collections::BTreeSet;
 
-use fedbo_algorithms::{Maximizer, Repeats, ThompsonSettings, UcbMultiplier};
 use fedbo_config::{
     Check, FileError, LengthscaleEntry, NAME_CHARS_MAX, TomlFile, default_lengthscale,
 };
-use fedbo_federated::{Algorithm, Exchange, PublicConfig, Read, Reading, Role, Settings};
+use fedbo_federated::{Algorithm, Exchange, PublicConfig, Read, Reading, Role, Settings, one_of};
 use fedbo_gp::{Family, FeatureDescription, FeatureSampling, LengthscaleLaw};
 use fedbo_objective::Problems;
 use fedbo_optim::MultiStart;
 use fedbo_space::Direction;
+use fedbo_strategies::{Maximizer, Repeats, ThompsonSettings, UcbMultiplier};
 
 use crate::checked::{AgentObjective, Collaboration, Federation, FederationAgent, Objectives};
 use crate::file::{AgentTable, FeaturesTable, FederationFile};
@@ -321,13 +321,5 @@ impl Parts<'_> {
             lengthscale,
             sampling: sampling.unwrap_or_default(),
         })
-    }
-}
-
-/// Choices with commas between, and "or" before the last.
-pub(crate) fn one_of(choices: Vec<String>) -> String {
-    match choices.split_last() {
-        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
-        _ => choices.concat(),
     }
 }

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_algorithms::{Domain, StrategyError, UcbMultiplier};
 use fedbo_config::{FileError, TomlFile};
 use fedbo_federated::{ALGORITHMS, AgentSetup, Algorithm, Arm, Relayed};
 use fedbo_gp::{FeatureDescription, FeatureMap, GpError};
 use fedbo_objective::{CommandObjective, CommandSpec, NoProblems, Objective, Problem, Problems};
 use fedbo_protocol::{AgentPlan, AggregateHandout, Broadcast, Peer, UsesHandouts};
 use fedbo_space::{Direction, Point, Space};
+use fedbo_strategies::{Domain, StrategyError, UcbMultiplier};
 use fedbo_streams::{Purpose, Seed};
 
 use crate::file::FederationFile;

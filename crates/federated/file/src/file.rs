@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use fedbo_algorithms::UcbMultiplier;
 use fedbo_config::{LengthscaleEntry, SurrogateTable};
 use fedbo_space::ParameterSpec;
+use fedbo_strategies::UcbMultiplier;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 

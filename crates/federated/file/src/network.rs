@@ -1,10 +1,8 @@
 //! `[network]`: the pace of rounds when agents are other processes.
 
 use fedbo_config::{Check, FileError};
-use fedbo_federated::{Algorithm, Exchange, Role};
+use fedbo_federated::{Algorithm, Exchange, Role, one_of};
 use serde::Deserialize;
-
-use crate::check::one_of;
 
 /// Seconds of a round by default.
 const ROUND_S: f64 = 60.0;

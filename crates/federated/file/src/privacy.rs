@@ -1,6 +1,5 @@
 //! `[privacy]`: how releases are made, what is promised of them, and what they may cost.
 
-use fedbo_algorithms::MessageContent;
 use fedbo_config::{Check, FileError};
 use fedbo_federated::{PublicConfig, ReleaseShape};
 use fedbo_ledger::Charter;
@@ -12,6 +11,7 @@ use fedbo_privacy::mechanism::{
     Mechanism, MechanismSettings, PaperMechanism, PaperSampling, PaperSettings, WeightMax,
 };
 use fedbo_protocol::ReleaseSchedule;
+use fedbo_strategies::MessageContent;
 
 use crate::file::PrivacyTable;
 use crate::pricing::{Pricing, PricingError, rounded_up};

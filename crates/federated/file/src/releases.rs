@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::StrategyError;
 use fedbo_federated::{AgentSetup, Arm, Released, Role};
 use fedbo_privacy::mechanism::PaperMechanism;
 use fedbo_protocol::{AggregateHandout, ReleaseSchedule, UsesHandouts};
+use fedbo_strategies::StrategyError;
 
 use crate::privacy::{PrivacyPlan, Protection, Releases};
 use crate::release_mechanism::ReleaseMechanism;

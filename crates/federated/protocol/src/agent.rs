@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fedbo_algorithms::{Observation, Points, Source, StrategyError, Surrogate};
+use fedbo_strategies::{Observation, Points, Source, StrategyError, Surrogate};
 use fedbo_streams::{Purpose, Seed};
 
 use crate::{AgentUpdate, Handout, UpdateRejected, UsesHandouts};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fedbo_algorithms::Collaborator;
+use fedbo_strategies::Collaborator;
 
 use crate::{Aggregate, UpdateRejected};
 

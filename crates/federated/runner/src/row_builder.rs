@@ -1,8 +1,8 @@
 //! From finished trials to rows of `results.csv`: iteration numbers, the best so far, regret.
 
-use fedbo_algorithms::Source;
 use fedbo_objective::Outcome;
 use fedbo_space::{Direction, Point};
+use fedbo_strategies::Source;
 
 use crate::session::TrialRecord;
 use fedbo_report::Row;

@@ -6,10 +6,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use fedbo_algorithms::{
-    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, OwnSampler, Points,
-    Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
-};
 use fedbo_federated::dp_fts_de::{
     AggregateUse, DpFtsDe, DpFtsDeSettings, ExplorationWeights, Memory,
 };
@@ -26,6 +22,10 @@ use fedbo_runner::{
     Ended, Member, NullReleaseStore, Observer, ReleaseStore, SessionError, TrialRecord, run_session,
 };
 use fedbo_space::{Partition, Point, Value};
+use fedbo_strategies::{
+    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, OwnSampler, Points,
+    Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
+};
 use fedbo_streams::{Purpose, Seed};
 
 const N_AGENTS: u32 = 6;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use fedbo_algorithms::HyperparameterPolicy;
 use fedbo_config::{Check, FileError, SurrogateTable, WordOrNumbers, nearest};
 use fedbo_games::Reasoner;
+use fedbo_strategies::HyperparameterPolicy;
 use serde::Deserialize;
 
 use crate::{Actions, Level0Spec, MindSpec, ModelSpec, Reasoning};

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use fedbo_algorithms::StrategyError;
 use fedbo_config::FileError;
 use fedbo_gp::GpError;
 use fedbo_party::{EvaluationError, HomeError, TrialsError};
 use fedbo_protocol::AgentError;
+use fedbo_strategies::StrategyError;
 use fedbo_transport::LinkError;
 use fedbo_wire::{ClockDiffers, ProblemCode};
 

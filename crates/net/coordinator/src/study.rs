@@ -1,6 +1,7 @@
 //! A study that is being served: its frozen configuration, read.
 
 use fedbo_config::FileError;
+use fedbo_federated::{Exchange, named};
 use fedbo_federation::{Arm, Collaboration, Federation, PrivacyPlan};
 use fedbo_gp::{GpError, MapHash};
 use fedbo_ledger::Head;
@@ -42,15 +43,21 @@ pub enum StudyUnusable {
     Features(#[from] GpError),
     /// Its agents do not work together.
     #[error(
-        "federation.algorithm = \"ts\" is each agent alone, which needs no coordinator; use `fedbo tune`, or algorithm = \"fts\" or \
-         \"dp-fts-de\""
+        "federation.algorithm = {algorithm:?} is each agent alone, which needs no coordinator; use `fedbo tune`, or algorithm = {}",
+        named(&[Exchange::Relayed, Exchange::Released])
     )]
-    Alone,
+    Alone {
+        /// Its algorithm.
+        algorithm: &'static str,
+    },
     /// Its agents have no coordinator.
     #[error(
-        "federation.algorithm = \"releases-ts\" has no coordinator: neighbours share with each other; use `fedbo peer`"
+        "federation.algorithm = {algorithm:?} has no coordinator: neighbours share with each other; use `fedbo peer`"
     )]
-    Neighbours,
+    Neighbours {
+        /// Its algorithm.
+        algorithm: &'static str,
+    },
     /// There are more of something than messages can count.
     #[error("{what} = {found}, at most 4294967295 can be served")]
     TooMany {
@@ -69,11 +76,12 @@ impl Study {
     pub fn of(record: &StudyRecord, key: &SigningKey) -> Result<Self, StudyUnusable> {
         let federation = Federation::thaw(&record.config)?;
         let config = record.config.clone();
+        let algorithm = federation.algorithm.name;
         if federation.own_arm() == Arm::ALONE {
-            return Err(StudyUnusable::Alone);
+            return Err(StudyUnusable::Alone { algorithm });
         }
         if matches!(federation.collaboration, Collaboration::Neighbours(_)) {
-            return Err(StudyUnusable::Neighbours);
+            return Err(StudyUnusable::Neighbours { algorithm });
         }
         let count = |what, found: usize| {
             u32::try_from(found).map_err(|_| StudyUnusable::TooMany { what, found })

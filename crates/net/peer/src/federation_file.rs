@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use fedbo_config::{FileError, TomlFile};
+use fedbo_federated::{Exchange, named};
 use fedbo_federation::{
     ALGORITHMS, Algorithm, Collaboration, Federation, FederationFile, Objectives,
 };
@@ -79,8 +80,9 @@ impl SharedFile {
 
 fn has_coordinator(algorithm: Algorithm) -> String {
     let word = algorithm.name;
+    let of_peers = named(&[Exchange::Neighbours]);
     format!(
-        "federation.algorithm = {word:?} is not one of peers, which share observations with neighbours: set \"distributed-ts\", or run \
+        "federation.algorithm = {word:?} is not one of peers, which share observations with neighbours: set {of_peers}, or run \
          it with `fedbo run` or `fedbo coordinator`"
     )
 }

@@ -1,6 +1,6 @@
 //! Asynchronous successive halving.
 
-use fedbo_algorithms::early_stopping::{AshaOptions, AshaRule, StoppingRule, TrainedTrial};
+use fedbo_strategies::early_stopping::{AshaOptions, AshaRule, StoppingRule, TrainedTrial};
 use fedbo_streams::Stream;
 use fedbo_testkit::test_stream;
 

@@ -1,6 +1,6 @@
 //! Hyperband's schedule, machine and rule.
 
-use fedbo_algorithms::early_stopping::{
+use fedbo_strategies::early_stopping::{
     Brackets, Hyperband, HyperbandRule, StoppingRule, TrainedTrial,
 };
 

@@ -5,7 +5,7 @@ mod halving;
 mod hyperband;
 mod median;
 
-use fedbo_algorithms::early_stopping::{LearningCurve, TrainedTrial, Training};
+use fedbo_strategies::early_stopping::{LearningCurve, TrainedTrial, Training};
 
 fn trial(number: u64, values: &[f64], training: Training) -> TrainedTrial {
     TrainedTrial { number, curve: LearningCurve::new(values.to_vec()), training }

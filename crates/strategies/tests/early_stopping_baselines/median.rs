@@ -1,6 +1,6 @@
 //! The median rule.
 
-use fedbo_algorithms::early_stopping::{
+use fedbo_strategies::early_stopping::{
     MedianOptions, MedianRule, StoppingRule, TrainedTrial, Training,
 };
 

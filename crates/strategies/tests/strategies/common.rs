@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::{
-    Domain, HyperparameterPolicy, Maximizer, Observation, OwnSampler, Proposal, Repeats, Source,
-    Strategy, StrategyError, SurrogateSettings, ThompsonSampling, ThompsonSettings, UcbMultiplier,
-};
 use fedbo_gp::{Family, Hyperparameters, Kernel, Prior};
 use fedbo_optim::{MultiStart, Points};
 use fedbo_space::{ParameterSpec, Space};
+use fedbo_strategies::{
+    Domain, HyperparameterPolicy, Maximizer, Observation, OwnSampler, Proposal, Repeats, Source,
+    Strategy, StrategyError, SurrogateSettings, ThompsonSampling, ThompsonSettings, UcbMultiplier,
+};
 use fedbo_streams::{Seed, Stream};
 
 pub(crate) const SEED: u64 = 5;

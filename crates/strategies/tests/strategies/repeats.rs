@@ -1,10 +1,10 @@
 //! The treatment of points that were evaluated or have failed.
 
-use fedbo_algorithms::{
-    Domain, Maximizer, Repeats, Source, Strategy, StrategyError, ThompsonSampling,
-};
 use fedbo_optim::{Direct, Function, MultiStart, Points};
 use fedbo_space::{ParameterSpec, Space};
+use fedbo_strategies::{
+    Domain, Maximizer, Repeats, Source, Strategy, StrategyError, ThompsonSampling,
+};
 use fedbo_testkit::test_stream;
 
 use crate::common::{AskAlone, line, observed, own, ts, unit_box};

@@ -1,11 +1,11 @@
 //! Strategies of one party's study: running trials, discrete and mixed spaces, and states that depend on the observations alone.
 
-use fedbo_algorithms::{
+use fedbo_space::{ParameterSpec, Space, Value};
+use fedbo_strategies::{
     Domain, GpUcb, GpUcbSettings, LogEi, LogEiSettings, Observation, Points, RandomSearch, Repeats,
     SobolSearch, Source, Strategy, StrategyError, Surrogate, SurrogateSettings, ThompsonSampling,
     ThompsonSettings,
 };
-use fedbo_space::{ParameterSpec, Space, Value};
 use fedbo_streams::Seed;
 use fedbo_testkit::{test_stream, uniform_points};
 

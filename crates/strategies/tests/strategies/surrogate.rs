@@ -1,10 +1,10 @@
 //! The surrogate: observations in any portions, refits on schedule, failures apart.
 
-use fedbo_algorithms::{
-    HyperparameterPolicy, Observation, OwnSampler, Refit, Source, Surrogate, SurrogateSettings,
-};
 use fedbo_gp::{Family, FitCriterion, FitOptions, GpError, Hyperparameters, Kernel, Prior};
 use fedbo_optim::{LbfgsbOptions, Points};
+use fedbo_strategies::{
+    HyperparameterPolicy, Observation, OwnSampler, Refit, Source, Surrogate, SurrogateSettings,
+};
 use fedbo_streams::Seed;
 use fedbo_testkit::{test_stream, uniform_points};
 

@@ -3,8 +3,8 @@
 use std::f64::consts::PI;
 use std::sync::Arc;
 
-use fedbo_algorithms::{Domain, OwnSampler, Repeats, Source, Strategy, ThompsonSettings};
 use fedbo_optim::Points;
+use fedbo_strategies::{Domain, OwnSampler, Repeats, Source, Strategy, ThompsonSettings};
 use fedbo_testkit::{test_stream, uniform_points};
 
 use crate::common::{AskAlone, observed, own, ts, unit_box};

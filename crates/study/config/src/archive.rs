@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fedbo_algorithms::ReleasedFunction;
 use fedbo_space::{Direction, ParameterSpec};
+use fedbo_strategies::ReleasedFunction;
 use serde::{Deserialize, Serialize};
 
 /// The name of the format, with which the file begins, so that another file is recognised as such.

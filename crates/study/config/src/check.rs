@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use fedbo_algorithms::{StrategyError, UcbMultiplier, in_words};
 use fedbo_gp::Family;
 use fedbo_space::{Parameter, ParameterSpec, Space, SpaceError};
+use fedbo_strategies::{StrategyError, UcbMultiplier, in_words};
 
 use super::toml_file::{FileError, TomlFile, nearest};
 
@@ -175,7 +175,7 @@ impl<'a> Check<'a> {
 mod tests {
     use std::path::Path;
 
-    use fedbo_algorithms::HyperparameterPolicy;
+    use fedbo_strategies::HyperparameterPolicy;
     use serde::Deserialize;
 
     use super::*;

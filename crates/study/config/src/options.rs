@@ -1,6 +1,6 @@
 //! Options of a registry's entry, read from a table that has other keys as well.
 
-use fedbo_algorithms::{ReadOptions, Registered, in_words, keys_of};
+use fedbo_strategies::{ReadOptions, Registered, in_words, keys_of};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -1,7 +1,7 @@
 //! The table `[surrogate]`: how somebody models an objective of their own.
 
-use fedbo_algorithms::{HyperparameterPolicy, OwnSampler, Refit, SurrogateSettings};
 use fedbo_gp::{Family, FitOptions, Hyperparameters, Kernel, Prior};
+use fedbo_strategies::{HyperparameterPolicy, OwnSampler, Refit, SurrogateSettings};
 use serde::Deserialize;
 
 use super::check::Check;

@@ -5,9 +5,9 @@
 //! which that is below the one without old studies.
 #![expect(clippy::print_stdout, reason = "what an example is for")]
 
-use fedbo_algorithms::UcbMultiplier;
-use fedbo_algorithms::meta::RmGpUcbOptions;
 use fedbo_space::{ParameterSpec, Point};
+use fedbo_strategies::UcbMultiplier;
+use fedbo_strategies::meta::RmGpUcbOptions;
 use fedbo_study::{Definition, OldStudy, StrategySpec, Study, StudyError};
 
 /// A season's objective: its centre along x, its sign, and whether it has ripples.

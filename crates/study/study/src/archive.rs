@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use fedbo_algorithms::{FromArchive, LocalProb, Maximizer, Strategy, StrategyError};
 use fedbo_config::{ArchiveError, FileError, ReleaseArchive, TomlFile};
 use fedbo_space::{Parameter, Space};
+use fedbo_strategies::{FromArchive, LocalProb, Maximizer, Strategy, StrategyError};
 use serde::{Deserialize, Serialize};
 
 use crate::{Definition, StudyError};

@@ -1,8 +1,8 @@
 //! The definition of a study: fixed when it is created, the same for all who work on it.
 
-use fedbo_algorithms::{Registered, StrategySpec, keys_of};
 use fedbo_config::{Changes, Keys};
 use fedbo_space::{Direction, ParameterSpec, Space};
+use fedbo_strategies::{Registered, StrategySpec, keys_of};
 use serde::{Deserialize, Serialize};
 
 use crate::{

@@ -1,9 +1,9 @@
 //! The errors of a study.
 
-use fedbo_algorithms::StrategyError;
 use fedbo_config::Changes;
 use fedbo_space::SpaceError;
 use fedbo_storage::{StorageError, Told};
+use fedbo_strategies::StrategyError;
 
 use crate::{ArchiveMisfit, EarlyStoppingError, MetaError};
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fedbo_algorithms::StrategySpec;
 use fedbo_config::{Check, CommandKeys, FileError, TableOptions, TomlFile};
 use fedbo_objective::{CommandSpec, FailuresMax};
 use fedbo_space::{Direction, ParameterSpec, Space};
 use fedbo_storage::{Address, StorageError};
+use fedbo_strategies::StrategySpec;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 

@@ -1,9 +1,9 @@
 //! Insight that the trials of a study give into its parameters and into the place of the best point.
 
-use fedbo_algorithms::{Observation, Source, Surrogate, SurrogateSettings};
 use fedbo_optim::{Points, sobol};
 use fedbo_space::{Parameter, Space};
 use fedbo_storage::Trial;
+use fedbo_strategies::{Observation, Source, Surrogate, SurrogateSettings};
 use fedbo_streams::{Purpose, Seed};
 use serde::Serialize;
 
@@ -75,8 +75,8 @@ impl Insight {
         let settings = SurrogateSettings::for_space(space, definition.noisy);
         let seed = Seed::new(definition.seed);
         let mut surrogate = Surrogate::new(space.dim(), settings, None, seed)
-            .map_err(fedbo_algorithms::StrategyError::from)?;
-        surrogate.tell(&observations).map_err(fedbo_algorithms::StrategyError::from)?;
+            .map_err(fedbo_strategies::StrategyError::from)?;
+        surrogate.tell(&observations).map_err(fedbo_strategies::StrategyError::from)?;
 
         let mut best = 0;
         let means: Vec<f64> = observations

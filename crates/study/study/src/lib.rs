@@ -1,7 +1,7 @@
 //! One party's study: trials asked for, evaluated and told, by one or many workers.
 //!
 //! Decides which trial comes next and who evaluates it. Where trials are kept is `fedbo-storage`'s business, how a query is
-//! chosen that of `fedbo-algorithms`. Start at [`Study`].
+//! chosen that of `fedbo-strategies`. Start at [`Study`].
 //!
 //! ```
 //! use fedbo_study::{Definition, StrategySpec, Study};
@@ -37,7 +37,7 @@ pub use definition::{Definition, NamedParameter};
 pub use early_stopping::{EarlyStoppingError, EarlyStoppingSpec, RunningTrial};
 pub use error::StudyError;
 pub use export::{EXPORT_COLUMNS, PARAMETER_PREFIX};
-pub use fedbo_algorithms::{StoppingRuleSpec, StrategySpec};
+pub use fedbo_strategies::{StoppingRuleSpec, StrategySpec};
 pub use file::{JOBS_MAX, StudyFile, time_limit};
 pub use insight::{Insight, ParameterImportance};
 pub use meta::{

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use fedbo_algorithms::early_stopping::{EpochGpUcb, EpochGpUcbSettings};
-use fedbo_algorithms::meta::{Transfer, WarmStart};
-use fedbo_algorithms::{
-    Domain, Earlier, Maker, Observation, Proposal, Repeats, Setup, SobolSearch, Source, Strategy,
-};
 use fedbo_optim::Points;
 use fedbo_space::Space;
 use fedbo_storage::{Told, Trial};
+use fedbo_strategies::early_stopping::{EpochGpUcb, EpochGpUcbSettings};
+use fedbo_strategies::meta::{Transfer, WarmStart};
+use fedbo_strategies::{
+    Domain, Earlier, Maker, Observation, Proposal, Repeats, Setup, SobolSearch, Source, Strategy,
+};
 use fedbo_streams::{Purpose, Seed, Stream};
 
 use crate::early_stopping::ToldTrials;

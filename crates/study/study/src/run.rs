@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fedbo_algorithms::StrategyError;
 use fedbo_objective::{
     Closure, Failure, FailureCounter, FailuresMax, Objective, Outcome, TrialId, evaluate_guarded,
     train_guarded,
 };
 use fedbo_space::Point;
 use fedbo_storage::{StorageError, TellAuthority, Told, Trial, TrialState, Worker};
+use fedbo_strategies::StrategyError;
 
 use crate::early_stopping::{RunWarnings, TrainingOutcome, TrialMonitor};
 use crate::model::n_retries;

@@ -5,12 +5,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fedbo_algorithms::{Strategy, StrategyError};
 use fedbo_space::{Direction, Point, Space};
 use fedbo_storage::{
     AddOutcome, MemoryStorage, NewTrial, Report, ReportOutcome, Snapshot, Storage, StorageError,
     StudyKey, StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
 };
+use fedbo_strategies::{Strategy, StrategyError};
 
 use crate::early_stopping::RuleEvaluator;
 use crate::meta::Units;
@@ -127,7 +127,7 @@ impl Study {
     /// strategy asks for is a function of what it was told and of the stream that it is given.
     ///
     /// ```
-    /// use fedbo_algorithms::{Observation, Points, Proposal, Source, Strategy, StrategyError};
+    /// use fedbo_strategies::{Observation, Points, Proposal, Source, Strategy, StrategyError};
     /// use fedbo_space::ParameterSpec;
     /// use fedbo_streams::Stream;
     /// use fedbo_study::{Definition, StrategySpec, Study};

@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fedbo_algorithms::early_stopping::{BoBosOptions, LearningCurve, ValueBounds, Verdict, short};
 use fedbo_objective::{Monitor, Objective, Outcome, TrainingEnd, TrialId};
 use fedbo_space::{Direction, ParameterSpec, Point};
 use fedbo_storage::{
     MemoryStorage, Mode, SqliteStorage, Storage, TellAuthority, Told, Trial, Worker,
 };
+use fedbo_strategies::early_stopping::{BoBosOptions, LearningCurve, ValueBounds, Verdict, short};
 use fedbo_study::{
     AskOutcome, Definition, EarlyStoppingSpec, NullObserver, Observer, RunOptions, RunReport,
     StoppingRuleSpec, StrategySpec, Study, StudyError,

@@ -5,11 +5,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fedbo_algorithms::SurrogateSettings;
-use fedbo_algorithms::meta::{MetaTask, OutputScale, TaskModel, TaskModels};
 use fedbo_optim::Points;
 use fedbo_space::{ParameterSpec, Point, Value};
 use fedbo_storage::{MemoryStorage, Storage};
+use fedbo_strategies::SurrogateSettings;
+use fedbo_strategies::meta::{MetaTask, OutputScale, TaskModel, TaskModels};
 use fedbo_streams::Seed;
 use fedbo_study::{
     Definition, MetaError, MetaScale, OldStudy, StrategySpec, Study, StudyError, StudyFile,

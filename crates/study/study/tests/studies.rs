@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fedbo_algorithms::{Observation, Points, Proposal, Source, Strategy, StrategyError};
 use fedbo_objective::{Failure, FailuresMax, Objective, Outcome, TrialId};
 use fedbo_space::{ParameterSpec, Point, Value};
 use fedbo_storage::{MemoryStorage, Storage, TellAuthority, Told, Trial, Worker};
+use fedbo_strategies::{Observation, Points, Proposal, Source, Strategy, StrategyError};
 use fedbo_streams::Stream;
 use fedbo_study::{
     AskOutcome, Definition, Ended, NullObserver, Observer, Patience, RunOptions, StrategySpec,

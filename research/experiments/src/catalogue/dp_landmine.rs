@@ -10,7 +10,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
-use fedbo_algorithms::{Domain, ThompsonSettings};
 use fedbo_federated::dp_fts_de::DpFtsDe;
 use fedbo_gp::{Family, FeatureDescription, FeatureMap};
 use fedbo_problems::{LandmineSvm, Problem, read_fields};
@@ -20,6 +19,7 @@ use fedbo_report::{
     TradeoffPanel, TradeoffPoint, TradeoffSeries, TradeoffSpec, check_folder,
 };
 use fedbo_space::Direction;
+use fedbo_strategies::{Domain, ThompsonSettings};
 use fedbo_streams::{Purpose, Seed};
 
 use self::arms::{Arm, arms, pairs_of, panel};

@@ -6,10 +6,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fedbo_algorithms::{
-    Domain, HyperparameterPolicy, Maximizer, OwnSampler, Repeats, SurrogateSettings,
-    ThompsonSettings, UcbMultiplier,
-};
 use fedbo_gp::{
     Family, FeatureDescription, FeatureMap, Hyperparameters, JointSampler, Kernel, LengthscaleLaw,
     Prior,
@@ -22,6 +18,10 @@ use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
 };
 use fedbo_space::Direction;
+use fedbo_strategies::{
+    Domain, HyperparameterPolicy, Maximizer, OwnSampler, Repeats, SurrogateSettings,
+    ThompsonSettings, UcbMultiplier,
+};
 use fedbo_streams::{Purpose, Seed};
 
 use super::grid::{GridObjective, grid_decoder, grid_index};

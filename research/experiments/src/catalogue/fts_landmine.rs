@@ -6,11 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-use fedbo_algorithms::{
-    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise,
-    MessageSettings, Observation, OwnSampler, Refit, Repeats, Source, SurrogateSettings,
-    ThompsonSettings, UcbMultiplier,
-};
 use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_gp::{
     Family, FeatureDescription, FeatureMap, FeatureSampling, FitCriterion, FitOptions,
@@ -20,6 +15,11 @@ use fedbo_objective::{Objective, Outcome};
 use fedbo_optim::Direct;
 use fedbo_problems::{N_FIELDS, Problem};
 use fedbo_protocol::{Agent, AgentPlan};
+use fedbo_strategies::{
+    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise,
+    MessageSettings, Observation, OwnSampler, Refit, Repeats, Source, SurrogateSettings,
+    ThompsonSettings, UcbMultiplier,
+};
 use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 

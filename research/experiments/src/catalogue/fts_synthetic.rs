@@ -4,11 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_algorithms::{
-    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise,
-    MessageSettings, Observation, OwnSampler, Repeats, Source, SurrogateSettings, ThompsonSettings,
-    UcbMultiplier,
-};
 use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_gp::{
     Family, FeatureDescription, FeatureMap, FeatureSampling, Hyperparameters, Kernel,
@@ -18,6 +13,11 @@ use fedbo_optim::{MultiStart, Points};
 use fedbo_problems::{GridFamily, GridPrior, LENGTHSCALE, N_GRID, NOISE_VARIANCE};
 use fedbo_protocol::{Agent, AgentPlan, AgentUpdate};
 use fedbo_space::Direction;
+use fedbo_strategies::{
+    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise,
+    MessageSettings, Observation, OwnSampler, Repeats, Source, SurrogateSettings, ThompsonSettings,
+    UcbMultiplier,
+};
 use fedbo_streams::{Purpose, Seed};
 
 use super::grid::{GridObjective, grid_decoder, grid_index};

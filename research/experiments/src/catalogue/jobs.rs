@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
-use fedbo_algorithms::Domain;
 use fedbo_federated::fts::{Fts, FtsSettings};
 use fedbo_gp::{FeatureMap, MapHash};
 use fedbo_protocol::{Agent, AgentEffect, AgentPlan, AgentUpdate};
 use fedbo_space::{ParameterSpec, Point, Space};
+use fedbo_strategies::Domain;
 use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 

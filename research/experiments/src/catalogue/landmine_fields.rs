@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use fedbo_algorithms::{Observation, Source};
 use fedbo_gp::FeatureMap;
 use fedbo_problems::landmine_archive::{
     ArchivedPoint, read_agent_observations, read_features, read_initial_points,
 };
 use fedbo_problems::{LandmineSvm, N_FIELDS, read_fields};
+use fedbo_strategies::{Observation, Source};
 
 /// Target fields whose initial points the authors published, and how many sets of three for each. Run r starts from set
 /// r mod 5, with draws and other agents' histories of its own.

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_algorithms::{Domain, LocalProb, MessageSettings, Source, ThompsonSettings};
 use fedbo_federated::dp_fts_de::{
     AggregateUse, DpFtsDe, DpFtsDeSettings, ExplorationWeights, Memory, region_sizes,
 };
@@ -19,6 +18,7 @@ use fedbo_privacy::mechanism::{
 use fedbo_protocol::{Aggregator, LatticeRounds, PaperRounds, ReleaseSchedule, RoundMechanism};
 use fedbo_report::Row;
 use fedbo_space::{Partition, Point};
+use fedbo_strategies::{Domain, LocalProb, MessageSettings, Source, ThompsonSettings};
 use fedbo_streams::{Purpose, Seed};
 
 use fedbo_runner::NullReleaseStore;

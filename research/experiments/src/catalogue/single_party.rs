@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_algorithms::{GpUcbOptions, UcbMultiplier};
 use fedbo_problems::{Function, MixedSurface, Problem, TestFunction};
 use fedbo_storage::Told;
+use fedbo_strategies::{GpUcbOptions, UcbMultiplier};
 use fedbo_streams::{Purpose, Seed};
 use fedbo_study::{Definition, NullObserver, RunOptions as StudyOptions, StrategySpec, Study};
 

@@ -6,8 +6,8 @@ use fedbo_streams::Stream;
 
 use super::curves::Family;
 use super::posterior::CurvePosterior;
-use fedbo_algorithms::StrategyError;
-use fedbo_algorithms::early_stopping::LearningCurve;
+use fedbo_strategies::StrategyError;
+use fedbo_strategies::early_stopping::LearningCurve;
 
 /// The amount of sampling in a [`CurvePredictor`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use fedbo_streams::{Purpose, Seed};
 
 use super::{CurvePrediction, CurvePredictor, CurveSampling};
-use fedbo_algorithms::StrategyError;
-use fedbo_algorithms::early_stopping::{StopReason, StoppingRule, TrainedTrial, Training, Verdict};
+use fedbo_strategies::StrategyError;
+use fedbo_strategies::early_stopping::{StopReason, StoppingRule, TrainedTrial, Training, Verdict};
 
 /// Settings of a [`CurvePredictionRule`].
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use fedbo_testkit::test_stream;
 use super::curves::{Epochs, Family};
 use super::posterior::{CurvePosterior, END, EnsembleWalker, NOISE_STD, WEIGHT_MAX};
 use super::{CurvePrediction, CurvePredictor, CurveSampling};
-use fedbo_algorithms::early_stopping::LearningCurve;
+use fedbo_strategies::early_stopping::LearningCurve;
 
 const N: usize = 50;
 

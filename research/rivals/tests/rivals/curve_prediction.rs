@@ -1,7 +1,7 @@
 //! Stopping by predicted learning curves.
 
-use fedbo_algorithms::early_stopping::{StoppingRule, TrainedTrial, Training};
 use fedbo_rivals::{CurvePredictionRule, CurvePredictionSettings};
+use fedbo_strategies::early_stopping::{StoppingRule, TrainedTrial, Training};
 use fedbo_streams::{Seed, Stream};
 use fedbo_testkit::test_stream;
 

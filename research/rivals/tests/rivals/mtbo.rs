@@ -1,9 +1,9 @@
 //! Multi-task Bayesian optimization.
 
-use fedbo_algorithms::meta::MetaTask;
-use fedbo_algorithms::{Domain, Observation, Points, Source, Strategy};
 use fedbo_rivals::{Mtbo, MtboSettings};
 use fedbo_space::{ParameterSpec, Space};
+use fedbo_strategies::meta::MetaTask;
+use fedbo_strategies::{Domain, Observation, Points, Source, Strategy};
 use fedbo_streams::Seed;
 use fedbo_testkit::{test_stream, uniform_points};
 

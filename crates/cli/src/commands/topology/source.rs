@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fedbo_config::{FileError, TomlFile};
+use fedbo_federated::{Exchange, named};
 use fedbo_federation::{ALGORITHMS, Federation, FederationFile, Objectives};
 use fedbo_topology::{Clique, EdgeList, Graph};
 
@@ -12,8 +13,8 @@ use crate::file_kind::FileKind;
 /// The graph that a command is about.
 #[derive(clap::Args)]
 pub(super) struct Place {
-    /// A list of edges (FILE.csv: the header from,to, then two names a line), or a federation.toml with algorithm =
-    /// "distributed-ts"
+    /// A list of edges (FILE.csv: the header from,to, then two names a line), or a federation.toml whose agents share with
+    /// neighbours
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -72,9 +73,10 @@ fn federation(path: &Path) -> anyhow::Result<Source> {
         read?.validate(&file, Objectives::Elsewhere, crate::commands::problems(), ALGORITHMS)?;
     let Some(topology) = federation.topology() else {
         return Err(BadInput(format!(
-            "{}: agents of this federation have no neighbours; set federation.algorithm = \"distributed-ts\", or name a list of \
+            "{}: agents of this federation have no neighbours; set federation.algorithm = {}, or name a list of \
              edges, FILE.csv",
-            path.display()
+            path.display(),
+            named(&[Exchange::Neighbours])
         ))
         .into());
     };

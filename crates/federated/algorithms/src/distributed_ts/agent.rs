@@ -1,10 +1,10 @@
 //! One agent of distributed Thompson sampling (Algorithm 1).
 
-use fedbo_algorithms::{
+use fedbo_protocol::Neighbour;
+use fedbo_strategies::{
     Domain, Observation, Points, Proposal, Source, Strategy, StrategyError, Surrogate,
     ThompsonSampling, ThompsonSettings,
 };
-use fedbo_protocol::Neighbour;
 use fedbo_streams::{Seed, Stream};
 
 use super::IndependentDraws;
@@ -106,9 +106,9 @@ impl Strategy for DistributedTs {
 
 #[cfg(test)]
 mod tests {
-    use fedbo_algorithms::HyperparameterPolicy;
     use fedbo_gp::{Family, Hyperparameters, Kernel};
     use fedbo_space::{ParameterSpec, Space};
+    use fedbo_strategies::HyperparameterPolicy;
     use fedbo_streams::Purpose;
 
     use super::*;

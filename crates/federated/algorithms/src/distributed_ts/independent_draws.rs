@@ -1,7 +1,7 @@
 //! The query of the authors' code, which draws no function.
 
-use fedbo_algorithms::{Candidates, Domain, Points, StrategyError};
 use fedbo_gp::Posterior;
+use fedbo_strategies::{Candidates, Domain, Points, StrategyError};
 use fedbo_streams::Stream;
 
 /// A query as in the authors' code, for comparison with their figures: each candidate of a grid gets a value of its own, drawn

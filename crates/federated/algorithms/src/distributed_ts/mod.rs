@@ -8,9 +8,9 @@ mod independent_draws;
 mod options;
 pub mod regret_bound;
 
-use fedbo_algorithms::{Domain, StrategyError, UcbMultiplier};
 use fedbo_protocol::Neighbour;
 use fedbo_space::Space;
+use fedbo_strategies::{Domain, StrategyError, UcbMultiplier};
 use fedbo_streams::Seed;
 
 pub use agent::{DistributedTs, DistributedTsSettings, Query};

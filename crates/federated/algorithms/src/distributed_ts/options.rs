@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::UcbMultiplier;
 use fedbo_config::{Check, FileError};
 use fedbo_protocol::{InitialSharing, Pace};
+use fedbo_strategies::UcbMultiplier;
 use serde::Deserialize;
 
 use super::{DistributedTsSettings, Federated, IndependentDraws, Query};

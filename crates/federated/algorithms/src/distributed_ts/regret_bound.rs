@@ -255,9 +255,9 @@ fn greedy_information(
 
 #[cfg(test)]
 mod tests {
-    use fedbo_algorithms::information_gain_bound;
     use fedbo_gp::Family;
     use fedbo_gp::linalg::SpdFactor;
+    use fedbo_strategies::information_gain_bound;
 
     use super::*;
 

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use fedbo_algorithms::{
-    Collaborator, Domain, LocalProb, Maximizer, MessageSettings, Observation, Points, Proposal,
-    RegionFunction, Source, Strategy, StrategyError, Surrogate, ThompsonSampling, ThompsonSettings,
-};
 use fedbo_gp::FeatureMap;
 use fedbo_protocol::{Aggregate, AggregateHandout, UpdateRejected, UsesHandouts};
 use fedbo_space::Partition;
+use fedbo_strategies::{
+    Collaborator, Domain, LocalProb, Maximizer, MessageSettings, Observation, Points, Proposal,
+    RegionFunction, Source, Strategy, StrategyError, Surrogate, ThompsonSampling, ThompsonSettings,
+};
 use fedbo_streams::{Seed, Stream};
 
 use super::belief::Belief;

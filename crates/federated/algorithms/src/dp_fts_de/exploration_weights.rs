@@ -1,6 +1,6 @@
 //! The weights φ_n^(i), by which an agent counts more in the region that it explored at the beginning.
 
-use fedbo_algorithms::StrategyError;
+use fedbo_strategies::StrategyError;
 
 /// The law of the weights: φ_n^(i) ∝ r_t if agent n is assigned to region i, and ∝ 1 otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -11,13 +11,13 @@ mod options;
 
 use std::sync::Arc;
 
-use fedbo_algorithms::{
-    Domain, LocalProb, MessageContent, MessageSettings, ReleasedFunction, StrategyError,
-    ThompsonSettings,
-};
 use fedbo_gp::FeatureDescription;
 use fedbo_protocol::{Aggregate, AggregateHandout, UsesHandouts};
 use fedbo_space::Space;
+use fedbo_strategies::{
+    Domain, LocalProb, MessageContent, MessageSettings, ReleasedFunction, StrategyError,
+    ThompsonSettings,
+};
 use fedbo_streams::Stream;
 
 pub use agent::{AggregateUse, DpFtsDe, DpFtsDeSettings};
@@ -32,7 +32,7 @@ use exploration::Exploration;
 /// The registry's entry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "dp-fts-de",
-    summary: "the same with differential privacy",
+    summary: "agents learn from noisy sums, with differential privacy",
     exchange: Exchange::Released,
     role: Role::Own,
     name_without_noise: Some("fts-de"),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::{LocalProb, MessageContent, MessageNoise, MessageSettings, UcbMultiplier};
 use fedbo_config::{Check, FileError, WordOrNumbers};
+use fedbo_strategies::{LocalProb, MessageContent, MessageNoise, MessageSettings, UcbMultiplier};
 use serde::Deserialize;
 
 use super::exploration::{Exploration, ExplorationTable};

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::{
+use fedbo_gp::{FeatureMap, MapHash, WeightSpaceSample};
+use fedbo_protocol::{Broadcast, Inbox, MessageRejected, UpdateRejected, UsesHandouts};
+use fedbo_strategies::{
     Collaborator, Domain, LocalProb, MessageSettings, Observation, Points, Proposal, Source,
     Strategy, StrategyError, Surrogate, ThompsonSampling, ThompsonSettings, in_range,
 };
-use fedbo_gp::{FeatureMap, MapHash, WeightSpaceSample};
-use fedbo_protocol::{Broadcast, Inbox, MessageRejected, UpdateRejected, UsesHandouts};
 use fedbo_streams::{Seed, Stream};
 
 use super::AgentSampling;

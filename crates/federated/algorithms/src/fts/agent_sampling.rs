@@ -1,9 +1,9 @@
 //! The distribution P_N from which the agent is drawn whose message is used.
 
-use fedbo_algorithms::{StrategyError, Surrogate, in_range};
 use fedbo_gp::{FeatureMap, GpError, WeightSpaceSample};
 use fedbo_optim::Function;
 use fedbo_protocol::Inbox;
+use fedbo_strategies::{StrategyError, Surrogate, in_range};
 
 /// The distribution over the other agents, restricted to those whose message is at hand and renormalised.
 #[derive(Clone, Debug, PartialEq)]

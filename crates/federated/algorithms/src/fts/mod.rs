@@ -7,8 +7,8 @@ mod options;
 
 use std::sync::Arc;
 
-use fedbo_algorithms::{Domain, LocalProb, MessageContent, StrategyError};
 use fedbo_protocol::{Broadcast, UsesHandouts};
+use fedbo_strategies::{Domain, LocalProb, MessageContent, StrategyError};
 
 pub use agent::{Fts, FtsSettings};
 pub use agent_sampling::AgentSampling;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::{LocalProb, MessageNoise, MessageSettings, UcbMultiplier};
 use fedbo_config::{Check, FileError, WordOrNumbers};
+use fedbo_strategies::{LocalProb, MessageNoise, MessageSettings, UcbMultiplier};
 use serde::Deserialize;
 
 use super::{AgentSampling, FtsSettings};

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::{
-    Collaborator, Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, OwnSampler,
-    Repeats, Source, Strategy, StrategyError, SurrogateSettings, UcbMultiplier,
-};
 use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_gp::{Family, FitCriterion, FitOptions, Hyperparameters, Kernel, Prior};
 use fedbo_optim::{Direct, Points};
 use fedbo_space::{ParameterSpec, Space, SpaceError};
+use fedbo_strategies::{
+    Collaborator, Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, OwnSampler,
+    Repeats, Source, Strategy, StrategyError, SurrogateSettings, UcbMultiplier,
+};
 use fedbo_streams::Seed;
 use fedbo_testkit::test_stream;
 
@@ -175,7 +175,7 @@ fn surrogates(dim: usize) -> Vec<(String, SurrogateSettings)> {
             n_restarts: 1,
             ..FitOptions::default()
         },
-        refit: fedbo_algorithms::Refit::Geometric,
+        refit: fedbo_strategies::Refit::Geometric,
     };
     let policies = [
         ("fitted", fitted),
@@ -287,7 +287,7 @@ fn impossible_domains_are_refused() {
     }
     for points in [vec![], vec![0.5, f64::NAN], vec![f64::INFINITY]] {
         let domain = Domain::Finite(Arc::new(Points::from_flat(1, points)));
-        let made = fedbo_algorithms::ThompsonSampling::new(domain, own(1), Seed::new(SEED));
+        let made = fedbo_strategies::ThompsonSampling::new(domain, own(1), Seed::new(SEED));
         assert!(matches!(made, Err(StrategyError::Setting { name: "finite domain", .. })));
     }
 }

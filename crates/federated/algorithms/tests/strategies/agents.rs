@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::{
+use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
+use fedbo_gp::{Family, FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw};
+use fedbo_strategies::{
     Collaborator, Domain, LocalProb, MessageContent, MessageNoise, MessageSettings,
     ThompsonSettings,
 };
-use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
-use fedbo_gp::{Family, FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw};
 use fedbo_streams::{Purpose, Seed};
 use fedbo_testkit::test_stream;
 

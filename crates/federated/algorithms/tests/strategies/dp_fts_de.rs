@@ -1,8 +1,5 @@
 //! DP-FTS-DE's agent: regions, weights, belief and the maximum of a function with jumps.
 
-use fedbo_algorithms::{
-    Domain, LocalProb, MessageContent, MessageSettings, Observation, Points, Source, Strategy,
-};
 use fedbo_federated::dp_fts_de::{
     AggregateUse, DpFtsDe, DpFtsDeSettings, ExplorationWeightLaw, ExplorationWeights, Memory,
 };
@@ -10,6 +7,9 @@ use fedbo_gp::{FeatureMap, WeightSpaceSample};
 use fedbo_optim::Function;
 use fedbo_protocol::{Aggregate, AggregateContent};
 use fedbo_space::{ParameterSpec, Partition, Space};
+use fedbo_strategies::{
+    Domain, LocalProb, MessageContent, MessageSettings, Observation, Points, Source, Strategy,
+};
 use fedbo_streams::Seed;
 use fedbo_testkit::{test_stream, uniform_points};
 
@@ -382,7 +382,7 @@ fn settings_out_of_range_are_refused() {
 /// The mean is what draws scatter around, and zeros say nothing whatever the data.
 #[test]
 fn a_message_may_hold_the_posteriors_mean_or_nothing() {
-    use fedbo_algorithms::Collaborator;
+    use fedbo_strategies::Collaborator;
     let with = |content| {
         let message = MessageSettings { content, ..MESSAGE };
         let mut agent = agent(line(31), DpFtsDeSettings { message, ..settings(1, 2) });

@@ -1,10 +1,10 @@
 //! FTS Algorithm 1 line by line: p_t, P_N, messages used and restored, stragglers, refusals.
 
-use fedbo_algorithms::{Collaborator, LocalProb, Maximizer, Repeats, Source, Strategy};
 use fedbo_federated::fts::{AgentSampling, Fts};
 use fedbo_gp::{MapHash, WeightSpaceSample};
 use fedbo_optim::{Direct, Function, Points};
 use fedbo_protocol::MessageRejected;
+use fedbo_strategies::{Collaborator, LocalProb, Maximizer, Repeats, Source, Strategy};
 use fedbo_testkit::{statistics::check_chi_squared, test_stream};
 
 use crate::agents::{MESSAGE, fts_with, map, small_fts, with_messages};

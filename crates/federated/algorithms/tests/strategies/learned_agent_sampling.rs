@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::{LocalProb, Source, Strategy};
 use fedbo_federated::fts::{AgentSampling, Fts};
 use fedbo_gp::{FeatureMap, WeightSpaceSample};
 use fedbo_optim::{Function, Points};
+use fedbo_strategies::{LocalProb, Source, Strategy};
 use fedbo_testkit::{statistics::check_chi_squared, test_stream};
 
 use crate::agents::{MESSAGE, fts_with, map, with_messages};

@@ -1,10 +1,10 @@
 //! The messages of an agent: posterior draws and placebos.
 
-use fedbo_algorithms::{
+use fedbo_federated::fts::{AgentSampling, Fts};
+use fedbo_strategies::{
     Collaborator, HyperparameterPolicy, LocalProb, MessageContent, MessageNoise, MessageSettings,
     Source, Strategy, StrategyError,
 };
-use fedbo_federated::fts::{AgentSampling, Fts};
 use fedbo_testkit::dense::{Matrix, weight_posterior};
 use fedbo_testkit::statistics::{
     check_gaussian_law, check_mean_and_covariance, check_standard_normal,

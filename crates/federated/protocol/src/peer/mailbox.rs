@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fedbo_algorithms::{Observation, Source};
+use fedbo_strategies::{Observation, Source};
 
 use super::report::{Report, ReportRejected};
 

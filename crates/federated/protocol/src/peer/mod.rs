@@ -6,7 +6,7 @@ mod report;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use fedbo_algorithms::{Domain, Observation, Points, Source, Strategy, StrategyError, Surrogate};
+use fedbo_strategies::{Domain, Observation, Points, Source, Strategy, StrategyError, Surrogate};
 use fedbo_streams::{Purpose, Seed};
 
 use crate::{AgentError, Tick, Trial};

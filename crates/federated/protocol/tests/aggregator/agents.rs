@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::{Domain, LocalProb, MessageSettings, Points, ThompsonSettings};
 use fedbo_federated::dp_fts_de::{
     AggregateUse, DpFtsDe, DpFtsDeSettings, ExplorationWeights, Memory,
 };
@@ -12,6 +11,7 @@ use fedbo_protocol::{
 };
 use fedbo_protocol::{Aggregate, AggregateContent};
 use fedbo_space::Partition;
+use fedbo_strategies::{Domain, LocalProb, MessageSettings, Points, ThompsonSettings};
 use fedbo_streams::Seed;
 
 use crate::common::{OneHot, shared_map};

@@ -3,10 +3,6 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::{
-    Collaborator, Domain, Observation, Points, Proposal, Source, Strategy, StrategyError,
-    Surrogate, SurrogateSettings,
-};
 use fedbo_gp::{Family, FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw, MapHash};
 use fedbo_privacy::accounting::{Noise, NoiseMultiplier, PrivacyEvent, Sampling, SamplingRate};
 use fedbo_privacy::mechanism::{ReleaseRefused, VectorRefused};
@@ -16,6 +12,10 @@ use fedbo_protocol::{
     UpdateRejected, UsesHandouts,
 };
 use fedbo_protocol::{Aggregate, AggregateContent};
+use fedbo_strategies::{
+    Collaborator, Domain, Observation, Points, Proposal, Source, Strategy, StrategyError,
+    Surrogate, SurrogateSettings,
+};
 use fedbo_streams::{Purpose, Seed, Stream};
 
 pub(crate) type Effects = Vec<Effect<AggregateHandout>>;

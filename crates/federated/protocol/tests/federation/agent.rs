@@ -1,12 +1,12 @@
 //! The agent's state machine, event by event.
 
-use fedbo_algorithms::Source;
 use fedbo_federated::fts::Fts;
 use fedbo_protocol::MessageRejected;
 use fedbo_protocol::{
     Agent, AgentEffect, AgentError, AgentEvent, Broadcast, Coordinator, Effect, Relay, Trial,
     UpdateRejected,
 };
+use fedbo_strategies::Source;
 
 use crate::common::{N_FEATURES, agent, broadcast, map, update};
 

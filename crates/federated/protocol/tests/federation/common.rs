@@ -2,11 +2,6 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::{
-    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise,
-    MessageSettings, Observation, OwnSampler, Repeats, Source, SurrogateSettings, ThompsonSettings,
-    UcbMultiplier,
-};
 use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_gp::{
     Family, FeatureDescription, FeatureMap, FeatureSampling, Hyperparameters, Kernel,
@@ -14,6 +9,11 @@ use fedbo_gp::{
 };
 use fedbo_optim::{MultiStart, Points};
 use fedbo_protocol::{Agent, AgentPlan, AgentUpdate, Broadcast};
+use fedbo_strategies::{
+    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise,
+    MessageSettings, Observation, OwnSampler, Repeats, Source, SurrogateSettings, ThompsonSettings,
+    UcbMultiplier,
+};
 use fedbo_streams::{Purpose, Seed};
 
 pub(crate) const N_FEATURES: usize = 8;

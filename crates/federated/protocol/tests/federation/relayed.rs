@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fedbo_algorithms::Source;
 use fedbo_federated::fts::Fts;
 use fedbo_protocol::{
     Agent, AgentUpdate, Broadcast, Handout as _, Relay, Tick, Trial, UpdateRejected,
 };
+use fedbo_strategies::Source;
 use fedbo_streams::Stream;
 
 use crate::common::{N_FEATURES, agent, map};

@@ -4,11 +4,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use fedbo_algorithms::Source;
 use fedbo_federated::fts::Fts;
 use fedbo_protocol::{
     Agent, AgentEffect, AgentEvent, AgentUpdate, Broadcast, Coordinator, Effect, Relay, Tick, Trial,
 };
+use fedbo_strategies::Source;
 use fedbo_streams::Stream;
 use fedbo_testkit::test_stream;
 

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::{
-    Domain, HyperparameterPolicy, Repeats, SurrogateSettings, ThompsonSettings,
-};
 use fedbo_federated::distributed_ts::regret_bound::RegretPrior;
 use fedbo_federated::distributed_ts::{DistributedTs, DistributedTsSettings, Query};
 use fedbo_gp::{Family, Hyperparameters, JointSampler, Kernel, Posterior};
 use fedbo_optim::Points;
 use fedbo_protocol::{Neighbourhood, Peer, PeerEffect, PeerEvent, PeerPlan};
+use fedbo_strategies::{
+    Domain, HyperparameterPolicy, Repeats, SurrogateSettings, ThompsonSettings,
+};
 use fedbo_streams::{Purpose, Seed};
 
 use crate::common::{SYNCHRONOUS, Team, complete, star};

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use fedbo_algorithms::{Domain, ThompsonSettings};
 use fedbo_federated::distributed_ts::{DistributedTs, DistributedTsSettings, Query};
 use fedbo_protocol::{
     InitialSharing, Neighbourhood, Pace, Peer, PeerEffect, PeerEvent, PeerPlan, ReportContent,
 };
 use fedbo_space::{ParameterSpec, Space};
+use fedbo_strategies::{Domain, ThompsonSettings};
 use fedbo_streams::{Purpose, Seed};
 
 /// Agents that know each other, by edges.

@@ -1,7 +1,7 @@
 //! Comparisons of peers on special graphs with loops that know nothing of peers.
 
-use fedbo_algorithms::{Observation, Points, Source, Strategy as _, ThompsonSampling};
 use fedbo_protocol::{InitialSharing, Neighbourhood, Peer, PeerPlan, ReportContent};
+use fedbo_strategies::{Observation, Points, Source, Strategy as _, ThompsonSampling};
 use fedbo_streams::Purpose;
 
 use crate::common::{SYNCHRONOUS, Team, calm, complete, domain, objective, settings, star};

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_algorithms::StrategyError;
 use fedbo_gp::FeatureMap;
 use fedbo_objective::Objective;
 use fedbo_privacy::mechanism::{NoiseSource, SecureNoise, SimNoise};
 use fedbo_protocol::{
     Agent, AgentError, Aggregator, LatticeRounds, PaperRounds, RoundMechanism, UsesHandouts,
 };
+use fedbo_strategies::StrategyError;
 use fedbo_streams::Seed;
 
 use super::run_error::RunError;

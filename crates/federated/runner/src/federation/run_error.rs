@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use fedbo_algorithms::StrategyError;
 use fedbo_config::FileError;
 use fedbo_gp::GpError;
 use fedbo_ledger::LedgerError;
 use fedbo_objective::CommandError;
 use fedbo_protocol::AgentError;
 use fedbo_report::ReportError;
+use fedbo_strategies::StrategyError;
 
 use crate::session::SessionError;
 use fedbo_federation::{Arm, names};

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use fedbo_algorithms::Domain;
-use fedbo_algorithms::early_stopping::{
-    BoBos, BosRule, BosSettings, EpochGpUcbSettings, StopReason, Verdict,
-};
 use fedbo_space::Space;
 use fedbo_storage::{Report, Trial};
+use fedbo_strategies::Domain;
+use fedbo_strategies::early_stopping::{
+    BoBos, BosRule, BosSettings, EpochGpUcbSettings, StopReason, Verdict,
+};
 use fedbo_streams::{Purpose, Seed};
 
 use super::told_trials::{ToldTrials, curve};

@@ -1,7 +1,7 @@
 //! The reasons why trials of a study cannot be stopped early, or a report cannot be used.
 
-use fedbo_algorithms::StrategySpec;
-use fedbo_algorithms::early_stopping::{EPOCHS_MAX, OptionError};
+use fedbo_strategies::StrategySpec;
+use fedbo_strategies::early_stopping::{EPOCHS_MAX, OptionError};
 
 /// The reason why trials of a study cannot be stopped early, or a report cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -3,9 +3,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fedbo_algorithms::early_stopping::Verdict;
 use fedbo_objective::{Failure, Monitor, Outcome, Signal, TrainingEnd, Unusable};
 use fedbo_storage::{Report, StorageError, TellAuthority, Told, Worker};
+use fedbo_strategies::early_stopping::Verdict;
 
 use super::rule_evaluator::JudgeState;
 use super::{EarlyStoppingError, RunWarnings};

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use fedbo_algorithms::early_stopping::{
-    BosRule, StoppingMethod, StoppingRule, TrainedTrial, Training, Verdict,
-};
 use fedbo_space::Direction;
 use fedbo_storage::{Report, ReportOutcome, StorageError, TellAuthority, Told, Trial, TrialState};
+use fedbo_strategies::early_stopping::{
+    BosRule, StoppingMethod, StoppingRule, TrainedTrial, Training, Verdict,
+};
 
 use super::bo_bos::BosEvaluator;
 use super::told_trials::curve;

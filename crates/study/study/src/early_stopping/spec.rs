@@ -1,8 +1,8 @@
 //! The rule that stops trials early, as a study's definition keeps it.
 
-use fedbo_algorithms::early_stopping::{BosSettings, EPOCHS_MAX, StoppingMethod};
-use fedbo_algorithms::{StoppingRuleSpec, StrategySpec};
 use fedbo_config::Keys;
+use fedbo_strategies::early_stopping::{BosSettings, EPOCHS_MAX, StoppingMethod};
+use fedbo_strategies::{StoppingRuleSpec, StrategySpec};
 use serde::{Deserialize, Serialize};
 
 use super::EarlyStoppingError;
@@ -98,7 +98,7 @@ impl EarlyStoppingSpec {
 
 #[cfg(test)]
 mod tests {
-    use fedbo_algorithms::early_stopping::{AshaOptions, HyperbandOptions, MedianOptions};
+    use fedbo_strategies::early_stopping::{AshaOptions, HyperbandOptions, MedianOptions};
 
     use super::*;
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fedbo_algorithms::early_stopping::{EPOCHS_MAX, whole};
-use fedbo_algorithms::{StoppingRuleSpec, in_words};
 use fedbo_config::{Check, FileError, TableOptions, TomlFile};
+use fedbo_strategies::early_stopping::{EPOCHS_MAX, whole};
+use fedbo_strategies::{StoppingRuleSpec, in_words};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 

@@ -1,11 +1,11 @@
 //! The tellings of a study whose trials report as they train, as its model sees them.
 
-use fedbo_algorithms::Source;
-use fedbo_algorithms::early_stopping::{
-    BosSettings, LearningCurve, TrainedObservation, ValueBounds, expected_end,
-};
 use fedbo_space::{Direction, Space};
 use fedbo_storage::{Told, Trial};
+use fedbo_strategies::Source;
+use fedbo_strategies::early_stopping::{
+    BosSettings, LearningCurve, TrainedObservation, ValueBounds, expected_end,
+};
 
 use super::EarlyStoppingSpec;
 use crate::{Definition, StudyError};

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fedbo_algorithms::early_stopping::short;
 use fedbo_space::Direction;
 use fedbo_storage::Report;
+use fedbo_strategies::early_stopping::short;
 
 use super::EarlyStoppingSpec;
 use super::bo_bos::reports_first_epochs;

@@ -1,8 +1,8 @@
 //! The keys that a `study.toml` may have, and the names of its mistakes.
 
-use fedbo_algorithms::early_stopping::{AshaOptions, HyperbandOptions, MedianOptions};
-use fedbo_algorithms::meta::RmGpUcbOptions;
-use fedbo_algorithms::{GpUcbOptions, StoppingRuleSpec, UcbMultiplier};
+use fedbo_strategies::early_stopping::{AshaOptions, HyperbandOptions, MedianOptions};
+use fedbo_strategies::meta::RmGpUcbOptions;
+use fedbo_strategies::{GpUcbOptions, StoppingRuleSpec, UcbMultiplier};
 
 use super::*;
 

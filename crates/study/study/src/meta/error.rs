@@ -1,6 +1,6 @@
 //! The reasons why a study cannot learn from old ones.
 
-use fedbo_algorithms::StrategySpec;
+use fedbo_strategies::StrategySpec;
 
 /// The reason why a study cannot learn from old ones.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! Old studies that a new one learns from: where they are read, how their trials fit the new space, what is kept of them.
 //!
 //! Decides which old trials count and where they lie in the new space. How much each old study is trusted is decided by
-//! `fedbo_algorithms::meta`. What was read is stored with the new study, which never reads it again: start at [`MetaSpec`],
+//! `fedbo_strategies::meta`. What was read is stored with the new study, which never reads it again: start at [`MetaSpec`],
 //! then [`MetaFile`].
 
 mod error;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use fedbo_algorithms::StrategyError;
-use fedbo_algorithms::meta::{
-    MetaBeliefSettings, MetaShare, MetaTask, OutputScale, TaskWeighting, TaskWeights,
-};
 use fedbo_optim::Points;
 use fedbo_space::{Direction, Space, Value};
+use fedbo_strategies::StrategyError;
+use fedbo_strategies::meta::{
+    MetaBeliefSettings, MetaShare, MetaTask, OutputScale, TaskWeighting, TaskWeights,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{MetaError, OldStudy};

@@ -1,6 +1,6 @@
 //! The influence of old studies on a new one, and the trust in each, in the users' units.
 
-use fedbo_algorithms::meta::Transfer;
+use fedbo_strategies::meta::Transfer;
 use serde::Serialize;
 
 use super::{MetaScale, MetaSpec};

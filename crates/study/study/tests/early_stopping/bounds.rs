@@ -2,9 +2,9 @@
 
 use std::sync::atomic::AtomicBool;
 
-use fedbo_algorithms::early_stopping::{BoBosOptions, ValueBounds};
 use fedbo_objective::{Monitor, Objective, Outcome, TrainingEnd, TrialId};
 use fedbo_space::{ParameterSpec, Point};
+use fedbo_strategies::early_stopping::{BoBosOptions, ValueBounds};
 use fedbo_study::{Definition, EarlyStoppingSpec, RunOptions, StoppingRuleSpec, Study};
 
 use crate::fixtures::Warnings;

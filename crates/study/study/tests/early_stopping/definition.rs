@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::early_stopping::MedianOptions;
 use fedbo_space::ParameterSpec;
 use fedbo_storage::MemoryStorage;
+use fedbo_strategies::early_stopping::MedianOptions;
 use fedbo_study::{
     Definition, EarlyStoppingSpec, StoppingRuleSpec, StrategySpec, Study, StudyError,
 };

@@ -3,10 +3,10 @@
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_algorithms::early_stopping::MedianOptions;
 use fedbo_objective::{Monitor, Objective, Outcome, TrainingEnd, TrialId};
 use fedbo_space::{ParameterSpec, Point};
 use fedbo_storage::Trial;
+use fedbo_strategies::early_stopping::MedianOptions;
 use fedbo_study::{
     Definition, EarlyStoppingSpec, Observer, RunOptions, RunReport, StoppingRuleSpec, StrategySpec,
     Study,

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fedbo_algorithms::early_stopping::Verdict;
 use fedbo_objective::{Monitor, Objective, Outcome, Signal, TrainingEnd, TrialId};
 use fedbo_space::Point;
 use fedbo_storage::{MemoryStorage, Storage, TellAuthority, Told, Trial, TrialState, Worker};
+use fedbo_strategies::early_stopping::Verdict;
 use fedbo_study::{AskOutcome, NullObserver, RunOptions, Study};
 
 use crate::fixtures::{N_EPOCHS, Network, Warnings, course, curve, definition, run};

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fedbo_algorithms::early_stopping::Verdict;
 use fedbo_objective::Signal;
 use fedbo_storage::{
     AddOutcome, MemoryStorage, NewTrial, Report, ReportOutcome, Snapshot, Storage, StorageError,
     StudyKey, StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
 };
+use fedbo_strategies::early_stopping::Verdict;
 use fedbo_study::{Definition, EarlyStoppingSpec, Study};
 
 use crate::fixtures::definition;

@@ -2,8 +2,8 @@
 
 use std::sync::Mutex;
 
-use fedbo_algorithms::early_stopping::{AshaOptions, MedianOptions, Verdict};
 use fedbo_storage::{StorageError, Told};
+use fedbo_strategies::early_stopping::{AshaOptions, MedianOptions, Verdict};
 use fedbo_study::{Definition, EarlyStoppingSpec, StoppingRuleSpec, Study, StudyError};
 
 use crate::fixtures::{N_EPOCHS, curve, definition};

@@ -2,17 +2,17 @@
 
 use std::sync::atomic::AtomicBool;
 
-use fedbo_algorithms::early_stopping::{
-    AshaOptions, AshaRule, BoBos, BoBosOptions, BosSettings, CurveBelief, EpochGpUcb,
-    EpochGpUcbSettings, EpochScale, MedianOptions, MedianRule,
-};
-use fedbo_algorithms::{
-    Domain, GpUcb, GpUcbSettings, HyperparameterPolicy, RandomSearch, Refit, Repeats,
-    SurrogateSettings, UcbMultiplier,
-};
 use fedbo_gp::{DecayFit, FitCriterion};
 use fedbo_rivals::{Boca, CurvePredictionRule, CurvePredictionSettings};
 use fedbo_space::Space;
+use fedbo_strategies::early_stopping::{
+    AshaOptions, AshaRule, BoBos, BoBosOptions, BosSettings, CurveBelief, EpochGpUcb,
+    EpochGpUcbSettings, EpochScale, MedianOptions, MedianRule,
+};
+use fedbo_strategies::{
+    Domain, GpUcb, GpUcbSettings, HyperparameterPolicy, RandomSearch, Refit, Repeats,
+    SurrogateSettings, UcbMultiplier,
+};
 use fedbo_streams::{Purpose, Seed};
 
 use super::training_run::{RunTrace, TrainingRun};
@@ -205,7 +205,7 @@ impl Setup {
     fn ruled(
         &self,
         proposals: Proposals,
-        rule: Option<Box<dyn fedbo_algorithms::early_stopping::StoppingRule>>,
+        rule: Option<Box<dyn fedbo_strategies::early_stopping::StoppingRule>>,
     ) -> Box<dyn Tuner> {
         Box::new(CurveRuleTuner {
             proposals,

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::AtomicBool;
 
-use fedbo_algorithms::early_stopping::{BosSettings, ValueBounds};
 use fedbo_problems::{CurveFamily, LearningCurves, TrainingProblem};
 use fedbo_report::{Metric, Scale};
+use fedbo_strategies::early_stopping::{BosSettings, ValueBounds};
 
 use super::super::{ExperimentResult, Progress, RunOptions};
 use super::arms::{Arm, BO_BOS, GP_UCB, Method, Modelling, SCHEDULE_B};

@@ -16,13 +16,13 @@ use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
-use fedbo_algorithms::early_stopping::BosSettings;
 use fedbo_problems::TrainingProblem;
 use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Row, Scale, SummaryRequest, check_folder,
     curves as mean_curves,
 };
 use fedbo_space::Point;
+use fedbo_strategies::early_stopping::BosSettings;
 use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 

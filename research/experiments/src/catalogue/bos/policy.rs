@@ -2,9 +2,9 @@
 
 use std::sync::atomic::AtomicBool;
 
-use fedbo_algorithms::early_stopping::BosSettings;
 use fedbo_problems::Swimmer;
 use fedbo_report::{Metric, Scale};
+use fedbo_strategies::early_stopping::BosSettings;
 
 use super::super::{ExperimentResult, Progress, RunOptions};
 use super::arms::{Arm, BO_BOS, GP_UCB, Method, Modelling, SCHEDULE_B};

@@ -1,10 +1,10 @@
 //! All rules on the same trials: what each saves and how often it is wrong, so that they can be compared at equal savings.
 
-use fedbo_algorithms::early_stopping::{
+use fedbo_rivals::{CurvePredictionRule, CurvePredictionSettings};
+use fedbo_strategies::early_stopping::{
     AshaOptions, AshaRule, BoBosOptions, BosProblem, BosRule, BosSettings, LearningCurve,
     MedianOptions, MedianRule, StoppingRule, TrainedTrial, Training,
 };
-use fedbo_rivals::{CurvePredictionRule, CurvePredictionSettings};
 use fedbo_streams::{Purpose, Seed};
 
 use super::training_run::TrialTrace;

@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::Context;
-use fedbo_algorithms::Source;
-use fedbo_algorithms::early_stopping::{
-    Brackets, Hyperband, LearningCurve, TrainedObservation, TrainedTrial, Training,
-};
 use fedbo_problems::TrainingProblem;
 use fedbo_report::Row;
 use fedbo_space::Point;
+use fedbo_strategies::Source;
+use fedbo_strategies::early_stopping::{
+    Brackets, Hyperband, LearningCurve, TrainedObservation, TrainedTrial, Training,
+};
 use fedbo_streams::{Purpose, Seed};
 
 use super::Shown;

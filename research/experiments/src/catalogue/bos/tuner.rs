@@ -1,11 +1,11 @@
 //! The decisions of an arm: the next point, and whether its training goes on.
 
-use fedbo_algorithms::early_stopping::{
+use fedbo_rivals::{Boca, CurvePredictionRule};
+use fedbo_strategies::early_stopping::{
     BoBos, BosRule, EpochGpUcb, LearningCurve, StoppingRule, TrainedObservation, TrainedTrial,
     Training, expected_end,
 };
-use fedbo_algorithms::{GpUcb, Observation, Points, Proposal, RandomSearch, Source, Strategy};
-use fedbo_rivals::{Boca, CurvePredictionRule};
+use fedbo_strategies::{GpUcb, Observation, Points, Proposal, RandomSearch, Source, Strategy};
 use fedbo_streams::{Purpose, Seed, Stream};
 
 /// A trial to train.

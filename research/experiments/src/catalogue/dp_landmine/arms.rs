@@ -1,9 +1,5 @@
 //! The arms, and the panels that show them.
 
-use fedbo_algorithms::{
-    HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise, MessageSettings,
-    OwnSampler, Refit, Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
-};
 use fedbo_federated::dp_fts_de::{AggregateUse, ExplorationWeights, Memory};
 use fedbo_gp::{
     Family, FeatureSampling, FitCriterion, FitOptions, Hyperparameters, Kernel, LengthscaleLaw,
@@ -11,6 +7,10 @@ use fedbo_gp::{
 use fedbo_optim::MultiStart;
 use fedbo_privacy::accounting::SamplingRate;
 use fedbo_privacy::mechanism::PaperSampling;
+use fedbo_strategies::{
+    HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise, MessageSettings,
+    OwnSampler, Refit, Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
+};
 
 use super::costs::multiplier_for;
 use super::{DIM, N_INITIAL, N_ROUNDS};

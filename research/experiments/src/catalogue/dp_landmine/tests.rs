@@ -1,7 +1,7 @@
 //! The declared arms, what they cost and what becomes of them; sessions with few fields and rounds.
 
-use fedbo_algorithms::MessageContent;
 use fedbo_report::Summary;
+use fedbo_strategies::MessageContent;
 use fedbo_testkit::published_data;
 
 use super::super::population::{CollaborationMode, Release};

@@ -1,6 +1,5 @@
 //! The arms of the experiment: which curves its panels show, and what they are compared with.
 
-use fedbo_algorithms::{LocalProb, MessageContent, MessageNoise, MessageSettings};
 use fedbo_federated::dp_fts_de::{AggregateUse, ExplorationWeightLaw, ExplorationWeights, Memory};
 use fedbo_gp::FeatureSampling;
 use fedbo_privacy::accounting::{
@@ -8,6 +7,7 @@ use fedbo_privacy::accounting::{
 };
 use fedbo_privacy::mechanism::PaperSampling;
 use fedbo_problems::NOISE_VARIANCE;
+use fedbo_strategies::{LocalProb, MessageContent, MessageNoise, MessageSettings};
 
 use super::super::population::{CollaborationMode, Release};
 use super::{DELTA, EPSILON, N_ROUNDS};

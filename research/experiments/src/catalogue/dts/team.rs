@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
-use fedbo_algorithms::{Domain, Repeats, ThompsonSettings};
 use fedbo_federated::distributed_ts::{
     DistributedTs, DistributedTsSettings, IndependentDraws, Query,
 };
@@ -12,6 +11,7 @@ use fedbo_problems::{Function, Problem, TestFunction};
 use fedbo_protocol::{InitialSharing, Neighbourhood, Pace, Peer, PeerPlan, ReportContent};
 use fedbo_report::TeamRegret;
 use fedbo_space::{ParameterSpec, Space};
+use fedbo_strategies::{Domain, Repeats, ThompsonSettings};
 use fedbo_streams::{Purpose, Seed};
 use fedbo_topology::{Graph, GraphSpec};
 

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use fedbo_algorithms::meta::{
-    FeatureReport, FeatureTask, MetaTask, Rgpe, RgpeSettings, Taf, TafSettings, TaskModel,
-};
-use fedbo_algorithms::{
-    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise, Observation,
-    Points, Strategy, Surrogate, SurrogateSettings,
-};
 use fedbo_federated::fts::{Fts, FtsSettings};
 use fedbo_gp::FeatureMap;
 use fedbo_optim::{Direct, MultiStart};
 use fedbo_protocol::AgentPlan;
+use fedbo_strategies::meta::{
+    FeatureReport, FeatureTask, MetaTask, Rgpe, RgpeSettings, Taf, TafSettings, TaskModel,
+};
+use fedbo_strategies::{
+    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise, Observation,
+    Points, Strategy, Surrogate, SurrogateSettings,
+};
 use fedbo_streams::{Purpose, Seed};
 
 use super::super::fts_landmine::{helpful, paper};
@@ -290,9 +290,9 @@ impl Arm {
 
 #[cfg(test)]
 mod tests {
-    use fedbo_algorithms::Source;
     use fedbo_gp::{Family, FeatureDescription, FeatureSampling, LengthscaleLaw};
     use fedbo_space::{ParameterSpec, Space};
+    use fedbo_strategies::Source;
 
     use super::*;
 

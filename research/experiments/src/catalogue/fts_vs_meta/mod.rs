@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-use fedbo_algorithms::Domain;
 use fedbo_gp::FeatureMap;
 use fedbo_objective::Objective;
 use fedbo_problems::{N_FIELDS, Problem};
@@ -17,6 +16,7 @@ use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, Reference, ResultsWriter, Scale, SummaryRequest,
     check_folder,
 };
+use fedbo_strategies::Domain;
 use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 
@@ -153,7 +153,7 @@ fn past(
 
 fn contributor(
     field: usize,
-    observed: Vec<fedbo_algorithms::Observation>,
+    observed: Vec<fedbo_strategies::Observation>,
     seed: Seed,
 ) -> anyhow::Result<Contributor> {
     let own = seed.child(Purpose::History, field as u64);

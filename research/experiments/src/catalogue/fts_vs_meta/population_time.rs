@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use fedbo_algorithms::{Domain, Observation, Points, Source, Strategy};
 use fedbo_gp::{Family, FeatureMap, Kernel, PathwiseSample, Posterior, Prior};
 use fedbo_optim::Function as _;
 use fedbo_report::{
@@ -13,6 +12,7 @@ use fedbo_report::{
     TradeoffSeries, TradeoffSpec, summarize,
 };
 use fedbo_space::{Direction, ParameterSpec, Space};
+use fedbo_strategies::{Domain, Observation, Points, Source, Strategy};
 use fedbo_streams::{Purpose, Seed};
 
 use super::super::landmine_fields::DIM;

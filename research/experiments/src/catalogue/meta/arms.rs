@@ -1,14 +1,14 @@
 //! The arms of the real problems: how each proposes, and with which others it is compared.
 
-use fedbo_algorithms::meta::{
+use fedbo_rivals::{Mtbo, MtboSettings, PemBo};
+use fedbo_strategies::meta::{
     MetaBeliefSettings, MetaTask, OutputScale, Rgpe, RgpeSettings, RmGpTs, RmGpTsSettings, RmGpUcb,
     RmGpUcbSettings, Taf, TafSettings, TaskWeighting, WarmStart,
 };
-use fedbo_algorithms::{
+use fedbo_strategies::{
     Domain, GpUcb, GpUcbSettings, LogEi, LogEiSettings, Points, Repeats, Strategy,
     ThompsonSampling, ThompsonSettings, UcbMultiplier,
 };
-use fedbo_rivals::{Mtbo, MtboSettings, PemBo};
 use fedbo_streams::{Purpose, Seed};
 
 use super::synthetic::placebo_tasks;
@@ -276,7 +276,7 @@ mod tests {
             let mut stream = Seed::new(1).stream(Purpose::Proposal, number, 0);
             let proposal = strategy.ask(&Points::new(1), &mut stream).unwrap();
             asked.push(proposal.unit[0]);
-            let told = fedbo_algorithms::Observation {
+            let told = fedbo_strategies::Observation {
                 unit: proposal.unit,
                 value: Some(0.0),
                 source: proposal.source,

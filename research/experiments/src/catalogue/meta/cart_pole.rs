@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_algorithms::Domain;
 use fedbo_problems::{CartPole, CartPoleTasks, Problem};
 use fedbo_report::{Clusters, Metric, TaskWeightRow, check_folder};
+use fedbo_strategies::Domain;
 use fedbo_streams::{Purpose, Seed};
 
 use super::super::{ExperimentResult, Progress, RunOptions};

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-use fedbo_algorithms::Domain;
-use fedbo_algorithms::meta::{MetaTask, OutputScale};
 use fedbo_problems::{CNN_DATA_SETS, CnnRecords, Problem, read_cnn_records};
 use fedbo_report::{Clusters, Metric, TaskWeightRow, check_folder, task_weight_table};
+use fedbo_strategies::Domain;
+use fedbo_strategies::meta::{MetaTask, OutputScale};
 use fedbo_streams::{Purpose, Seed};
 
 use super::super::{ExperimentResult, Progress, RunOptions};

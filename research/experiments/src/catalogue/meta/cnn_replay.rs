@@ -1,9 +1,9 @@
 //! A network's accuracy as a function of its hyperparameters, replayed from what was recorded.
 
-use fedbo_algorithms::{Observation, Points, Source, Surrogate, SurrogateSettings};
 use fedbo_objective::{Direction, Failure, Objective, Outcome, TrialId};
 use fedbo_problems::{CnnRecord, CnnRecords, Problem};
 use fedbo_space::{ParameterSpec, Point, Space};
+use fedbo_strategies::{Observation, Points, Source, Surrogate, SurrogateSettings};
 use fedbo_streams::{Purpose, Seed};
 
 /// The posterior median of a Gaussian process fitted to all records of a data set, cut to the range of the records: smooth,
@@ -87,12 +87,12 @@ fn distinct(records: &CnnRecords) -> Vec<CnnRecord> {
 
 impl CnnReplay {
     /// The observations as an earlier task.
-    pub(super) fn task(records: &CnnRecords) -> fedbo_algorithms::meta::MetaTask {
+    pub(super) fn task(records: &CnnRecords) -> fedbo_strategies::meta::MetaTask {
         let mut inputs = Points::new(3);
         for record in &records.observations {
             inputs.push(&record.x);
         }
-        fedbo_algorithms::meta::MetaTask {
+        fedbo_strategies::meta::MetaTask {
             name: records.data_set.to_owned(),
             inputs,
             outputs: records.observations.iter().map(|r| r.accuracy).collect(),

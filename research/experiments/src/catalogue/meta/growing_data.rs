@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-use fedbo_algorithms::Domain;
 use fedbo_objective::{Objective, Outcome, TrialId};
 use fedbo_problems::{GROWING_WINE_SIZES, GrowingWine, LogisticScale, LogisticScore, Problem};
 use fedbo_report::{Clusters, Metric, check_folder, task_weight_table};
 use fedbo_space::{Direction, Point, Space};
+use fedbo_strategies::Domain;
 use fedbo_streams::{Purpose, Seed};
 
 use super::super::{ExperimentResult, Progress, RunOptions};

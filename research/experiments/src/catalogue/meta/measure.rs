@@ -187,8 +187,8 @@ pub(super) fn seconds_note(rows: &[Row]) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use fedbo_algorithms::Domain;
     use fedbo_problems::{Function, Problem, TestFunction};
+    use fedbo_strategies::Domain;
     use fedbo_streams::{Purpose, Seed};
 
     use super::super::arms::Rule;

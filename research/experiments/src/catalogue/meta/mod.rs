@@ -17,10 +17,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use fedbo_algorithms::{Observation, Points, Source, Strategy};
 use fedbo_objective::{Objective, Outcome, TrialId, evaluate_guarded};
 use fedbo_report::{Row, TaskWeightRow, write_task_weights};
 use fedbo_space::{Direction, Point};
+use fedbo_strategies::{Observation, Points, Source, Strategy};
 use fedbo_streams::{Purpose, Seed};
 
 use fedbo_runner::{Decoder, Ended};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_algorithms::meta::MetaTask;
-use fedbo_algorithms::{Domain, Strategy as _};
 use fedbo_problems::Problem;
+use fedbo_strategies::meta::MetaTask;
+use fedbo_strategies::{Domain, Strategy as _};
 use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 

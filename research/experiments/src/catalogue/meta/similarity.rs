@@ -1,7 +1,7 @@
 //! The likeness of two problems, measured at random points.
 
-use fedbo_algorithms::Domain;
 use fedbo_problems::Problem;
+use fedbo_strategies::Domain;
 use fedbo_streams::{Purpose, Seed};
 
 /// A problem's values at points that are the same for all problems of one space.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-use fedbo_algorithms::meta::MetaTask;
-use fedbo_algorithms::{Domain, Points};
 use fedbo_problems::{LandmineGrid, Problem, read_landmine_grids};
 use fedbo_report::{Clusters, Metric, check_folder, task_weight_table};
+use fedbo_strategies::meta::MetaTask;
+use fedbo_strategies::{Domain, Points};
 use fedbo_streams::{Purpose, Seed};
 
 use super::super::{ExperimentResult, Progress, RunOptions};

@@ -5,14 +5,6 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_algorithms::meta::{
-    GapBound, InitialDesign, MetaBeliefSettings, MetaSample, MetaShare, MetaTask, OutputScale,
-    RmGpTs, RmGpTsSettings, RmGpUcb, RmGpUcbSettings, TaskModels, TaskWeighting,
-};
-use fedbo_algorithms::{
-    Domain, GpUcb, GpUcbSettings, HyperparameterPolicy, Maximizer, OwnSampler, Repeats, Strategy,
-    SurrogateSettings, ThompsonSampling, ThompsonSettings, UcbMultiplier,
-};
 use fedbo_gp::{Family, Hyperparameters, JointSampler, Kernel, Prior};
 use fedbo_optim::{MultiStart, Points};
 use fedbo_problems::GridPrior;
@@ -21,6 +13,14 @@ use fedbo_report::{
     check_folder, task_weight_table,
 };
 use fedbo_space::Direction;
+use fedbo_strategies::meta::{
+    GapBound, InitialDesign, MetaBeliefSettings, MetaSample, MetaShare, MetaTask, OutputScale,
+    RmGpTs, RmGpTsSettings, RmGpUcb, RmGpUcbSettings, TaskModels, TaskWeighting,
+};
+use fedbo_strategies::{
+    Domain, GpUcb, GpUcbSettings, HyperparameterPolicy, Maximizer, OwnSampler, Repeats, Strategy,
+    SurrogateSettings, ThompsonSampling, ThompsonSettings, UcbMultiplier,
+};
 use fedbo_streams::{Purpose, Seed};
 
 use super::super::grid::{GridObjective, grid_decoder, grid_index};
