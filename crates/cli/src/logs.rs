@@ -15,7 +15,7 @@ pub(crate) struct LogOptions {
     /// Form of the log on standard error
     #[arg(long, value_name = "FORM", default_value = "text")]
     log_format: LogFormat,
-    /// Level of the log: error, warn, info, debug or trace, or a filter such as fedbo_coordinator=debug,info [default:
+    /// Level of the log: error, warn, info, debug or trace, or a filter such as fedbo=debug,info [default:
     /// info; warn with --quiet, debug with --verbose, trace with -vv]
     #[arg(long, value_name = "FILTER", env = "FEDBO_LOG")]
     log: Option<String>,
@@ -91,7 +91,7 @@ impl LogOptions {
         };
         let filter = EnvFilter::try_new(log).map_err(|error| {
             BadInput(format!(
-                "--log {log:?}: {error}; give error, warn, info, debug or trace, or a filter such as fedbo_coordinator=debug,info"
+                "--log {log:?}: {error}; give error, warn, info, debug or trace, or a filter such as fedbo=debug,info"
             ))
         })?;
         let (collector, logs) = collector()?;

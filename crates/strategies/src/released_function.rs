@@ -121,13 +121,13 @@ impl Strategy for FromArchive {
         }
         let function = RegionFunction::new(&self.map, &self.partition, &self.weights)?;
         let candidates = function.candidates(&self.domain, &self.maximizer, stream)?;
-        let is_in_same_storage = |unit: &[f64], other: &[f64]| {
+        let is_near = |unit: &[f64], other: &[f64]| {
             let distances = unit.iter().zip(other).map(|(a, b)| (a - b).abs());
             distances.fold(0.0, f64::max) < BESIDE
         };
         let is_new = |unit: &[f64]| {
             let mut others = self.tried.rows().chain(pending.rows());
-            !others.any(|other| is_in_same_storage(unit, other))
+            !others.any(|other| is_near(unit, other))
         };
         match candidates.first(is_new) {
             None => self.then.ask(pending, stream),

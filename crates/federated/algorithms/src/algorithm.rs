@@ -157,7 +157,8 @@ pub trait Released: Send + Sync {
     /// Weights of agents in a round, P rows of N with sum 1, for the paper's mechanism, which weighs before it sums.
     fn agent_weights(&self, round: u64) -> Vec<Vec<f64>>;
 
-    /// Adds the settings to the public configuration, in words that never change: ledgers keep them.
+    /// Adds the settings to the public configuration, in words that never change: ledgers keep them. A line with the algorithm's
+    /// name comes first, so that no other has the same configuration; `dp-fts-de` alone has none.
     fn describe(&self, config: &mut PublicConfig);
 
     /// One function of all releases, for parties that come after the last round; `None` before the first. `setup` is that

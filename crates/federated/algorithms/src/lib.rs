@@ -11,6 +11,8 @@ pub mod dp_fts_de;
 pub mod fts;
 mod public_config;
 
+use fedbo_strategies::in_words;
+
 pub use algorithm::{
     AgentSetup, Algorithm, Exchange, NeighbourSettings, Neighbours, Read, Reading, Relayed,
     ReleaseShape, Released, Settings, VirtualNetwork,
@@ -28,14 +30,5 @@ pub fn named(exchanges: &[Exchange]) -> String {
     let exchanging = ALGORITHMS
         .iter()
         .filter(|each| each.role == Role::Own && exchanges.contains(&each.exchange));
-    one_of(exchanging.map(|each| format!("{:?}", each.name)).collect())
-}
-
-/// Choices with commas between, and "or" before the last.
-#[must_use]
-pub fn one_of(choices: Vec<String>) -> String {
-    match choices.split_last() {
-        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
-        _ => choices.concat(),
-    }
+    in_words(exchanging.map(|each| each.name), "or")
 }

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use fedbo_config::{
     Check, FileError, LengthscaleEntry, NAME_CHARS_MAX, TomlFile, default_lengthscale,
 };
-use fedbo_federated::{Algorithm, Exchange, PublicConfig, Read, Reading, Role, Settings, one_of};
+use fedbo_federated::{Algorithm, Exchange, PublicConfig, Read, Reading, Role, Settings};
 use fedbo_gp::{Family, FeatureDescription, FeatureSampling, LengthscaleLaw};
 use fedbo_objective::Problems;
 use fedbo_optim::MultiStart;
 use fedbo_space::Direction;
-use fedbo_strategies::{Maximizer, Repeats, ThompsonSettings, UcbMultiplier};
+use fedbo_strategies::{Maximizer, Repeats, ThompsonSettings, UcbMultiplier, in_words};
 
 use crate::checked::{AgentObjective, Collaboration, Federation, FederationAgent, Objectives};
 use crate::file::{AgentTable, FeaturesTable, FederationFile};
@@ -117,7 +117,7 @@ impl FederationFile {
             n_features: features.n_features,
             own,
             papers: PrivacyMode::of(&privacy, check)?.is_papers(),
-            in_one_process: objectives == Objectives::Here,
+            in_one_process: objectives != Objectives::Elsewhere,
         };
         let Read { settings, ucb_multiplier } = (algorithm.read)(&reading)?;
         let ts_ucb_multiplier = match self.ts.ucb_multiplier {
@@ -187,11 +187,12 @@ impl Parts<'_> {
         let known: Vec<(&str, Algorithm)> =
             self.algorithms.iter().map(|algorithm| (algorithm.name, *algorithm)).collect();
         self.check.word(&path, given, &known)?.ok_or_else(|| {
-            let choices = self
+            let choices: Vec<String> = self
                 .algorithms
                 .iter()
-                .map(|algorithm| format!("{:?} ({})", algorithm.name, algorithm.summary));
-            let remedy = format!("add algorithm = {}", one_of(choices.collect()));
+                .map(|each| format!("{:?} ({})", each.name, each.summary))
+                .collect();
+            let remedy = format!("add algorithm = {}", choices.join(" or "));
             self.file.missing_error(&path, remedy)
         })
     }
@@ -208,7 +209,7 @@ impl Parts<'_> {
         let mut given = file.of_algorithms.keys();
         match given.find(|table| !known.contains(&table.as_str())) {
             None => Ok(()),
-            Some(unknown) => Err(self.file.unknown_key_error(&[unknown], &known)),
+            Some(unknown) => Err(self.file.unknown_key(&[unknown], &known)),
         }
     }
 
@@ -224,8 +225,11 @@ impl Parts<'_> {
         if file.privacy.is_some() {
             tables.push(("privacy", exchange(Exchange::Released)));
         }
-        for table in file.of_algorithms.keys() {
-            tables.push((table, Box::new(|each| each.tables.contains(&table.as_str()))));
+        for (table, keys) in &file.of_algorithms {
+            // An empty one says nothing: frozen texts may hold it.
+            if keys.as_table().is_none_or(|keys| !keys.is_empty()) {
+                tables.push((table, Box::new(|each| each.tables.contains(&table.as_str()))));
+            }
         }
         if file.features != FeaturesTable::default() {
             let reads = |each: &Algorithm| each.exchange != Exchange::Neighbours;
@@ -238,10 +242,10 @@ impl Parts<'_> {
             None => Ok(()),
             Some((table, reads)) => {
                 let readers = self.algorithms.iter().filter(|each| reads(each));
-                let readers = readers.map(|each| format!("{:?}", each.name)).collect();
+                let readers = in_words(readers.map(|each| each.name), "or");
                 let message = format!(
                     "[{table}] has no effect unless federation.algorithm is {}; remove the table, or change the algorithm",
-                    one_of(readers)
+                    readers
                 );
                 Err(self.file.error(&[table], message))
             }

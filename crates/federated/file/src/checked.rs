@@ -17,6 +17,7 @@ use crate::file::FederationFile;
 use crate::neighbours::NeighbourPlan;
 use crate::network::Network;
 use crate::privacy::PrivacyPlan;
+use crate::public_text::check_only_agent_names;
 use crate::releases::ReleasePlan;
 use crate::topology::Topology;
 
@@ -25,6 +26,8 @@ use crate::topology::Topology;
 pub enum Objectives {
     /// In the file: each agent has a command or a built-in problem.
     Here,
+    /// Functions of the program: the file need not say what agents tune, which is in this process.
+    OfProgram,
     /// Agents are other processes: the file need not say what they tune.
     Elsewhere,
 }
@@ -160,7 +163,8 @@ impl Federation {
     pub fn from_text(text: &str, algorithms: &[Algorithm]) -> Result<Self, FileError> {
         let file = TomlFile::from_text(Path::new("the federation's text"), text);
         let read = file.parse::<FederationFile>()?;
-        read.validate(&file, Objectives::Elsewhere, &NoProblems, algorithms)
+        check_only_agent_names(&read, &file)?;
+        read.validate(&file, Objectives::OfProgram, &NoProblems, algorithms)
     }
 
     /// Says what an agent tunes, by a function of this program.

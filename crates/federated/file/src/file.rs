@@ -7,7 +7,6 @@ use fedbo_config::{LengthscaleEntry, SurrogateTable};
 use fedbo_space::ParameterSpec;
 use fedbo_strategies::UcbMultiplier;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use crate::network::NetworkTable;
 use crate::topology::TopologyTable;
@@ -45,7 +44,7 @@ pub struct FederationFile {
     pub agents: Vec<AgentTable>,
     /// Tables that only algorithms know, by name: each reads its own.
     #[serde(flatten)]
-    pub of_algorithms: BTreeMap<String, IgnoredAny>,
+    pub of_algorithms: BTreeMap<String, toml::Value>,
 }
 
 impl FederationFile {

@@ -1,7 +1,8 @@
 //! `[network]`: the pace of rounds when agents are other processes.
 
 use fedbo_config::{Check, FileError};
-use fedbo_federated::{Algorithm, Exchange, Role, one_of};
+use fedbo_federated::{Algorithm, Exchange, Role};
+use fedbo_strategies::in_words;
 use serde::Deserialize;
 
 /// Seconds of a round by default.
@@ -49,10 +50,10 @@ impl Network {
         };
         if given.collect_s.is_some() && !has_coordinator(algorithm) {
             let readers = algorithms.iter().filter(|each| has_coordinator(each));
-            let readers = readers.map(|each| format!("{:?}", each.name)).collect();
+            let readers = in_words(readers.map(|each| each.name), "or");
             let message = format!(
                 "network.collect_s has no effect unless federation.algorithm is {}; remove it",
-                one_of(readers)
+                readers
             );
             return Err(file.error(&path, message));
         }

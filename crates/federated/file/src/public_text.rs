@@ -152,7 +152,10 @@ fn written(root: &Table, file: &TomlFile) -> Result<String, FileError> {
 
 /// Checks that the text holds only the names of agents. What agents tune is known to them alone. Whoever writes a
 /// configuration for others cannot make them build problems, read files or look for programs.
-fn check_only_agent_names(read: &FederationFile, file: &TomlFile) -> Result<(), FileError> {
+pub(crate) fn check_only_agent_names(
+    read: &FederationFile,
+    file: &TomlFile,
+) -> Result<(), FileError> {
     let is_name = |agent: &AgentTable| {
         let name = agent.name.clone();
         *agent == AgentTable { name, ..AgentTable::default() }

@@ -33,7 +33,7 @@ pub struct RowBuilder {
 }
 
 impl RowBuilder {
-    /// A tally of an agent with `n_initial` initial points. `optimum` is the best true value, where it is known.
+    /// A builder of an agent's rows with `n_initial` initial points. `optimum` is the best true value, where it is known.
     pub fn new(
         unit: RowLabels,
         direction: Direction,

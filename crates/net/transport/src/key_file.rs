@@ -17,8 +17,9 @@ const KEY_BYTES_MAX: u64 = 1024;
 pub enum KeyError {
     /// Others may read or change the key.
     #[error(
-        "{}: others may read or change this key (its mode is {mode:03o}, expected 600); if nobody has, `chmod 600 {}`, else \
-         replace it by a new one", path.display(), path.display()
+        "{}: others may read or change this key (its mode is {mode:03o}, expected 600); if nobody has, `chmod 600 {}`; if somebody \
+         may have, the key of an agent is replaced by `fedbo agent rotate`, and that of a coordinator by a new coordinator, which \
+         takes on none of its studies", path.display(), path.display()
     )]
     Exposed {
         /// The file.
@@ -133,10 +134,11 @@ pub fn read_or_make_key(path: &Path) -> Result<SigningKey, KeyError> {
     Ok(read_key(path)?.unwrap_or(key))
 }
 
-/// Writes a key where there is none: the file appears whole or not at all.
+/// Writes a key where there is none: the file appears whole or not at all. On file systems without hard links it is written in
+/// place, and one that a crash left unfinished is reported as no key.
 fn write_new(path: &Path, key: &SigningKey) -> std::io::Result<()> {
     let mut part = path.as_os_str().to_owned();
-    part.push(format!("-{}", std::process::id()));
+    part.push("-new");
     let part = PathBuf::from(part);
     let _ = std::fs::remove_file(&part); // of a process that was killed
     let written = private()
@@ -150,11 +152,28 @@ fn write_new(path: &Path, key: &SigningKey) -> std::io::Result<()> {
         // A link is refused where there is a file already; a rename would replace it.
         .and_then(|()| match std::fs::hard_link(&part, path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            Err(error) if has_no_links(&error) => {
+                match private().write(true).create_new(true).open(path) {
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+                    Err(error) => Err(error),
+                    Ok(mut file) => {
+                        file.write_all(key.to_file_text().as_bytes())?;
+                        file.sync_all()
+                    }
+                }
+            }
             linked => linked,
         })
         .and_then(|()| sync_folder(path));
     let _ = std::fs::remove_file(&part);
     written
+}
+
+/// Returns true if an error of making a hard link means that the file system has none.
+fn has_no_links(error: &std::io::Error) -> bool {
+    use rustix::io::Errno;
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(errno, Some(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK))
 }
 
 #[cfg(test)]

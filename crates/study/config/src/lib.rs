@@ -23,5 +23,4 @@ pub use entry::{LengthscaleEntry, NumberOrList, WordOrNumbers};
 pub use options::TableOptions;
 pub use surrogate::{SurrogateTable, default_lengthscale};
 pub use toml_file::{FileError, Place, TomlFile, nearest};
-/// β_t in files of federations.
 pub use untrusted::{ListedChoices, UnlistedChoice, choices_to_write, odd_choices};

@@ -286,7 +286,7 @@ impl TomlFile {
     }
 
     /// The error that a key means nothing here; `known` are those that would.
-    pub(crate) fn unknown_key(&self, path: &[&str], known: &[&str]) -> FileError {
+    pub fn unknown_key(&self, path: &[&str], known: &[&str]) -> FileError {
         let key = path.last().copied().unwrap_or_default();
         FileError::UnknownKey {
             place: self.place(path),
@@ -331,18 +331,6 @@ impl TomlFile {
             path: self.path.as_path().into(),
             line: Some(1 + before.iter().filter(|byte| **byte == b'\n').count()),
             excerpt: Some(excerpt(&self.path, &self.text, span).into()),
-        }
-    }
-
-    /// The error that a key means nothing here; `known` are the keys that do.
-    pub fn unknown_key_error(&self, path: &[&str], known: &[&str]) -> FileError {
-        let key = path.last().copied().unwrap_or_default();
-        let span = self.span_of(path).map_or(0..0, |(key, _)| key);
-        FileError::UnknownKey {
-            place: self.place_at(&span),
-            key: format_key_path(path),
-            nearest: nearest(key, known.iter().copied()).map(Box::from),
-            known: known.iter().map(|known| (*known).to_owned()).collect(),
         }
     }
 

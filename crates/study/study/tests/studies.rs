@@ -379,14 +379,14 @@ fn a_worker_waits_for_others_and_takes_over_what_they_leave() {
         panic!("an empty study has a trial to give");
     };
     #[derive(Default)]
-    struct SlowObjective(AtomicUsize);
-    impl Observer for SlowObjective {
+    struct SlowObserver(AtomicUsize);
+    impl Observer for SlowObserver {
         fn waiting(&self, open: &[Trial]) {
             assert_eq!(open.len(), 1);
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
-    let waits = SlowObjective::default();
+    let waits = SlowObserver::default();
     struct Loss;
     impl Objective for Loss {
         fn evaluate(&self, point: &Point, _: TrialId) -> Outcome {

@@ -1,8 +1,8 @@
 //! `fedbo privacy noise`: what a budget allows.
 
 use fedbo_privacy::accounting::{
-    Budget, CalibrationError, Claim, Delta, Mode, Noise as AddOutcome, NoiseMultiplier,
-    PrivacyEvent, SamplingRate, largest_rate, largest_rounds, smallest_multiplier,
+    Budget, CalibrationError, Claim, Delta, Mode, Noise as Added, NoiseMultiplier, PrivacyEvent,
+    SamplingRate, largest_rate, largest_rounds, smallest_multiplier,
 };
 use serde::Serialize;
 
@@ -112,7 +112,7 @@ impl Noise {
     fn most_rounds(&self, budget: Budget) -> Result<NoiseSolution, BadInput> {
         let (rate, multiplier) = (self.given_rate()?, self.given_multiplier()?);
         let sampling = self.question.sampling(rate)?;
-        let event = PrivacyEvent { sampling, noise: AddOutcome::Gaussian(multiplier) };
+        let event = PrivacyEvent { sampling, noise: Added::Gaussian(multiplier) };
         let kind = self.question.accountant;
         let found = largest_rounds(kind, &event, budget).map_err(|error| impossible(&error))?;
         self.checked(rate, multiplier, found.value, budget)
