@@ -278,6 +278,24 @@ mod tests {
         assert_eq!(charter(&again).config, text.as_bytes());
     }
 
+    /// Texts that were frozen before hold whatever tables the operator's file had.
+    #[test]
+    fn an_empty_table_of_another_algorithm_says_nothing_and_one_with_keys_is_refused() {
+        let space = "[space.z]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n";
+        let agents = "[[agents]]\nname = \"a\"\n[[agents]]\nname = \"b\"\n";
+        let text =
+            |fts: &str| format!("{HEAD}[fts]\n{fts}[privacy]\nepsilon = 2.0\n{space}{agents}");
+        let (_, frozen) = frozen(&text(""));
+        assert!(frozen.contains("[fts]") && Federation::thaw(&frozen).is_ok());
+        let refused = Federation::thaw(&text("standardize = true\n")).map(|_| ()).unwrap_err();
+        assert!(
+            refused
+                .to_string()
+                .contains("[fts] has no effect unless federation.algorithm is \"fts\" or \"ts\""),
+            "{refused}"
+        );
+    }
+
     #[test]
     fn a_text_that_says_what_agents_tune_is_refused() {
         let space = "[space.x1]\ntype = \"float\"\nlow = -5.0\nhigh = 10.0\n";

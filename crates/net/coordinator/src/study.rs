@@ -131,3 +131,20 @@ impl Study {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::StudyUnusable;
+
+    #[test]
+    fn algorithms_without_a_coordinator_are_refused_by_their_names() {
+        let alone = StudyUnusable::Alone { algorithm: "ts" }.to_string();
+        assert!(
+            alone.contains("\"ts\" is each agent alone")
+                && alone.ends_with("algorithm = \"fts\" or \"dp-fts-de\""),
+            "{alone}"
+        );
+        let neighbours = StudyUnusable::Neighbours { algorithm: "distributed-ts" }.to_string();
+        assert!(neighbours.contains("\"distributed-ts\" has no coordinator"), "{neighbours}");
+    }
+}

@@ -241,6 +241,7 @@ impl Definition {
         parts.check().map_err(|misfit| *misfit.error)?;
         if let Some(early_stopping) = &self.early_stopping {
             early_stopping.method()?;
+            early_stopping.check_storable()?;
         }
         if let Some(meta) = &self.meta {
             meta.settings.belief()?;

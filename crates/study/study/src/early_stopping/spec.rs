@@ -1,7 +1,7 @@
 //! The rule that stops trials early, as a study's definition keeps it.
 
 use fedbo_config::Keys;
-use fedbo_strategies::early_stopping::{BosSettings, EPOCHS_MAX, StoppingMethod};
+use fedbo_strategies::early_stopping::{BosSettings, EPOCHS_MAX, OptionError, StoppingMethod};
 use fedbo_strategies::{StoppingRuleSpec, StrategySpec};
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +56,24 @@ impl EarlyStoppingSpec {
         match (least..=EPOCHS_MAX).contains(&epochs) {
             true => Ok(options.make(epochs)?),
             false => Err(EarlyStoppingError::Epochs { epochs, least }),
+        }
+    }
+
+    /// Checks that the options of a program are such that a file could give them: what is stored is read again by the same rules.
+    ///
+    /// # Errors
+    /// If one is out of its range.
+    pub(crate) fn check_storable(&self) -> Result<(), EarlyStoppingError> {
+        let stored = serde_json::to_value(&self.rule);
+        let read = stored.and_then(serde_json::from_value::<StoppingRuleSpec>);
+        match read {
+            Ok(_) => Ok(()),
+            Err(error) => Err(OptionError {
+                key: "rule",
+                value: format!("{:?}", self.rule),
+                expected: format!("options that a file can have: {error}"),
+            }
+            .into()),
         }
     }
 

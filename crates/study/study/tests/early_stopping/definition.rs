@@ -41,3 +41,13 @@ fn a_definition_says_what_does_not_go_together() {
         "early_stopping.rule is not set in what is given, the stored study has \"median\""
     ));
 }
+
+/// A program cannot store what no reader accepts: the study would never open again.
+#[test]
+fn options_that_could_not_be_read_again_are_refused() {
+    let rule = StoppingRuleSpec::Median(MedianOptions { warmup_epochs: 2, trials_min: 2_000_000 });
+    let spec = EarlyStoppingSpec::new(rule, N_EPOCHS);
+    let definition = Definition { early_stopping: Some(spec), ..definition() };
+    let error = Study::in_memory(&definition).unwrap_err().to_string();
+    assert!(error.contains("2000000") && error.contains("from 0 to 1000000"), "{error}");
+}
