@@ -64,7 +64,7 @@ impl EarlyStoppingSpec {
     /// # Errors
     /// If one is out of its range.
     pub(crate) fn check_storable(&self) -> Result<(), EarlyStoppingError> {
-        let stored = serde_json::to_value(&self.rule);
+        let stored = serde_json::to_value(self.rule);
         let read = stored.and_then(serde_json::from_value::<StoppingRuleSpec>);
         match read {
             Ok(_) => Ok(()),
