@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::fuzz::Fuzz;
 use crate::ignored_tests::{Marked, Need};
@@ -94,6 +94,7 @@ impl Test {
             met.push(Need::Data);
         }
         stages.tests("feature otlp", with_otlp)?;
+        stages.step("program without research", without_research)?;
         stages.step("no seeded noise in production", production::has_no_seeded_noise)?;
         stages.step("fuzzing", || Fuzz::all(self.long).run())?;
         stages.step("mutants", || Mutants::all().run())?;
@@ -127,6 +128,19 @@ fn with_otlp() -> Result<tests::Tests> {
     let lint = [&["clippy"], &with[..], &["--all-targets", "--", "-D", "warnings"]].concat();
     run(&mut cargo(lint))?;
     tests::run(&mut cargo([&["test"], &with[..], &["--test", "otlp"]].concat()))
+}
+
+/// Lints the program for agents, which is built without the papers' experiments, and checks that it links none of them.
+fn without_research() -> Result<()> {
+    const PROGRAM: [&str; 3] = ["--package", "fedbo-cli", "--no-default-features"];
+    run(&mut cargo([&["clippy"], &PROGRAM[..], &["--", "-D", "warnings"]].concat()))?;
+    let tree = [&["tree", "--edges", "normal", "--prefix", "none"], &PROGRAM[..]].concat();
+    let tree = cargo(tree).output().context("cargo tree")?;
+    ensure!(tree.status.success(), "cargo tree failed");
+    let tree = String::from_utf8(tree.stdout).context("cargo tree")?;
+    let linked = tree.lines().find(|line| line.contains("/research/"));
+    ensure!(linked.is_none(), "the program for agents links {}", linked.unwrap_or_default());
+    Ok(())
 }
 
 fn format_and_lints() -> Result<()> {

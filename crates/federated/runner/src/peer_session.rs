@@ -175,23 +175,23 @@ pub fn run_peers(
     stop: &AtomicBool,
 ) -> Result<Ended, SessionError> {
     let mut queue = Queue::default();
-    let mut seats: Vec<MemberState<'_>> = members
+    let mut states: Vec<MemberState<'_>> = members
         .iter_mut()
         .map(|member| MemberState { member, running: None, sent: BTreeMap::new() })
         .collect();
     let mut now = 0;
-    let mut due: Vec<Vec<Event>> = seats.iter().map(|_| vec![Event::Start]).collect();
+    let mut due: Vec<Vec<Event>> = states.iter().map(|_| vec![Event::Start]).collect();
     loop {
         let fed: Vec<Result<ProcessedEvents, AgentError>> =
-            seats.par_iter_mut().zip(due).map(|(seat, events)| seat.feed(events, now)).collect();
+            states.par_iter_mut().zip(due).map(|(state, events)| state.feed(events, now)).collect();
         let mut records = Vec::new();
         let mut failure: Option<SessionError> = None;
         for (index, fed) in fed.into_iter().enumerate() {
             match fed {
                 Ok(fed) => {
                     records.extend(fed.record);
-                    let seat = &mut seats[index];
-                    if let Err(rejected) = queue.plan(seat, fed.effects, network, seed, now) {
+                    let state = &mut states[index];
+                    if let Err(rejected) = queue.plan(state, fed.effects, network, seed, now) {
                         failure = failure.or(Some(SessionError::Report(rejected)));
                     }
                 }
@@ -205,30 +205,30 @@ pub fn run_peers(
             return Err(error);
         }
         if observer.halts() {
-            deliver_finished_trials(&mut seats, observer)?;
+            deliver_finished_trials(&mut states, observer)?;
             return Ok(Ended::Interrupted);
         }
         let Some((instant, next)) = queue.pop() else {
-            let all_done = seats.iter().all(|seat| seat.member.peer.is_finished());
+            let all_done = states.iter().all(|state| state.member.peer.is_finished());
             return match all_done {
                 true => Ok(Ended::Complete),
                 false => Err(SessionError::Stalled),
             };
         };
         now = instant;
-        if next.iter().any(|due| is_unevaluated(due, &seats)) {
+        if next.iter().any(|due| is_unevaluated(due, &states)) {
             let shared: &dyn Observer = observer;
             // All that are running, as their points are set: trials of one instant, and of later ones, are evaluated at a time.
-            let is_whole = seats
+            let is_whole = states
                 .par_iter_mut()
-                .map(|seat| seat.evaluate(shared))
+                .map(|state| state.evaluate(shared))
                 .reduce(|| true, |a, b| a && b);
             if !is_whole || stop.load(Ordering::Relaxed) {
-                deliver_finished_trials(&mut seats, observer)?;
+                deliver_finished_trials(&mut states, observer)?;
                 return Ok(Ended::Interrupted);
             }
         }
-        due = seats.iter().map(|_| Vec::new()).collect();
+        due = states.iter().map(|_| Vec::new()).collect();
         for next in next {
             match next {
                 Due::TrialEnds { of } => due[of as usize].push(Event::TrialEnds),
@@ -240,10 +240,10 @@ pub fn run_peers(
 
 /// Trials that were evaluated and whose time has not come yet, where the session ends before it.
 fn deliver_finished_trials(
-    seats: &mut [MemberState<'_>],
+    states: &mut [MemberState<'_>],
     observer: &mut dyn Observer,
 ) -> Result<(), SessionError> {
-    let ended = seats.iter_mut().filter_map(|seat| seat.running.take()?.record);
+    let ended = states.iter_mut().filter_map(|state| state.running.take()?.record);
     let records: Vec<TrialRecord> = ended.collect();
     if !records.is_empty() {
         observer.wave_ended(&records)?;
@@ -251,11 +251,11 @@ fn deliver_finished_trials(
     Ok(())
 }
 
-fn is_unevaluated(due: &Due, seats: &[MemberState<'_>]) -> bool {
+fn is_unevaluated(due: &Due, states: &[MemberState<'_>]) -> bool {
     let Due::TrialEnds { of } = due else {
         return false;
     };
-    let running = &seats[*of as usize].running;
+    let running = &states[*of as usize].running;
     running.as_ref().is_some_and(|r| r.record.is_none())
 }
 
@@ -275,29 +275,29 @@ impl Queue {
     /// Plans what follows from a peer's effects.
     fn plan(
         &mut self,
-        seat: &mut MemberState<'_>,
+        state: &mut MemberState<'_>,
         effects: Vec<(PeerEffect, f64)>,
         network: SimulatedNetwork,
         seed: Seed,
         now: Tick,
     ) -> Result<(), ReportRejected> {
-        let id = seat.member.peer.id();
+        let id = state.member.peer.id();
         for (effect, ask_seconds) in effects {
             match effect {
                 PeerEffect::Evaluate(trial) => {
                     let ask_seconds = if trial.round == 0 { 0.0 } else { ask_seconds };
                     let ends = now + network.trial(seed, id, trial.index);
                     self.push(ends, Due::TrialEnds { of: id });
-                    seat.running = Some(Running { trial, ask_seconds, record: None });
+                    state.running = Some(Running { trial, ask_seconds, record: None });
                 }
                 PeerEffect::Rejected(rejected) => return Err(rejected),
                 PeerEffect::Shared(_) | PeerEffect::WentOnWithout { .. } | PeerEffect::Finished => {
                 }
             }
         }
-        let log = seat.member.peer.log();
-        for to in seat.member.peer.recipients() {
-            let sent = seat.sent.entry(*to).or_default();
+        let log = state.member.peer.log();
+        for to in state.member.peer.recipients() {
+            let sent = state.sent.entry(*to).or_default();
             for report in &log[*sent..] {
                 let comes = now + network.report(seed, report, *to);
                 let report = report.clone();

@@ -134,7 +134,7 @@ impl<S: UsesHandouts> MemberState<'_, S> {
         self.next.is_some() || self.upload.is_some()
     }
 
-    /// Sorts effects into this seat; refused messages go to `refused`.
+    /// Sorts effects into this state; refused messages go to `refused`.
     fn take(
         &mut self,
         effects: Vec<AgentEffect>,
@@ -215,21 +215,21 @@ where
     S::Handout: Send + Sync,
     C: Coordinator<Handout = S::Handout>,
 {
-    let mut desk = CoordinatorDriver { coordinator, store, handout: None };
-    desk.start(observer)?;
-    desk.deliver(contributions, observer)?;
-    let mut seats: Vec<MemberState<'_, S>> = members
+    let mut driver = CoordinatorDriver { coordinator, store, handout: None };
+    driver.start(observer)?;
+    driver.deliver(contributions, observer)?;
+    let mut states: Vec<MemberState<'_, S>> = members
         .iter_mut()
         .map(|member| MemberState { member, next: None, upload: None, finished: false })
         .collect();
-    for seat in &mut seats {
-        let effects = seat.member.agent.start()?;
-        seat.take(effects, 0.0, &mut Vec::new());
+    for state in &mut states {
+        let effects = state.member.agent.start()?;
+        state.take(effects, 0.0, &mut Vec::new());
     }
     loop {
         let shared: &dyn Observer = observer;
         let results: Vec<Result<Option<TrialRecord>, AgentError>> =
-            seats.par_iter_mut().map(|seat| seat.evaluate(shared)).collect();
+            states.par_iter_mut().map(|state| state.evaluate(shared)).collect();
         let mut failure = None;
         let mut records = Vec::new();
         for result in results {
@@ -245,20 +245,20 @@ where
         if stop.load(Ordering::Relaxed) || observer.halts() {
             return Ok(Ended::Interrupted);
         }
-        let uploads = seats.iter_mut().filter_map(|seat| seat.upload.take());
-        desk.deliver(uploads, observer)?;
+        let uploads = states.iter_mut().filter_map(|state| state.upload.take());
+        driver.deliver(uploads, observer)?;
         loop {
-            if seats.iter().all(|seat| seat.finished) {
+            if states.iter().all(|state| state.finished) {
                 return Ok(Ended::Complete);
             }
-            if let Some(handout) = desk.handout.take() {
-                begin_round(&mut seats, &handout, observer)?;
+            if let Some(handout) = driver.handout.take() {
+                begin_round(&mut states, &handout, observer)?;
             }
-            if seats.iter().any(MemberState::is_evaluating) {
+            if states.iter().any(MemberState::is_evaluating) {
                 break;
             }
-            desk.idle(observer)?;
-            if desk.handout.is_none() {
+            driver.idle(observer)?;
+            if driver.handout.is_none() {
                 return Err(SessionError::Stalled);
             }
         }
@@ -332,7 +332,7 @@ impl<C: Coordinator> CoordinatorDriver<'_, C> {
 }
 
 fn begin_round<S>(
-    seats: &mut [MemberState<'_, S>],
+    states: &mut [MemberState<'_, S>],
     handout: &S::Handout,
     observer: &dyn Observer,
 ) -> Result<(), SessionError>
@@ -340,14 +340,14 @@ where
     S: UsesHandouts,
     S::Handout: Send + Sync,
 {
-    let refused: Vec<Result<Vec<UpdateRejected>, AgentError>> = seats
+    let refused: Vec<Result<Vec<UpdateRejected>, AgentError>> = states
         .par_iter_mut()
-        .filter(|seat| !seat.finished)
-        .map(|seat| {
+        .filter(|state| !state.finished)
+        .map(|state| {
             let started = Instant::now();
-            let effects = seat.member.agent.handle(AgentEvent::Broadcast(handout.clone()))?;
+            let effects = state.member.agent.handle(AgentEvent::Broadcast(handout.clone()))?;
             let mut refused = Vec::new();
-            seat.take(effects, started.elapsed().as_secs_f64(), &mut refused);
+            state.take(effects, started.elapsed().as_secs_f64(), &mut refused);
             Ok(refused)
         })
         .collect();

@@ -101,7 +101,7 @@ pub struct Session<'a> {
     pub(crate) queue: VecDeque<AgentEffect>,
     /// Trials that the machine was told of.
     pub(crate) n_told: u64,
-    brake: FailureCounter,
+    failures: FailureCounter,
     /// Seconds that the machine took for its last answer.
     ask_seconds: f64,
     pub(crate) backoff: Backoff,
@@ -182,7 +182,7 @@ impl<'a> Session<'a> {
             stop: parts.stop,
             backoff: Backoff::default(),
             n_told: 0,
-            brake: FailureCounter::new(parts.failures_max, false),
+            failures: FailureCounter::new(parts.failures_max, false),
             n_keys_tried: 0,
             ask_seconds: 0.0,
             resend: None,
@@ -299,7 +299,7 @@ impl<'a> Session<'a> {
                 self.quiet_until = Some(self.pace.asks_from(round.unwrap_or(0), now_ms));
                 self.observer.trial_ended(&trial, &point, &told);
                 if let Told::Failed { .. } = told {
-                    self.brake.failed();
+                    self.failures.failed();
                 }
                 told
             }
@@ -310,7 +310,7 @@ impl<'a> Session<'a> {
         };
         let value = match &told {
             Told::Value(value) => {
-                self.brake.succeeded();
+                self.failures.succeeded();
                 Some(self.federation.direction.to_maximize(*value))
             }
             // An agent's trials report nothing, so none is stopped.
@@ -321,8 +321,8 @@ impl<'a> Session<'a> {
         self.queue.extend(effects);
         self.ask_seconds = 0.0;
         match told {
-            Told::Failed { message, .. } if self.brake.holds() => {
-                Err(RunError::Failing { n_in_a_row: self.brake.n_in_a_row(), last: message })
+            Told::Failed { message, .. } if self.failures.holds() => {
+                Err(RunError::Failing { n_in_a_row: self.failures.n_in_a_row(), last: message })
             }
             _ => Ok(Step::Went),
         }

@@ -58,7 +58,7 @@ proptest! {
                 prop_assert!(delivered.insert((message.sender, message.round)), "{:?} again", message);
                 prop_assert!(senders.insert(message.sender));
                 prop_assert!(message.round < broadcast.round);
-                prop_assert!(outcome.seats[&message.sender].upload_rounds.contains(&message.round));
+                prop_assert!(outcome.states[&message.sender].upload_rounds.contains(&message.round));
             }
             for straggler in &broadcast.stragglers {
                 prop_assert!(*straggler < weather.n_participants && !senders.contains(straggler));
@@ -67,24 +67,24 @@ proptest! {
             prop_assert_eq!(&broadcast.stragglers, &missing.collect::<Vec<_>>());
         }
 
-        for (id, seat) in &outcome.seats {
-            prop_assert!(rising(&seat.upload_rounds), "uploads of {id}: {:?}", seat.upload_rounds);
+        for (id, state) in &outcome.states {
+            prop_assert!(rising(&state.upload_rounds), "uploads of {id}: {:?}", state.upload_rounds);
             if *id >= weather.n_participants {
-                prop_assert_eq!(&seat.upload_rounds, &[0]);
-                prop_assert!(seat.finished && seat.trials.is_empty());
+                prop_assert_eq!(&state.upload_rounds, &[0]);
+                prop_assert!(state.finished && state.trials.is_empty());
                 continue;
             }
             let n_initial = weather.n_initial as usize;
-            for (index, trial) in seat.trials.iter().enumerate() {
+            for (index, trial) in state.trials.iter().enumerate() {
                 prop_assert_eq!(trial.index, index as u64);
                 prop_assert_eq!(is_initial(trial), index < n_initial);
                 prop_assert_eq!(trial.round == 0, index < n_initial);
             }
-            let queried: Vec<u64> = seat.trials.iter().skip(n_initial).map(|t| t.round).collect();
+            let queried: Vec<u64> = state.trials.iter().skip(n_initial).map(|t| t.round).collect();
             prop_assert!(rising(&queried), "agent {id} acts in rounds {queried:?}");
             prop_assert!(queried.iter().all(|round| *round <= weather.n_rounds));
-            if rounds.iter().all(|round| seat.heard.contains(round)) {
-                prop_assert!(seat.finished, "agent {id} got all broadcasts and is not done: {seat:?}");
+            if rounds.iter().all(|round| state.heard.contains(round)) {
+                prop_assert!(state.finished, "agent {id} got all broadcasts and is not done: {state:?}");
             }
         }
     }
@@ -116,10 +116,10 @@ fn in_fine_weather_nothing_is_missed() {
         delay: 5,
         timeout: 1000,
     });
-    for (id, seat) in outcome.seats.iter().take(3) {
-        let rounds: Vec<u64> = seat.trials.iter().map(|trial| trial.round).collect();
+    for (id, state) in outcome.states.iter().take(3) {
+        let rounds: Vec<u64> = state.trials.iter().map(|trial| trial.round).collect();
         assert_eq!(rounds, [0, 0, 1, 2, 3, 4, 5, 6], "agent {id}");
-        assert_eq!(seat.upload_rounds, [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(state.upload_rounds, [0, 1, 2, 3, 4, 5, 6]);
     }
     for broadcast in &outcome.broadcasts {
         let senders: Vec<u32> = broadcast.messages.iter().map(|m| m.sender).collect();

@@ -52,7 +52,7 @@ pub(crate) struct MemberState {
 /// The record of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    pub(crate) seats: BTreeMap<u32, MemberState>,
+    pub(crate) states: BTreeMap<u32, MemberState>,
     pub(crate) broadcasts: Vec<Broadcast>,
     /// Every effect with its time, weights included.
     pub(crate) trace: Vec<String>,
@@ -97,10 +97,10 @@ impl Run {
     fn agent_effects(&mut self, id: u32, now: Tick, effects: Vec<AgentEffect>) {
         for effect in effects {
             let mut line = format!("{now} agent {id}: {effect:?}");
-            let seat = self.outcome.seats.get_mut(&id).unwrap();
+            let state = self.outcome.states.get_mut(&id).unwrap();
             match effect {
                 AgentEffect::Evaluate(trial) => {
-                    seat.trials.push(trial.clone());
+                    state.trials.push(trial.clone());
                     let mut duration = 1 + self.luck.below(40) as Tick;
                     if self.luck.bernoulli(self.weather.stalling) {
                         duration += 3 * self.weather.timeout;
@@ -108,12 +108,12 @@ impl Run {
                     self.at(now + duration, Event::Evaluated(id, trial.index));
                 }
                 AgentEffect::Upload(update) => {
-                    seat.upload_rounds.push(update.round);
+                    state.upload_rounds.push(update.round);
                     line += &format!(" {:?}", update.weights);
                     let loss = self.weather.upload_loss;
                     self.send(now, loss, || Event::Upload(update.clone()));
                 }
-                AgentEffect::Finished => seat.finished = true,
+                AgentEffect::Finished => state.finished = true,
                 AgentEffect::Refused(rejected) => panic!("{rejected}"),
             }
             self.outcome.trace.push(line);
@@ -147,8 +147,8 @@ impl Run {
                 self.relay_effects(now, effects);
             }
             Event::Broadcast(id, broadcast) => {
-                let seat = self.outcome.seats.get_mut(&id).unwrap();
-                let again = !seat.heard.insert(broadcast.round);
+                let state = self.outcome.states.get_mut(&id).unwrap();
+                let again = !state.heard.insert(broadcast.round);
                 let agent = self.agents.get_mut(&id).unwrap();
                 let effects = agent.handle(AgentEvent::Broadcast(broadcast)).unwrap();
                 assert!(
@@ -159,7 +159,7 @@ impl Run {
             }
             Event::Evaluated(id, trial) => {
                 let value = (!self.luck.bernoulli(self.weather.failing)).then(|| {
-                    let unit = &self.outcome.seats[&id].trials.last().unwrap().unit;
+                    let unit = &self.outcome.states[&id].trials.last().unwrap().unit;
                     (f64::from(id) + 6.0 * unit[0]).sin()
                 });
                 let agent = self.agents.get_mut(&id).unwrap();
@@ -200,7 +200,7 @@ pub(crate) fn simulate(weather: &NetworkFaults) -> Outcome {
             0,
         ),
         outcome: Outcome {
-            seats: agents.keys().map(|id| (*id, MemberState::default())).collect(),
+            states: agents.keys().map(|id| (*id, MemberState::default())).collect(),
             broadcasts: Vec::new(),
             trace: Vec::new(),
         },
@@ -212,7 +212,7 @@ pub(crate) fn simulate(weather: &NetworkFaults) -> Outcome {
         run.agent_effects(id, 0, effects);
     }
     loop {
-        let all_done = run.outcome.seats.values().all(|seat| seat.finished);
+        let all_done = run.outcome.states.values().all(|state| state.finished);
         let open = !all_done && run.relay.round() < weather.n_rounds + 10;
         let deadline = run.relay.deadline().filter(|_| open);
         let next = run.queue.peek().map(|Reverse((time, _))| *time);

@@ -10,14 +10,14 @@ use crate::session::TrialRecord;
 pub(crate) struct ArmRowBuilders<'a> {
     federation: &'a Federation,
     /// In the order of the agents.
-    tallies: Vec<RowBuilder>,
+    row_builders: Vec<RowBuilder>,
 }
 
 impl<'a> ArmRowBuilders<'a> {
     /// Of an arm that begins; `experiment` is the name in the results.
     pub(crate) fn new(federation: &'a Federation, experiment: &str, arm: Arm) -> Self {
         let agents = federation.agents.iter();
-        let tally = agents.map(|agent| {
+        let row_builder = agents.map(|agent| {
             let unit = RowLabels {
                 experiment: experiment.to_owned(),
                 arm: arm.name().to_owned(),
@@ -27,7 +27,7 @@ impl<'a> ArmRowBuilders<'a> {
             let optimum = agent.objective.optimum();
             RowBuilder::new(unit, federation.direction, federation.n_initial, optimum)
         });
-        Self { federation, tallies: tally.collect() }
+        Self { federation, row_builders: row_builder.collect() }
     }
 
     /// The row of a trial; those of an agent come in order.
@@ -36,6 +36,6 @@ impl<'a> ArmRowBuilders<'a> {
         let agents = &self.federation.agents;
         let truth = agents[index].objective.truth(&record.point);
         let name_of = |sender: u32| agents[sender as usize].name.clone();
-        self.tallies[index].row(record, truth, name_of)
+        self.row_builders[index].row(record, truth, name_of)
     }
 }

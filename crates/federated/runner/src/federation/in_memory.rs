@@ -28,7 +28,7 @@ pub fn run_arm(
     let objectives =
         agents.map(|agent| objective(federation, agent, &never)).collect::<Result<_, _>>()?;
     let mut rows = Collector {
-        tallies: ArmRowBuilders::new(federation, experiment, arm),
+        row_builders: ArmRowBuilders::new(federation, experiment, arm),
         rows: vec![Vec::new(); federation.agents.len()],
     };
     let ended = ArmRun::uncharged(federation, arm, objectives, &mut rows, stop).run()?;
@@ -37,14 +37,14 @@ pub fn run_arm(
 
 /// The rows of an arm, agent by agent.
 struct Collector<'a> {
-    tallies: ArmRowBuilders<'a>,
+    row_builders: ArmRowBuilders<'a>,
     rows: Vec<Vec<Row>>,
 }
 
 impl Observer for Collector<'_> {
     fn wave_ended(&mut self, records: &[TrialRecord]) -> anyhow::Result<()> {
         for record in records {
-            let row = self.tallies.row(record);
+            let row = self.row_builders.row(record);
             self.rows[record.agent as usize].push(row);
         }
         Ok(())

@@ -142,14 +142,14 @@ impl ResultsFile {
     }
 }
 
-/// Writes the trials of an arm into the book.
+/// Writes the trials of an arm into the results_file.
 pub(super) struct ArmWriter<'a> {
     pub(super) federation: &'a Federation,
     pub(super) arm: Arm,
-    pub(super) tallies: ArmRowBuilders<'a>,
+    pub(super) row_builders: ArmRowBuilders<'a>,
     /// One for each agent.
-    pub(super) brakes: Vec<FailureCounter>,
-    pub(super) book: &'a mut ResultsFile,
+    pub(super) failures: Vec<FailureCounter>,
+    pub(super) results_file: &'a mut ResultsFile,
     pub(super) progress: &'a dyn RunProgress,
 }
 
@@ -166,10 +166,10 @@ impl Observer for ArmWriter<'_> {
             if let (Some(truth), Some(optimum)) = (truth, agent.objective.optimum()) {
                 let regret = self.federation.direction.to_maximize(optimum - truth);
                 let run = self.federation.run.unwrap_or(0);
-                self.book.regret(self.arm, run, record.trial.round, regret);
+                self.results_file.regret(self.arm, run, record.trial.round, regret);
             }
-            let mut row = self.tallies.row(record);
-            let is_replayed = match &mut self.book.recorded {
+            let mut row = self.row_builders.row(record);
+            let is_replayed = match &mut self.results_file.recorded {
                 Some(recorded) => recorded.settle(&mut row)?,
                 None => false,
             };
@@ -179,11 +179,11 @@ impl Observer for ArmWriter<'_> {
         if let Some(first) = rows.first() {
             self.progress.wave_ended(first.iteration, &rows);
         }
-        Ok(self.book.write(rows)?)
+        Ok(self.results_file.write(rows)?)
     }
 
     fn halts(&self) -> bool {
-        self.book.failing.is_some()
+        self.results_file.failing.is_some()
     }
 
     fn refused(&self, rejected: &UpdateRejected) {
@@ -194,19 +194,19 @@ impl Observer for ArmWriter<'_> {
 impl ArmWriter<'_> {
     /// Counts failures of an agent. Those of an earlier run do not count: whoever goes on has mended the command.
     fn watch(&mut self, index: usize, outcome: &Outcome, is_replayed: bool) {
-        let brake = &mut self.brakes[index];
+        let failures_of_agent = &mut self.failures[index];
         let Outcome::Failed(failure) = outcome else {
-            return brake.succeeded();
+            return failures_of_agent.succeeded();
         };
         if is_replayed {
             return;
         }
-        brake.failed();
-        if brake.holds() && self.book.failing.is_none() {
-            self.book.failing = Some(FailingAgent {
+        failures_of_agent.failed();
+        if failures_of_agent.holds() && self.results_file.failing.is_none() {
+            self.results_file.failing = Some(FailingAgent {
                 agent: self.federation.agents[index].name.clone(),
                 arm: self.arm,
-                n_in_a_row: brake.n_in_a_row(),
+                n_in_a_row: failures_of_agent.n_in_a_row(),
                 last: failure.to_string(),
             });
         }

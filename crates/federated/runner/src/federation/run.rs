@@ -214,7 +214,7 @@ pub fn run_federation(
         Some(plan) => Some(open_ledger(federation, plan, options, recorded.as_ref())?),
         None => None,
     };
-    let mut book = ResultsFile::open(federation, options, recorded)?;
+    let mut results_file = ResultsFile::open(federation, options, recorded)?;
     let names: Vec<String> = federation.agents.iter().map(|a| a.name.clone()).collect();
     let mut wall_seconds = BTreeMap::new();
     let mut replayed = BTreeSet::new();
@@ -228,8 +228,10 @@ pub fn run_federation(
         let repetition = run.map(|run| federation.repetition(run));
         let federation = repetition.as_ref().unwrap_or(federation);
         for &arm in &arms {
-            let n_recorded =
-                book.recorded.as_ref().map_or(0, |recorded| recorded.n_of(arm, run.unwrap_or(0)));
+            let n_recorded = results_file
+                .recorded
+                .as_ref()
+                .map_or(0, |recorded| recorded.n_of(arm, run.unwrap_or(0)));
             let ledger = ledger.as_mut().filter(|_| arm.role == Role::Own);
             if let (Some(plan), Some(ledger)) = (plan, &ledger) {
                 progress.charging(plan, &ledger.statement()?);
@@ -244,13 +246,13 @@ pub fn run_federation(
                 n_recorded,
             });
             let started = Instant::now();
-            let objectives = objectives(federation, arm, &book, stop)?;
+            let objectives = objectives(federation, arm, &results_file, stop)?;
             let mut scribe = ArmWriter {
                 federation,
                 arm,
-                tallies: ArmRowBuilders::new(federation, &federation.name, arm),
-                brakes: vec![FailureCounter::new(options.failures_max, false); names.len()],
-                book: &mut book,
+                row_builders: ArmRowBuilders::new(federation, &federation.name, arm),
+                failures: vec![FailureCounter::new(options.failures_max, false); names.len()],
+                results_file: &mut results_file,
                 progress,
             };
             let run = ArmRun { federation, arm, objectives, ledger, observer: &mut scribe, stop };
@@ -268,13 +270,13 @@ pub fn run_federation(
     // What a replay takes says nothing of the arm.
     wall_seconds.retain(|arm, _| !replayed.contains(arm.as_str()));
     if federation.topology().is_some() && federation.knows_regret() {
-        let runs = book.team_runs(&federation.name);
+        let runs = results_file.team_runs(&federation.name);
         if !runs.is_empty() {
             write_team_regret(&options.out, &runs)?;
         }
     }
-    let failing = book.failing.take();
-    let rows = book.close(&options.out)?;
+    let failing = results_file.failing.take();
+    let rows = results_file.close(&options.out)?;
     let statement = ledger.map(|ledger| ledger.statement()).transpose()?;
     let privacy = plan.zip(statement.as_ref());
     let privacy = privacy.map(|(plan, statement)| spent(plan, statement));
@@ -299,13 +301,13 @@ fn is_begun(folder: &Path) -> bool {
 fn objectives(
     federation: &Federation,
     arm: Arm,
-    book: &ResultsFile,
+    results_file: &ResultsFile,
     stop: &Arc<AtomicBool>,
 ) -> Result<Vec<Arc<dyn Objective>>, RunError> {
     let of = |agent: &FederationAgent| {
         let objective = arm::objective(federation, agent, stop)?;
         let (run, n_initial) = (federation.run.unwrap_or(0), federation.n_initial);
-        let recorded = book.recorded.as_ref();
+        let recorded = results_file.recorded.as_ref();
         let values = recorded.map(|rows| rows.values(arm, run, &agent.name, n_initial));
         Ok(match values {
             Some(values) if !values.is_empty() => {
