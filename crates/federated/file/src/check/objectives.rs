@@ -44,7 +44,7 @@ impl Parts<'_> {
                     format!("{label} has both a command and a problem; remove one of them");
                 Err(self.file.error(&at("problem"), message))
             }
-            (None, None) if objectives == Objectives::Elsewhere => {
+            (None, None) if objectives != Objectives::Here => {
                 unused(&of_command, "command")?;
                 unused(&of_problem, "problem").map(|()| None)
             }
