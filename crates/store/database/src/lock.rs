@@ -32,7 +32,7 @@ pub enum NotLocked {
 
 impl Lock {
     /// Takes the lock of a file, which is made for its owner alone: whoever can read it can hold it. Waits for nobody, but tries
-    /// again for [`OWN_PATIENCE`] where this very process seems to hold it: a program that it is just starting has a copy of each
+    /// again for `OWN_PATIENCE` where this very process seems to hold it: a program that it is just starting has a copy of each
     /// of its open files until it runs.
     ///
     /// # Errors
