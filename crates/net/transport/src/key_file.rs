@@ -138,7 +138,8 @@ pub fn read_or_make_key(path: &Path) -> Result<SigningKey, KeyError> {
 /// place, and one that a crash left unfinished is reported as no key.
 fn write_new(path: &Path, key: &SigningKey) -> std::io::Result<()> {
     let mut part = path.as_os_str().to_owned();
-    part.push("-new");
+    // Of its own name, so that nobody else removes or links it while it is written.
+    part.push(format!("-{}", std::process::id()));
     let part = PathBuf::from(part);
     let _ = std::fs::remove_file(&part); // of a process that was killed
     let written = private()
