@@ -1,8 +1,9 @@
 //! Federated algorithms: what agents do with what they are handed, and what they send.
 //!
 //! An algorithm is a folder: its agent, its options (the tables of a `federation.toml` that it alone reads), and the entry, which
-//! makes an agent in each part of a comparison, controls included. Its contracts stand in `tests/strategies`. A line in [`ALGORITHMS`] makes it known to files, the command line, networks and
-//! experiments. Knows nothing of sockets, files' places, releases' costs, or where a ledger is. Start at [`Algorithm`].
+//! makes an agent in each part of a comparison, controls included. Its contracts stand in `tests/strategies`. A line in
+//! [`ALGORITHMS`] makes it known to files, the command line, networks and experiments. Knows nothing of sockets, files' places,
+//! releases' costs, or where a ledger is. Start at [`Algorithm`].
 
 mod algorithm;
 mod arm;
