@@ -28,6 +28,7 @@ const MEAN_OF_MESSAGES: Algorithm = Algorithm {
     role: Role::Own,
     name_without_noise: None,
     compared_with: None,
+    controls: &[],
     tables: &[],
     read: |reading: &Reading<'_>| {
         Ok(Read {

@@ -11,6 +11,7 @@ mod decay;
 mod evidence;
 mod features;
 mod fit;
+mod function_basis;
 mod joint;
 mod kernel;
 mod lanes;
@@ -20,14 +21,17 @@ mod output_transform;
 mod pathwise;
 mod posterior;
 mod prediction;
+mod shared_posterior;
 mod standardizer;
 mod weight_moments;
+mod weight_prior;
 mod weights;
 
 pub use decay::{Continuation, DecayAverage, DecayFit, DecayNoise, DecayProcess};
 pub use evidence::{Evidence, evidence};
 pub use features::{FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw, MapHash};
 pub use fit::{FitCriterion, FitOptions, Fitted, Hyperparameters, LogNormal, fit};
+pub use function_basis::FunctionBasis;
 pub use joint::JointSampler;
 pub use kernel::{Columns, Family, Kernel};
 pub use linalg::NotPositiveDefinite;
@@ -36,8 +40,10 @@ pub use output_transform::OutputTransform;
 pub use pathwise::{PathwiseSample, Prior};
 pub use posterior::Posterior;
 pub use prediction::{Prediction, Predictor};
+pub use shared_posterior::{SharedPosterior, SharedPrediction};
 pub use standardizer::Standardizer;
 pub use weight_moments::WeightMoments;
+pub use weight_prior::{Remainder, WeightPrior, WeightPriorSettings, WeightStatistics};
 pub use weights::{Form, WeightPosterior, WeightSpaceSample};
 
 /// The reason why a surrogate could not be built.

@@ -496,6 +496,37 @@ impl Square {
     }
 }
 
+/// The `n` largest eigenvalues of a symmetric matrix, largest first, and their eigenvectors of length 1 whose largest entry is
+/// positive. Cost O(n³) of the matrix's rows.
+///
+/// # Errors
+/// If the matrix is not finite or the iteration does not converge.
+pub(crate) fn leading_eigenvectors(
+    matrix: &PackedLower,
+    n: usize,
+) -> Result<(Vec<f64>, Vec<Vec<f64>>), NotPositiveDefinite> {
+    let mut square = Square::new(matrix.size());
+    square.unpack(matrix);
+    let failed = NotPositiveDefinite { size: square.n, mean_diagonal: square.mean_diagonal() };
+    if !square.is_finite() {
+        return Err(failed);
+    }
+    let whole = square.as_ref().to_owned();
+    let found = whole.self_adjoint_eigen(faer::Side::Lower).map_err(|_| failed)?;
+    let (values, vectors) = (found.S().column_vector(), found.U());
+    let last = square.n;
+    let of_rank = |rank: usize| {
+        let mut vector: Vec<f64> = vectors.col(last - 1 - rank).iter().copied().collect();
+        let largest =
+            vector.iter().copied().fold(0.0_f64, |a, b| if b.abs() > a.abs() { b } else { a });
+        if largest < 0.0 {
+            vector.iter_mut().for_each(|entry| *entry = -*entry);
+        }
+        (values[last - 1 - rank], vector)
+    };
+    Ok((0..n.min(last)).map(of_rank).unzip())
+}
+
 /// Lower triangle of BᵀB for the t×m matrix B given by `rows` (t rows of stride `stride`, first m used). Cost O(t m²).
 pub(crate) fn gram_of_columns(rows: &[f64], stride: usize, m: usize) -> PackedLower {
     if m == 0 || rows.is_empty() {

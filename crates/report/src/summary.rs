@@ -63,6 +63,8 @@ pub enum Clusters {
     Units,
     /// Each run: its agents share messages.
     Runs,
+    /// Each agent, whatever its runs: the task is what a finding should hold for.
+    Agents,
     /// Each agent and run modulo this number: runs r, r + k, … repeat one design.
     Designs(u32),
 }
@@ -73,6 +75,7 @@ impl Clusters {
         match self {
             Self::Units => (experiment, agent, *run),
             Self::Runs => (experiment, "", *run),
+            Self::Agents => (experiment, agent, 0),
             Self::Designs(n) => (experiment, agent, run % n.max(1)),
         }
     }

@@ -293,6 +293,9 @@ fn notes(summary: &Summary) -> String {
         Clusters::Runs => {
             "Mean ± standard error over runs, each the mean of its agents.".to_owned()
         }
+        Clusters::Agents => {
+            "Mean ± standard error over agents, each the mean of its runs.".to_owned()
+        }
         Clusters::Designs(n) => {
             format!(
                 "Mean ± standard error over agents and {n} initial designs, each the mean of its runs."

@@ -56,6 +56,14 @@ impl Domain {
 }
 
 impl Domain {
+    /// The point of the domain that the coordinates stand for: snapped, in a space.
+    pub(crate) fn snapped(&self, unit: &[f64]) -> Vec<f64> {
+        match self {
+            Self::Space(space) => space.snap(unit),
+            Self::Finite(_) | Self::Factored(_) => unit.to_vec(),
+        }
+    }
+
     /// Points that cover the domain: all of a finite one.
     pub(crate) fn cover(&self) -> Points {
         match self {

@@ -23,6 +23,7 @@ mod region_function;
 mod registry;
 mod released_function;
 mod schedule;
+mod shared_prior;
 mod snapped_search;
 mod sobol;
 mod strategy;
@@ -49,6 +50,7 @@ pub use registry::{
     StrategyOptions, StrategySpec, in_words, keys_of,
 };
 pub use released_function::{FromArchive, ReleasedFunction};
+pub use shared_prior::{OthersUse, SharedMessage, SharedPrior, SharedPriorSettings};
 pub use sobol::{SobolOptions, SobolSearch};
 pub use strategy::{Observation, Proposal, Source, Strategy, StrategyError};
 pub use surrogate::{

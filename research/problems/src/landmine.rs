@@ -5,7 +5,7 @@ use std::path::Path;
 use fedbo_objective::{Direction, Objective, Outcome, Problem, TrialId};
 use fedbo_space::{Point, Space};
 
-use crate::problem::{coordinates, linear_space, svm_outcome};
+use crate::problem::{coordinates, linear_space, log_space, svm_outcome};
 use crate::svm::{Labelled, SplitSvm};
 use crate::table::{self, DataError};
 
@@ -88,6 +88,12 @@ impl LandmineSvm {
             space: linear_space([("C", C_RANGE), ("gamma", GAMMA_RANGE)]),
             machine: SplitSvm::new(&data.train, &data.validation)?,
         })
+    }
+
+    /// The same objective over logarithmic axes of C and gamma.
+    #[must_use]
+    pub fn on_logarithmic_axes(self) -> Self {
+        Self { space: log_space([("C", C_RANGE), ("gamma", GAMMA_RANGE)]), ..self }
     }
 
     /// Validation AUC at penalty `c` and kernel parameter `gamma`.

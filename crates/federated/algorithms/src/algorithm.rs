@@ -9,7 +9,7 @@ use fedbo_protocol::{
 };
 use fedbo_space::Space;
 use fedbo_strategies::{
-    MessageContent, ReleasedFunction, StrategyError, ThompsonSettings, UcbMultiplier,
+    LogEiSettings, MessageContent, ReleasedFunction, StrategyError, ThompsonSettings, UcbMultiplier,
 };
 use fedbo_streams::{Seed, Stream};
 
@@ -43,6 +43,8 @@ pub struct Algorithm {
     pub tables: &'static [&'static str],
     /// The name of the arm that an algorithm whose agents work alone is compared with.
     pub compared_with: Option<&'static str>,
+    /// The controls that it has beside agents alone by Thompson sampling and the placebo.
+    pub controls: &'static [Arm],
     /// Reads its tables.
     pub read: fn(&Reading<'_>) -> Result<Read, FileError>,
 }
@@ -71,6 +73,8 @@ pub struct Reading<'a> {
     pub n_features: usize,
     /// The agents' own Thompson sampling, with β = 1.
     pub own: ThompsonSettings,
+    /// The agents' own log expected improvement, for an algorithm that leaves the own query open: what a party would use alone.
+    pub log_ei: LogEiSettings,
     /// True if the paper's choices hold where the file makes none: in the modes `paper` and `off` of releases.
     pub papers: bool,
     /// True if all agents run in one process, whose memory they share.
@@ -112,6 +116,13 @@ pub struct AgentSetup<'a> {
 
 /// Settings of an algorithm whose agents send messages that everybody gets.
 pub trait Relayed: Send + Sync {
+    /// The number of numbers in a message, where M features of `dim` coordinates are shared: M, unless the algorithm sends something
+    /// else than weights of features.
+    fn message_len(&self, n_features: usize, dim: usize) -> usize {
+        let _ = dim;
+        n_features
+    }
+
     /// An agent without observations. Alone, it uses no message; as a placebo, its own hold no information.
     ///
     /// # Errors

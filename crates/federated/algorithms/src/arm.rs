@@ -12,6 +12,10 @@ pub enum Role {
     Own,
     /// Each agent by Thompson sampling alone.
     Alone,
+    /// Each agent by log expected improvement alone: what a party would use otherwise.
+    LogEi,
+    /// The others' best points first, then log expected improvement alone.
+    WarmStart,
     /// The algorithm with messages that hold no information: draws of the prior, zeros where releases are noisy, values at
     /// random points where observations are shared.
     Placebo,
@@ -28,6 +32,10 @@ pub struct Arm {
 impl Arm {
     /// Each agent alone.
     pub const ALONE: Self = Self { role: Role::Alone, name: "ts" };
+    /// Each agent alone, by log expected improvement.
+    pub const LOG_EI: Self = Self { role: Role::LogEi, name: "log-ei" };
+    /// The others' best points first.
+    pub const WARM_START: Self = Self { role: Role::WarmStart, name: "warm-start" };
     /// The control whose messages hold no information.
     pub const PLACEBO: Self = Self { role: Role::Placebo, name: "placebo" };
 
@@ -46,7 +54,7 @@ impl Arm {
     /// Returns true if agents use each other's messages in this arm.
     #[must_use]
     pub fn exchanges(self) -> bool {
-        self.role != Role::Alone
+        !matches!(self.role, Role::Alone | Role::LogEi)
     }
 
     /// The arms of all algorithms of the registry.
@@ -57,7 +65,7 @@ impl Arm {
             .flat_map(|algorithm| [Some(algorithm.name), algorithm.name_without_noise])
             .flatten()
             .map(Self::own);
-        own.chain([Self::ALONE, Self::PLACEBO]).collect()
+        own.chain([Self::LOG_EI, Self::WARM_START, Self::ALONE, Self::PLACEBO]).collect()
     }
 }
 

@@ -6,11 +6,13 @@
 //! releases' costs, or where a ledger is. Start at [`Algorithm`].
 
 mod algorithm;
+mod alone;
 mod arm;
 pub mod distributed_ts;
 pub mod dp_fts_de;
 pub mod fts;
 mod public_config;
+pub mod shared_prior;
 
 use fedbo_strategies::in_words;
 
@@ -18,12 +20,18 @@ pub use algorithm::{
     AgentSetup, Algorithm, Exchange, NeighbourSettings, Neighbours, Read, Reading, Relayed,
     ReleaseShape, Released, Settings, VirtualNetwork,
 };
+pub use alone::Alone;
 pub use arm::{Arm, Role, names};
 pub use public_config::PublicConfig;
 
 /// The algorithms that a `federation.toml` may name.
-pub const ALGORITHMS: &[Algorithm] =
-    &[fts::ALGORITHM, fts::ALONE, dp_fts_de::ALGORITHM, distributed_ts::ALGORITHM];
+pub const ALGORITHMS: &[Algorithm] = &[
+    shared_prior::ALGORITHM,
+    fts::ALGORITHM,
+    fts::ALONE,
+    dp_fts_de::ALGORITHM,
+    distributed_ts::ALGORITHM,
+];
 
 /// The names of the algorithms whose agents exchange in one of these ways, as a message lists them: `"a", "b" or "c"`.
 #[must_use]

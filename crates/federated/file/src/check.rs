@@ -5,14 +5,17 @@ mod objectives;
 use std::collections::BTreeSet;
 
 use fedbo_config::{
-    Check, FileError, LengthscaleEntry, NAME_CHARS_MAX, TomlFile, default_lengthscale,
+    Check, FileError, LengthscaleEntry, NAME_CHARS_MAX, SurrogateTable, TomlFile,
+    default_lengthscale,
 };
 use fedbo_federated::{Algorithm, Exchange, PublicConfig, Read, Reading, Role, Settings};
 use fedbo_gp::{Family, FeatureDescription, FeatureSampling, LengthscaleLaw};
 use fedbo_objective::Problems;
 use fedbo_optim::MultiStart;
 use fedbo_space::Direction;
-use fedbo_strategies::{Maximizer, Repeats, ThompsonSettings, UcbMultiplier, in_words};
+use fedbo_strategies::{
+    LogEiSettings, Maximizer, Repeats, ThompsonSettings, UcbMultiplier, in_words,
+};
 
 use crate::checked::{AgentObjective, Collaboration, Federation, FederationAgent, Objectives};
 use crate::file::{AgentTable, FeaturesTable, FederationFile};
@@ -107,6 +110,10 @@ impl FederationFile {
             ucb_multiplier: UcbMultiplier::Constant(1.0),
             repeats: if noisy { Repeats::Allow } else { Repeats::Avoid },
         };
+        let mut log_ei = LogEiSettings::for_agent(&space, noisy);
+        if self.surrogate != SurrogateTable::default() {
+            log_ei.surrogate = own.surrogate.clone();
+        }
         let features = parts.features(&self.features, dim)?;
         let (seed, direction) = (head.seed.unwrap_or(0), direction.unwrap_or(Direction::Maximize));
         let privacy = self.privacy.clone().unwrap_or_default();
@@ -116,6 +123,7 @@ impl FederationFile {
             n_agents: agents.len(),
             n_features: features.n_features,
             own,
+            log_ei,
             papers: PrivacyMode::of(&privacy, check)?.is_papers(),
             in_one_process: objectives != Objectives::Elsewhere,
         };

@@ -235,12 +235,13 @@ impl Federation {
 
     /// The arms that can be compared: the algorithm, and its controls.
     #[must_use]
-    pub fn arms(&self) -> [Arm; 3] {
+    pub fn arms(&self) -> Vec<Arm> {
         let own = match self.own_arm() {
             Arm::ALONE => Arm::own(self.algorithm.compared_with.unwrap_or(self.algorithm.name)),
             own => own,
         };
-        [own, Arm::ALONE, Arm::PLACEBO]
+        let controls = self.algorithm.controls.iter().copied();
+        [own].into_iter().chain(controls).chain([Arm::ALONE, Arm::PLACEBO]).collect()
     }
 
     /// The guarantee and the budget of the file's own arm; `None` where nothing is promised.
@@ -371,6 +372,16 @@ impl Federation {
             initial: self.initial_points(u64::from(id))?,
             n_rounds: self.rounds,
         })
+    }
+
+    /// The number of numbers in what an agent sends in a round.
+    #[must_use]
+    pub fn message_len(&self) -> usize {
+        let (n_features, dim) = (self.features.n_features, self.features.dim);
+        match &self.collaboration {
+            Collaboration::Relayed(settings) => settings.message_len(n_features, dim),
+            Collaboration::Released(_) | Collaboration::Neighbours(_) => n_features,
+        }
     }
 
     /// The random features that all agents share.

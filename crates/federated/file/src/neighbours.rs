@@ -37,14 +37,14 @@ impl NeighbourPlan {
             initial,
             n_rounds,
             neighbourhood: match role {
-                Role::Alone => Neighbourhood::fixed([]),
-                Role::Own | Role::Placebo => self.topology.neighbourhood(id),
+                Role::Alone | Role::LogEi => Neighbourhood::fixed([]),
+                Role::Own | Role::WarmStart | Role::Placebo => self.topology.neighbourhood(id),
             },
             pace,
             initial_sharing,
             content: match role {
                 Role::Placebo => ReportContent::Placebo,
-                Role::Own | Role::Alone => ReportContent::Observed,
+                _ => ReportContent::Observed,
             },
         }
     }

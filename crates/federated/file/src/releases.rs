@@ -43,8 +43,8 @@ impl ReleasePlan {
     #[must_use]
     pub fn mechanism(&self, arm: Arm) -> ReleaseMechanism {
         match arm.role {
-            Role::Alone => ReleaseMechanism::Paper(self.exact.clone()),
-            Role::Own | Role::Placebo => self.releases.mechanism.clone(),
+            Role::Alone | Role::LogEi => ReleaseMechanism::Paper(self.exact.clone()),
+            Role::Own | Role::WarmStart | Role::Placebo => self.releases.mechanism.clone(),
         }
     }
 

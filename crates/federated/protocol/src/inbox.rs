@@ -8,19 +8,21 @@ use fedbo_gp::MapHash;
 /// The reason why a message was refused. The sender is the one that the caller gave.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageRejected {
-    /// The message has another number of features.
-    #[error("agent {sender}: weight sample has {found} features, the session uses {expected}")]
+    /// The message has another length.
+    #[error(
+        "agent {sender}: the message has {found} numbers, those of the session have {expected}"
+    )]
     WrongLength {
         /// The number of the agent that sent it.
         sender: u32,
         /// Its length.
         found: usize,
-        /// The session's M.
+        /// The session's.
         expected: usize,
     },
     /// The message was made with another feature map.
     #[error(
-        "agent {sender}: weight sample was made with feature map {found}, the session uses {expected}"
+        "agent {sender}: the message was made with feature map {found}, the session uses {expected}"
     )]
     WrongMap {
         /// The number of the agent that sent it.
@@ -30,8 +32,16 @@ pub enum MessageRejected {
         /// The session's hash.
         expected: MapHash,
     },
+    /// The numbers cannot be of anybody's observations.
+    #[error("agent {sender}: the message is not used: {reason}")]
+    Implausible {
+        /// The number of the agent that sent it.
+        sender: u32,
+        /// The reason.
+        reason: String,
+    },
     /// A weight is NaN or infinite.
-    #[error("agent {sender}: weight {index} is not a finite number")]
+    #[error("agent {sender}: number {index} of the message is not finite")]
     NotFinite {
         /// The number of the agent that sent it.
         sender: u32,
@@ -43,7 +53,7 @@ pub enum MessageRejected {
 /// Messages by sender, in the senders' order.
 #[derive(Clone)]
 pub struct Inbox {
-    n_features: usize,
+    message_len: usize,
     map: MapHash,
     messages: BTreeMap<u32, Vec<f64>>,
 }
@@ -52,14 +62,14 @@ impl fmt::Debug for Inbox {
     /// Prints senders and lengths only: weights stay out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let senders: Vec<u32> = self.messages.keys().copied().collect();
-        write!(f, "Inbox {{ senders: {senders:?}, {} weights each }}", self.n_features)
+        write!(f, "Inbox {{ senders: {senders:?}, {} numbers each }}", self.message_len)
     }
 }
 
 impl Inbox {
-    /// An empty inbox for messages of `n_features` weights made with one feature map.
-    pub fn new(n_features: usize, map: MapHash) -> Self {
-        Self { n_features, map, messages: BTreeMap::new() }
+    /// An empty inbox for messages of `message_len` numbers made with one feature map.
+    pub fn new(message_len: usize, map: MapHash) -> Self {
+        Self { message_len, map, messages: BTreeMap::new() }
     }
 
     /// Checks a message without keeping it.
@@ -67,11 +77,11 @@ impl Inbox {
     /// # Errors
     /// Its first defect.
     pub fn check(&self, sender: u32, map: MapHash, weights: &[f64]) -> Result<(), MessageRejected> {
-        if weights.len() != self.n_features {
+        if weights.len() != self.message_len {
             return Err(MessageRejected::WrongLength {
                 sender,
                 found: weights.len(),
-                expected: self.n_features,
+                expected: self.message_len,
             });
         }
         if map != self.map {

@@ -8,7 +8,7 @@ use zeroize::Zeroize as _;
 
 use crate::Handout;
 
-/// A weight sample ω_n on its way from an agent to the coordinator: all that leaves an agent (INV-12). Its weights are overwritten
+/// A message on its way from an agent to the coordinator, such as a weight sample ω_n: all that leaves an agent (INV-12). Its numbers are overwritten
 /// when it goes (INV-16); who takes them out answers for them.
 #[derive(Clone, PartialEq)]
 pub struct AgentUpdate {
@@ -18,7 +18,7 @@ pub struct AgentUpdate {
     pub round: u64,
     /// Feature map that it was made with.
     pub map: MapHash,
-    /// The M weights.
+    /// The numbers: M weights of features, unless the algorithm sends something else.
     pub weights: Vec<f64>,
 }
 

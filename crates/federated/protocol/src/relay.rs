@@ -24,11 +24,12 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// A relay for agents by index, collecting for round 0 from `now` on. Rounds last at most `timeout`, if one is given.
+    /// A relay for agents by index, collecting messages of `message_len` numbers for round 0 from `now` on. Rounds last at most
+    /// `timeout`, if one is given.
     pub fn new(
         participants: Vec<u32>,
         contributors: Vec<u32>,
-        n_features: usize,
+        message_len: usize,
         map: MapHash,
         timeout: Option<Tick>,
         now: Tick,
@@ -36,7 +37,7 @@ impl Relay {
         Self {
             participants,
             contributors,
-            checker: Inbox::new(n_features, map),
+            checker: Inbox::new(message_len, map),
             timeout,
             round: 0,
             deadline: timeout.map(|t| now.saturating_add(t)),
@@ -206,8 +207,8 @@ mod tests {
         }
         let expected = [
             "feature map 0808",
-            "1 features, the session uses 2",
-            "weight 0 is not",
+            "1 numbers, those of the session have 2",
+            "number 0 of the message is not",
             "agent 9 is not",
             "for round 1",
         ];

@@ -181,7 +181,7 @@ impl<S: UsesHandouts> MemberState<'_, S> {
 pub fn run_relayed<S: UsesHandouts<Handout = Broadcast>>(
     members: &mut [Member<S>],
     contributions: Vec<AgentUpdate>,
-    n_features: usize,
+    message_len: usize,
     map: MapHash,
     observer: &mut dyn Observer,
     stop: &AtomicBool,
@@ -189,7 +189,7 @@ pub fn run_relayed<S: UsesHandouts<Handout = Broadcast>>(
     let participants = members.iter().map(|member| member.agent.id()).collect();
     let contributors = contributions.iter().map(|update| update.sender).collect();
     // No deadline: trials carry their own time limits, and waiting for all keeps a run reproducible.
-    let mut relay = Relay::new(participants, contributors, n_features, map, None, NOW);
+    let mut relay = Relay::new(participants, contributors, message_len, map, None, NOW);
     let store = &mut NullReleaseStore;
     run_session(members, contributions, &mut relay, store, observer, stop)
 }

@@ -104,7 +104,7 @@ impl Follower {
             coordinator: membership.coordinator,
             config: membership.digest,
             limits: Limits {
-                n_features: count(federation.features.n_features),
+                n_features: count(federation.message_len()),
                 n_slots: count(federation.agents.len()),
                 release_bytes_max: ledger.as_ref().map_or(0, |plan| plan.reader.bytes_max),
             },

@@ -28,7 +28,7 @@ pub struct Study {
     pub map: MapHash,
     /// N.
     pub n_slots: u32,
-    /// M.
+    /// Numbers of a message: M, or what the algorithm says.
     pub n_features: u32,
 }
 
@@ -93,7 +93,7 @@ impl Study {
             signature: sign_config(key, config.as_bytes()),
             map: federation.feature_map()?.hash(),
             n_slots: count("agents", federation.agents.len())?,
-            n_features: count("features.count", federation.features.n_features)?,
+            n_features: count("numbers of a message", federation.message_len())?,
             federation,
             config,
         })

@@ -44,7 +44,7 @@ pub struct Handout {
 /// The limits that a study's configuration sets to a handout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// M: weights of a message.
+    /// Numbers of a message.
     pub n_features: u32,
     /// N: slots are 0 to N − 1.
     pub n_slots: u32,

@@ -2,6 +2,7 @@
 
 use fedbo_gp::{Posterior, Predictor};
 use fedbo_optim::{Function, Points};
+use fedbo_space::Space;
 use fedbo_streams::{Seed, Stream};
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,19 @@ impl LogEiSettings {
             incumbent: if noisy { Incumbent::BestMean } else { Incumbent::BestObservation },
             n_fantasies: 16,
             repeats: Repeats::for_study(noisy),
+        }
+    }
+
+    /// The same for an agent of a federation, which owes a query each round: it repeats a point when a discrete space is used up, and
+    /// does not learn from failures.
+    pub fn for_agent(space: &Space, noisy: bool) -> Self {
+        let Maximizer::Snapped(search) = Maximizer::of_acquisition(space.dim()) else {
+            unreachable!("the search of a study")
+        };
+        Self {
+            surrogate: SurrogateSettings::for_space(space, noisy),
+            maximizer: Maximizer::MultiStart(search),
+            ..Self::for_study(space.dim(), noisy)
         }
     }
 }

@@ -23,7 +23,7 @@ use fedbo_strategies::{
 use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 
-use super::jobs::{Job, Session, conclude, contribute, run_jobs};
+use super::jobs::{AnyAgent, Job, Session, conclude, contribute, run_jobs};
 use super::landmine_fields::{DIM, Fields, N_DESIGNS, N_TARGETS};
 use super::{ExperimentResult, Progress, RunOptions};
 use fedbo_report::{
@@ -300,7 +300,7 @@ fn session(
     Ok(Session {
         members: vec![(format!("field {target}"), member)],
         contributions,
-        n_features: map.n_features(),
+        message_len: map.n_features(),
         map: map.hash(),
         n_initial,
         optimum: None,
@@ -317,7 +317,7 @@ fn member(
     history: Vec<Observation>,
     initial: Vec<Vec<f64>>,
     seed: Seed,
-) -> anyhow::Result<Member<Fts>> {
+) -> anyhow::Result<Member<AnyAgent>> {
     let svm = Arc::clone(&fields.svms[field]);
     let space = svm.space().clone();
     let id = u32::try_from(field)?;
@@ -329,7 +329,7 @@ fn member(
     )?;
     let plan = AgentPlan { id, history, initial, n_rounds: N_ROUNDS };
     Ok(Member {
-        agent: Agent::new(fts, plan, seed)?,
+        agent: Agent::new(Box::new(fts) as AnyAgent, plan, seed)?,
         direction: svm.direction(),
         objective: svm as Arc<dyn Objective>,
         decoder: Arc::new(move |unit| space.decode(unit)),

@@ -21,7 +21,7 @@ use fedbo_strategies::{
 use fedbo_streams::{Purpose, Seed};
 
 use super::grid::{GridObjective, grid_decoder, grid_index};
-use super::jobs::{Job, Session, conclude, contribute, run_jobs};
+use super::jobs::{AnyAgent, Job, Session, conclude, contribute, run_jobs};
 use super::{ExperimentResult, Progress, RunOptions};
 use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
@@ -225,7 +225,7 @@ fn session(prior: &GridPrior, panel: &Panel, arm: &Arm, seed: Seed) -> anyhow::R
     let values = objective.values.clone();
     let optimum = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let member = Member {
-        agent: Agent::new(fts, plan, seed)?,
+        agent: Agent::new(Box::new(fts) as AnyAgent, plan, seed)?,
         objective: Arc::new(objective),
         decoder: grid_decoder(),
         direction: Direction::Maximize,
@@ -233,7 +233,7 @@ fn session(prior: &GridPrior, panel: &Panel, arm: &Arm, seed: Seed) -> anyhow::R
     Ok(Session {
         members: vec![("target".into(), member)],
         contributions,
-        n_features: arm.n_features,
+        message_len: arm.n_features,
         map: map.hash(),
         n_initial: 1,
         optimum: Some(optimum),

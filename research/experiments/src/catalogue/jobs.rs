@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use anyhow::Context;
 use fedbo_federated::fts::{Fts, FtsSettings};
 use fedbo_gp::{FeatureMap, MapHash};
-use fedbo_protocol::{Agent, AgentEffect, AgentPlan, AgentUpdate};
+use fedbo_protocol::{Agent, AgentEffect, AgentPlan, AgentUpdate, Broadcast, UsesHandouts};
 use fedbo_space::{ParameterSpec, Point, Space};
 use fedbo_strategies::Domain;
 use fedbo_streams::{Purpose, Seed};
@@ -57,14 +57,17 @@ impl<'a> Job<'a> {
 /// The objective without noise at a point.
 pub(super) type TrueObjective = Box<dyn Fn(&Point) -> Option<f64> + Send + Sync>;
 
+/// The strategy of an agent that gets everybody's messages.
+pub(super) type AnyAgent = Box<dyn UsesHandouts<Handout = Broadcast>>;
+
 /// The session that a job runs.
 pub(super) struct Session {
     /// Agents that optimize, with their names.
-    pub members: Vec<(String, Member<Fts>)>,
+    pub members: Vec<(String, Member<AnyAgent>)>,
     /// Messages of agents that only contribute.
     pub contributions: Vec<AgentUpdate>,
-    /// M.
-    pub n_features: usize,
+    /// Numbers of a message.
+    pub message_len: usize,
     /// The shared map.
     pub map: MapHash,
     /// Initial points a member.
@@ -100,8 +103,20 @@ pub(super) fn contribute(
     let space = Space::from_specs(names.iter().map(|name| (name.as_str(), &unit)))?;
     let own_seed = seed.child(Purpose::Agent, u64::from(plan.id));
     let fts = Fts::new(Domain::Space(space), settings.clone(), Arc::clone(map), own_seed)?;
+    message_of(Box::new(fts), plan, seed)
+}
+
+/// The same of an agent with any strategy.
+///
+/// # Errors
+/// If the history cannot be modelled.
+pub(super) fn message_of(
+    strategy: AnyAgent,
+    plan: AgentPlan,
+    seed: &Seed,
+) -> anyhow::Result<AgentUpdate> {
     let id = plan.id;
-    let effects = Agent::new(fts, plan, *seed)?.start()?;
+    let effects = Agent::new(strategy, plan, *seed)?.start()?;
     let upload = effects.into_iter().find_map(|effect| match effect {
         AgentEffect::Upload(update) => Some(update),
         _ => None,
@@ -218,7 +233,7 @@ impl Queue {
 }
 
 fn run_session_of(unit: &RowLabels, session: Session, stop: &AtomicBool) -> JobResult {
-    let Session { members, contributions, n_features, map, n_initial, optimum, truth, name_of } =
+    let Session { members, contributions, message_len, map, n_initial, optimum, truth, name_of } =
         session;
     let mut tallies = BTreeMap::new();
     let mut seats = Vec::with_capacity(members.len());
@@ -231,7 +246,7 @@ fn run_session_of(unit: &RowLabels, session: Session, stop: &AtomicBool) -> JobR
         seats.push(member);
     }
     let mut collector = Collector { tallies, truth, name_of };
-    let ended = run_relayed(&mut seats, contributions, n_features, map, &mut collector, stop)?;
+    let ended = run_relayed(&mut seats, contributions, message_len, map, &mut collector, stop)?;
     let rows = collector.tallies.into_values().flat_map(|(_, rows)| rows).collect();
     Ok((rows, ended))
 }

@@ -14,6 +14,7 @@ mod jobs;
 mod landmine_fields;
 mod meta;
 mod population;
+mod shared_prior;
 mod single_party;
 
 use std::path::PathBuf;
@@ -117,6 +118,13 @@ pub fn catalogue() -> &'static [Experiment] {
             needs_data: false,
             default_runs: 20,
             run: fts_wine::run,
+        },
+        Experiment {
+            name: "shared-prior",
+            about: "When joining pays: a party joins others by a shared prior, beside FTS, log-ei and ts alone, a warm start and a placebo",
+            needs_data: true,
+            default_runs: shared_prior::DEFAULT_RUNS,
+            run: shared_prior::run,
         },
         Experiment {
             name: "dp-synthetic",

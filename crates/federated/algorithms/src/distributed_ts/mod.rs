@@ -28,6 +28,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name_without_noise: None,
     tables: &["distributed-ts"],
     compared_with: None,
+    controls: &[],
     read: options::read,
 };
 

@@ -38,6 +38,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name_without_noise: Some("fts-de"),
     tables: &["dp-fts-de", "exploration"],
     compared_with: None,
+    controls: &[],
     read: options::read,
 };
 
@@ -71,8 +72,8 @@ impl Federated {
             memory: self.memory,
         };
         match setup.role {
-            Role::Own => {}
-            Role::Alone => {
+            Role::Own | Role::WarmStart => {}
+            Role::Alone | Role::LogEi => {
                 settings.local_prob = LocalProb::Constant(1.0);
                 settings.own.ucb_multiplier = setup.alone_ucb_multiplier;
                 settings.message.content = MessageContent::Zero;

@@ -25,6 +25,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name_without_noise: None,
     tables: &["fts"],
     compared_with: None,
+    controls: &[],
     read: options::read,
 };
 
@@ -44,8 +45,8 @@ impl Relayed for FtsSettings {
     ) -> Result<Box<dyn UsesHandouts<Handout = Broadcast>>, StrategyError> {
         let mut settings = self.clone();
         match setup.role {
-            Role::Own => {}
-            Role::Alone => {
+            Role::Own | Role::WarmStart => {}
+            Role::Alone | Role::LogEi => {
                 settings.local_prob = LocalProb::Constant(1.0);
                 settings.own.ucb_multiplier = setup.alone_ucb_multiplier;
             }

@@ -73,7 +73,7 @@ impl<'a> ArmRun<'a> {
                 let ended = run_relayed(
                     &mut members,
                     Vec::new(),
-                    map.n_features(),
+                    federation.message_len(),
                     map.hash(),
                     self.observer,
                     self.stop,

@@ -31,7 +31,7 @@ pub enum RunError {
         /// The arm.
         arm: Arm,
         /// The arms that there are.
-        known: [Arm; 3],
+        known: Vec<Arm>,
     },
     /// An arm is named twice.
     #[error("arm {arm} is named twice; name each arm once")]

@@ -80,8 +80,8 @@ impl TestCoordinator {
         let rounds = match &federation.collaboration {
             Collaboration::Relayed(_) => {
                 let participants = (0..n_agents).collect();
-                let (n_features, hash) = (map.n_features(), map.hash());
-                Rounds::Relay(Relay::new(participants, Vec::new(), n_features, hash, None, 0))
+                let (message_len, hash) = (federation.message_len(), map.hash());
+                Rounds::Relay(Relay::new(participants, Vec::new(), message_len, hash, None, 0))
             }
             Collaboration::Neighbours(_) => panic!("it has no coordinator"),
             Collaboration::Released(releases) => match &releases.releases.protection {
@@ -168,7 +168,7 @@ impl TestCoordinator {
             StudyState::Running | StudyState::Finished => {}
         }
         self.came_ms.entry((slot, round)).or_default().push(now_ms() - self.began_ms);
-        let n_features = u32::try_from(self.federation.features.n_features).unwrap();
+        let n_features = u32::try_from(self.federation.message_len()).unwrap();
         let mut upload = Upload::from_bytes(body, n_features).unwrap();
         assert_eq!((upload.slot, upload.round), (slot, round));
         assert_eq!(upload.config, self.digest());

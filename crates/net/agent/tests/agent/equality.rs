@@ -47,8 +47,8 @@ fn in_one_process(federation: &Federation) -> Trials {
             let mut all = all(federation, |seed| {
                 federation.relayed_agent(settings.as_ref(), arm, &map, seed).unwrap()
             });
-            let (n_features, hash) = (map.n_features(), map.hash());
-            run_relayed(&mut all, Vec::new(), n_features, hash, &mut recorder, &stop).unwrap();
+            let (message_len, hash) = (federation.message_len(), map.hash());
+            run_relayed(&mut all, Vec::new(), message_len, hash, &mut recorder, &stop).unwrap();
         }
         Collaboration::Neighbours(_) => panic!("it has no coordinator"),
         Collaboration::Released(releases) => {

@@ -12,6 +12,8 @@ pub(super) fn of_update(rejected: &UpdateRejected) -> Refusal {
         UpdateRejected::Message(MessageRejected::WrongLength { .. }) => ProblemCode::WrongLength,
         UpdateRejected::Message(MessageRejected::WrongMap { .. }) => ProblemCode::WrongMap,
         UpdateRejected::Message(MessageRejected::NotFinite { .. }) => ProblemCode::NotFinite,
+        // An agent's own finding of what it was sent, which no coordinator makes.
+        UpdateRejected::Message(MessageRejected::Implausible { .. }) => ProblemCode::Internal,
         UpdateRejected::UnknownSender { .. } => ProblemCode::UnknownAgent,
         UpdateRejected::Conflict { .. } => ProblemCode::Conflict,
         UpdateRejected::Early { .. } => ProblemCode::Early,

@@ -1,0 +1,74 @@
+//! The shared prior: agents send what their observations say of functions that all share, and each fits a prior for its own surrogate
+//! to what the others sent. See `papers/shared-prior.md`.
+
+mod agent;
+mod options;
+
+use std::sync::Arc;
+
+use fedbo_protocol::{Broadcast, UsesHandouts};
+use fedbo_strategies::{
+    Domain, OthersUse, SharedMessage, SharedPriorSettings, StrategyError, ThompsonSampling,
+    ThompsonSettings,
+};
+
+pub use agent::SharedPriorAgent;
+pub use options::SharedPriorTable;
+
+use crate::{AgentSetup, Algorithm, Alone, Arm, Exchange, Relayed, Role};
+
+/// The registry's entry.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "shared-prior",
+    summary: "agents learn a prior from each other, and drop it where it misleads",
+    exchange: Exchange::Relayed,
+    role: Role::Own,
+    name_without_noise: None,
+    tables: &["shared-prior"],
+    compared_with: None,
+    controls: &[Arm::LOG_EI, Arm::WARM_START],
+    read: options::read,
+};
+
+/// The settings of all agents of a federation.
+#[derive(Clone, Debug)]
+struct Federated {
+    settings: SharedPriorSettings,
+    /// Thompson sampling, each alone.
+    alone: ThompsonSettings,
+}
+
+/// Best points of others that a warm start tries before all else.
+const N_WARM: usize = 10;
+
+impl Relayed for Federated {
+    fn message_len(&self, n_features: usize, dim: usize) -> usize {
+        SharedMessage::n_numbers(self.settings.rank.min(n_features), dim)
+    }
+
+    fn agent(
+        &self,
+        setup: &AgentSetup<'_>,
+    ) -> Result<Box<dyn UsesHandouts<Handout = Broadcast>>, StrategyError> {
+        let domain = || Domain::Space(setup.space.clone());
+        let map = || Arc::clone(setup.map);
+        let message_len = self.message_len(setup.map.n_features(), setup.map.dim());
+        let mut settings = self.settings.clone();
+        match setup.role {
+            Role::Alone => {
+                let mut alone = self.alone.clone();
+                alone.ucb_multiplier = setup.alone_ucb_multiplier;
+                let strategy = ThompsonSampling::new(domain(), alone, setup.seed)?;
+                return Ok(Box::new(Alone::new(strategy, domain(), map(), message_len)));
+            }
+            Role::LogEi => settings.others = OthersUse::Nothing,
+            Role::WarmStart => {
+                (settings.others, settings.n_best_first) = (OthersUse::BestPoints, N_WARM);
+            }
+            Role::Own | Role::Placebo => {}
+        }
+        let is_placebo = setup.role == Role::Placebo;
+        let agent = SharedPriorAgent::new(domain(), settings, is_placebo, map(), setup.seed)?;
+        Ok(Box::new(agent))
+    }
+}

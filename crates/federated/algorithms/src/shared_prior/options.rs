@@ -1,0 +1,63 @@
+//! `[shared-prior]`: the options of the shared prior.
+
+use std::sync::Arc;
+
+use fedbo_config::FileError;
+use fedbo_strategies::SharedPriorSettings;
+use serde::Deserialize;
+
+use super::Federated;
+use crate::{Read, Reading, Settings};
+
+/// `[shared-prior]`
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SharedPriorTable {
+    /// r: shared functions; default 25, at most the features' number.
+    pub rank: Option<usize>,
+    /// Weight of the shared model before an agent's first observation; default 0.5.
+    pub trust: Option<f64>,
+    /// Number of an agent's first queries that are chosen among the others' best points; default 3.
+    pub best_points: Option<usize>,
+    /// True if each agent's best point is sent; default true.
+    pub send_best: Option<bool>,
+    /// True if an agent's second query is random, which shows sooner whether the others mislead; default true.
+    pub probe: Option<bool>,
+}
+
+/// The tables of a file that are read here.
+#[derive(Deserialize)]
+struct Tables {
+    #[serde(default, rename = "shared-prior")]
+    shared_prior: SharedPriorTable,
+}
+
+/// Reads `[shared-prior]`.
+pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
+    let Reading { check, space, n_features, .. } = *reading;
+    let Tables { shared_prior: table } = check.file.parse()?;
+    let mut settings = SharedPriorSettings {
+        own: reading.log_ei.clone(),
+        ..SharedPriorSettings::default_for(space.dim(), false)
+    };
+    if let Some(rank) = table.rank {
+        settings.rank = check.count(&["shared-prior", "rank"], rank, n_features)?;
+    }
+    settings.rank = settings.rank.min(n_features);
+    if let Some(trust) = table.trust {
+        if !(trust > 0.0 && trust < 1.0) {
+            let expected = "a number above 0 and below 1";
+            return Err(check.file.value_error(&["shared-prior", "trust"], expected));
+        }
+        settings.trust_before = trust;
+    }
+    settings.n_best_first = table.best_points.unwrap_or(settings.n_best_first);
+    settings.sends_best = table.send_best.unwrap_or(settings.sends_best);
+    settings.probes = table.probe.unwrap_or(settings.probes);
+    let alone = reading.own.clone();
+    let ucb_multiplier = alone.ucb_multiplier;
+    Ok(Read {
+        settings: Settings::Relayed(Arc::new(Federated { settings, alone })),
+        ucb_multiplier,
+    })
+}

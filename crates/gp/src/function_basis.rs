@@ -1,0 +1,178 @@
+//! The leading directions of a feature map: a short list of numbers for a function.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fedbo_optim::{Points, sobol};
+
+use crate::linalg::{gram_of_columns, leading_eigenvectors};
+use crate::{FeatureMap, GpError, lanes};
+
+/// Points by which the mean over the cube is taken.
+const N_POINTS: usize = 1024;
+
+/// The r functions ψ_1 … ψ_r of a feature map that carry most of its variance over the cube (Mercer's expansion, by the features).
+///
+/// ψ(x) = Rᵀ φ(x),   E_x[φ(x) φ(x)ᵀ] = R diag(γ) Rᵀ + rest,   γ_1 ≥ γ_2 ≥ … ≥ γ_r
+///
+/// With w ~ N(0, I) the function ψ(x)·w is that of φ(x)·ω with ω ~ N(0, I), projected on these directions; coefficients are uncorrelated
+/// over the cube, with variances γ_j. Shapes: φ M, R M×r, ψ r. The mean is over 1024 points of a Sobol sequence.
+///
+/// Parties that have equal maps have equal directions up to rounding, as the variances γ_j of random features differ; where a variance is
+/// itself rounding, so is its function.
+#[derive(Clone)]
+pub struct FunctionBasis {
+    map: Arc<FeatureMap>,
+    /// Rᵀ, r rows with padding.
+    directions: Vec<f64>,
+    variances: Vec<f64>,
+}
+
+impl fmt::Debug for FunctionBasis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FunctionBasis {{ {} of {} features }}", self.rank(), self.map.n_features())
+    }
+}
+
+impl FunctionBasis {
+    /// The first `rank` directions, or M where the map has no more. Cost O(M³).
+    ///
+    /// # Errors
+    /// If the decomposition fails.
+    pub fn new(map: Arc<FeatureMap>, rank: usize) -> Result<Self, GpError> {
+        let (m, stride) = (map.n_features(), map.stride());
+        let rows = map.feature_rows(&sobol(map.dim(), N_POINTS, 0));
+        let (values, vectors) = leading_eigenvectors(&gram_of_columns(&rows, stride, m), rank)?;
+        let mut directions = Vec::with_capacity(rank.min(m) * stride);
+        for vector in vectors {
+            directions.extend(vector);
+            directions.resize(directions.len().next_multiple_of(stride), 0.0);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a small constant")]
+        let variances =
+            values.into_iter().map(|value| (value / N_POINTS as f64).max(0.0)).collect();
+        Ok(Self { map, directions, variances })
+    }
+
+    /// r.
+    pub fn rank(&self) -> usize {
+        self.variances.len()
+    }
+
+    /// The feature map.
+    pub fn map(&self) -> &FeatureMap {
+        &self.map
+    }
+
+    /// γ, r numbers, the largest first.
+    pub fn variances(&self) -> &[f64] {
+        &self.variances
+    }
+
+    /// ψ(x), r numbers. Cost O(M r).
+    pub fn values(&self, x: &[f64]) -> Vec<f64> {
+        let mut psi = vec![0.0; self.rank()];
+        let mut phi = vec![0.0; self.map.stride()];
+        self.values_to(x, &mut phi, &mut psi);
+        psi
+    }
+
+    /// Ψ, one row of r numbers a point.
+    pub fn rows(&self, points: &Points) -> Vec<Vec<f64>> {
+        points.rows().map(|x| self.values(x)).collect()
+    }
+
+    fn values_to(&self, x: &[f64], phi: &mut [f64], psi: &mut [f64]) {
+        lanes::vectorized! {
+            fn work(basis: &FunctionBasis, x: &[f64], phi: &mut [f64], psi: &mut [f64]) {
+                basis.values_into(x, phi, psi);
+            }
+        }
+        work(self, x, phi, psi);
+    }
+
+    /// ψ(x) by way of φ(x), which has padding.
+    #[inline(always)]
+    pub(crate) fn values_into(&self, x: &[f64], phi: &mut [f64], psi: &mut [f64]) {
+        self.map.features_into(x, phi);
+        for (value, direction) in psi.iter_mut().zip(self.directions.chunks_exact(phi.len())) {
+            *value = lanes::dot(direction, phi);
+        }
+    }
+
+    /// Rᵀ ω: the coefficients of φ(x)·ω on these directions, for M weights.
+    ///
+    /// # Panics
+    /// If there are not M of them.
+    pub fn project(&self, weights: &[f64]) -> Vec<f64> {
+        assert_eq!(weights.len(), self.map.n_features(), "one weight a feature");
+        let rows = self.directions.chunks_exact(self.map.stride());
+        rows.map(|row| lanes::wide_dot(&row[..weights.len()], weights)).collect()
+    }
+
+    /// R c: weights of the features, with padding, whose function is ψ(x)·c.
+    #[inline(always)]
+    pub(crate) fn combine_into(&self, coefficients: &[f64], weights: &mut [f64]) {
+        weights.fill(0.0);
+        for (c, row) in coefficients.iter().zip(self.directions.chunks_exact(weights.len())) {
+            lanes::add_scaled(weights, *c, row);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_testkit::{test_stream, uniform_points};
+
+    use super::*;
+    use crate::{Family, FeatureDescription, FeatureSampling, LengthscaleLaw};
+
+    fn map() -> Arc<FeatureMap> {
+        let description = FeatureDescription {
+            n_features: 60,
+            dim: 2,
+            family: Family::SquaredExponential,
+            lengthscale: LengthscaleLaw::LogNormal { median: 0.5, spread: 0.5 },
+            sampling: FeatureSampling::QuasiRandom,
+        };
+        Arc::new(FeatureMap::draw(&description, &mut test_stream(1)).unwrap())
+    }
+
+    /// Over other points of the cube, products of coefficients average to γ on the diagonal and to 0 beside it, and what the
+    /// leading directions leave of ‖φ‖² = 1 is what their variances leave of 1.
+    #[test]
+    fn coefficients_are_uncorrelated_over_the_cube() {
+        let basis = FunctionBasis::new(map(), 12).unwrap();
+        assert_eq!(basis.rank(), 12);
+        let rows = basis.rows(&uniform_points(20_000, 2, &mut test_stream(2)));
+        let mean = |i: usize, j: usize| rows.iter().map(|r| r[i] * r[j]).sum::<f64>() / 20_000.0;
+        for i in 0..12 {
+            for j in 0..=i {
+                let expected = if i == j { basis.variances()[i] } else { 0.0 };
+                let found = mean(i, j);
+                assert!((found - expected).abs() < 0.01, "{i} {j}: {found} {expected}");
+            }
+        }
+        assert!(basis.variances().windows(2).all(|pair| pair[0] >= pair[1]));
+        let kept: f64 = basis.variances().iter().sum();
+        assert!(kept > 0.95 && kept <= 1.0 + 1e-9, "{kept}");
+    }
+
+    /// A function of the span has the same values by its coefficients as by its weights.
+    #[test]
+    fn coefficients_and_weights_are_one_function() {
+        let map = map();
+        let basis = FunctionBasis::new(Arc::clone(&map), 60).unwrap();
+        let c = test_stream(3).normals(basis.rank());
+        let mut weights = vec![0.0; map.stride()];
+        basis.combine_into(&c, &mut weights);
+        for x in uniform_points(10, 2, &mut test_stream(4)).rows() {
+            let by_weights = lanes::wide_dot(&map.features(x), &weights[..60]);
+            let by_basis = lanes::wide_dot(&basis.values(x), &c);
+            assert!((by_weights - by_basis).abs() < 1e-10, "{by_weights} {by_basis}");
+        }
+        for (found, expected) in basis.project(&weights[..60]).iter().zip(&c) {
+            assert!((found - expected).abs() < 1e-10);
+        }
+    }
+}

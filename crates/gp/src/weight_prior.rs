@@ -1,0 +1,387 @@
+//! A prior of functions learned from several parties: mean and covariance of their coefficients, by empirical Bayes.
+
+use std::fmt;
+
+use fedbo_optim::Points;
+
+use crate::linalg::{PackedLower, SpdFactor};
+use crate::{FunctionBasis, GpError, Kernel, lanes};
+
+/// The part of an output that the shared functions do not explain.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Remainder {
+    /// ρ > 0: variance of the party's own function beside the shared ones.
+    pub own_variance: f64,
+    /// τ² ≥ 0: variance of the level, the same at all points.
+    pub level_variance: f64,
+    /// σ² > 0: variance of the noise.
+    pub noise_variance: f64,
+}
+
+impl Remainder {
+    /// D = ρ k(X, X) + τ² 1 1ᵀ + σ² I, its lower triangle.
+    fn covariance(&self, kernel: &Kernel, inputs: &Points) -> PackedLower {
+        let mut covariance = kernel.gram(inputs);
+        let scale = self.own_variance / kernel.outputscale();
+        for i in 0..inputs.len() {
+            for entry in covariance.row_mut(i) {
+                *entry = scale * *entry + self.level_variance;
+            }
+            covariance.row_mut(i)[i] += self.noise_variance;
+        }
+        covariance
+    }
+
+    /// D + Ψ Λ Ψᵀ for whitened rows T ψ(x_i), where Λ = TᵀT.
+    pub(crate) fn covariance_with(
+        &self,
+        kernel: &Kernel,
+        inputs: &Points,
+        whitened: &[Vec<f64>],
+    ) -> PackedLower {
+        let mut covariance = self.covariance(kernel, inputs);
+        for i in 0..inputs.len() {
+            for (j, entry) in covariance.row_mut(i).iter_mut().enumerate() {
+                *entry += lanes::wide_dot(&whitened[i], &whitened[j]);
+            }
+        }
+        covariance
+    }
+}
+
+/// All that observations say of the coefficients w in y = ψ(X) w + r(X) + level + noise, where the remainder has covariance D.
+///
+/// A = Ψᵀ D⁻¹ Ψ,   b = Ψᵀ D⁻¹ y,   so that ln p(y | w) = b·w − ½ wᵀA w + constant
+/// Shapes: A r×r, b r.
+#[derive(Clone, PartialEq)]
+pub struct WeightStatistics {
+    precision: PackedLower,
+    information: Vec<f64>,
+}
+
+impl fmt::Debug for WeightStatistics {
+    /// Prints lengths only: what is known of an objective stays out of logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WeightStatistics {{ {} coefficients }}", self.rank())
+    }
+}
+
+impl WeightStatistics {
+    /// Of outputs y (n) at inputs X (n×d), in units of the party's own: they are divided by the size s that is most likely under the
+    /// prior w ~ N(0, I).
+    ///
+    /// s² = yᵀ (Ψ Ψᵀ + D)⁻¹ y / n
+    ///
+    /// The kernel gives the shape of k. Cost O(n³ + n² r + n r²).
+    ///
+    /// # Errors
+    /// If D has no Cholesky factor.
+    ///
+    /// # Panics
+    /// If lengths differ.
+    pub fn of_observations(
+        basis: &FunctionBasis,
+        kernel: &Kernel,
+        remainder: &Remainder,
+        inputs: &Points,
+        y: &[f64],
+    ) -> Result<Self, GpError> {
+        assert_eq!(inputs.len(), y.len(), "{} inputs and {} outputs", inputs.len(), y.len());
+        let (n, rank) = (y.len(), basis.rank());
+        if n == 0 {
+            return Ok(Self::none(rank));
+        }
+        let rows = basis.rows(inputs);
+        let mut whitened = y.to_vec();
+        SpdFactor::new(&remainder.covariance_with(kernel, inputs, &rows))?
+            .solve_lower(&mut whitened);
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "numbers of observations are far below 2^53"
+        )]
+        let size = (lanes::wide_dot(&whitened, &whitened) / n as f64).sqrt();
+        let factor = SpdFactor::new(&remainder.covariance(kernel, inputs))?;
+        let mut columns: Vec<Vec<f64>> =
+            (0..rank).map(|j| rows.iter().map(|row| row[j]).collect()).collect();
+        // Outputs that are all 0 have no size and say that w is near 0.
+        columns.push(y.iter().map(|v| if size > 0.0 { v / size } else { 0.0 }).collect());
+        factor.solve_lower_columns(&mut columns);
+        let y = columns.pop().unwrap_or_default();
+        let mut precision = PackedLower::zeros(rank);
+        for i in 0..rank {
+            for (j, entry) in precision.row_mut(i).iter_mut().enumerate() {
+                *entry = lanes::wide_dot(&columns[i], &columns[j]);
+            }
+        }
+        let information = columns.iter().map(|column| lanes::wide_dot(column, &y)).collect();
+        Ok(Self { precision, information })
+    }
+
+    /// Those of no observations.
+    pub fn none(rank: usize) -> Self {
+        Self { precision: PackedLower::zeros(rank), information: vec![0.0; rank] }
+    }
+
+    /// r.
+    pub fn rank(&self) -> usize {
+        self.information.len()
+    }
+
+    /// The numbers that are sent: b (r), then A by rows of its lower triangle (r(r+1)/2).
+    pub fn numbers(&self) -> Vec<f64> {
+        let rows = (0..self.rank()).flat_map(|i| self.precision.row(i));
+        self.information.iter().chain(rows).copied().collect()
+    }
+
+    /// How many numbers [`WeightStatistics::numbers`] has.
+    pub fn n_numbers(rank: usize) -> usize {
+        rank + rank * (rank + 1) / 2
+    }
+
+    /// Reads what was sent. A party may send anything: what is not finite, or too large to be of observations with unit size and the
+    /// agreed noise, is refused, and what is no covariance shows when it is used.
+    ///
+    /// # Errors
+    /// If the length is another than [`WeightStatistics::n_numbers`], or a number is not finite.
+    pub fn from_numbers(rank: usize, numbers: &[f64]) -> Result<Self, GpError> {
+        let expected = Self::n_numbers(rank);
+        if numbers.len() != expected {
+            return Err(GpError::Length {
+                what: "statistics of coefficients",
+                found: numbers.len(),
+                expected,
+            });
+        }
+        if let Some(index) = numbers.iter().position(|v| !v.is_finite()) {
+            return Err(GpError::NotFinite { index });
+        }
+        let (information, mut rest) = numbers.split_at(rank);
+        let mut precision = PackedLower::zeros(rank);
+        for i in 0..rank {
+            let row;
+            (row, rest) = rest.split_at(i + 1);
+            precision.row_mut(i).copy_from_slice(row);
+        }
+        Ok(Self { precision, information: information.to_vec() })
+    }
+
+    /// Mean of w given these statistics under the prior N(0, I): what a message of r numbers would hold.
+    ///
+    /// # Errors
+    /// If I + A is not positive definite.
+    pub fn mean(&self) -> Result<Vec<f64>, GpError> {
+        let standard = WeightPrior::standard(self.rank());
+        Ok(standard.given(self)?.0)
+    }
+}
+
+/// w ~ N(m, Λ): what the functions of a federation have in common.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WeightPrior {
+    /// m, r numbers.
+    mean: Vec<f64>,
+    /// Λ, lower triangle.
+    covariance: PackedLower,
+}
+
+/// What is assumed of m and Λ before any message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WeightPriorSettings {
+    /// ν₀ > 0: the parties that the belief Λ = I is worth.
+    pub covariance_weight: f64,
+    /// κ₀ ≥ 0: the parties that the belief m = 0 is worth.
+    pub mean_weight: f64,
+    /// Steps of expectation-maximization, at most.
+    pub n_steps: u32,
+    /// A step that gains less than this in the objective is the last.
+    pub least_gain: f64,
+}
+
+impl Default for WeightPriorSettings {
+    fn default() -> Self {
+        Self { covariance_weight: 10.0, mean_weight: 1.0, n_steps: 15, least_gain: 0.01 }
+    }
+}
+
+impl WeightPrior {
+    /// w ~ N(0, I): without any message.
+    pub fn standard(rank: usize) -> Self {
+        let mut covariance = PackedLower::zeros(rank);
+        for i in 0..rank {
+            covariance.row_mut(i)[i] = 1.0;
+        }
+        Self { mean: vec![0.0; rank], covariance }
+    }
+
+    /// w ~ N(m, λ I).
+    ///
+    /// # Errors
+    /// If λ is not above 0.
+    pub fn with_mean(mean: Vec<f64>, variance: f64) -> Result<Self, GpError> {
+        let variance = crate::positive("variance of coefficients", variance)?;
+        let mut prior = Self::standard(mean.len());
+        for i in 0..mean.len() {
+            prior.covariance.row_mut(i)[i] = variance;
+        }
+        Ok(Self { mean, ..prior })
+    }
+
+    /// m.
+    pub fn mean(&self) -> &[f64] {
+        &self.mean
+    }
+
+    /// Λ, lower triangle.
+    pub fn covariance(&self) -> &PackedLower {
+        &self.covariance
+    }
+
+    /// The most likely (m, Λ) given what N parties have sent, by expectation-maximization from (0, I).
+    ///
+    /// P_n = (Λ⁻¹ + A_n)⁻¹,   μ_n = P_n (Λ⁻¹ m + b_n)
+    ///
+    /// m ← Σ μ_n/(N + κ₀),   Λ ← (ν₀ I + κ₀ m mᵀ + Σ [(μ_n − m)(μ_n − m)ᵀ + P_n])/(ν₀ + N)
+    ///
+    /// What no step lowers is the evidence with a penalty: Σ ln p(y_n | m, Λ) − ½ ν₀ (ln |Λ| + tr Λ⁻¹) − ½ κ₀ mᵀΛ⁻¹m. Statistics that
+    /// give no posterior are left out. Cost O(N r³) a step.
+    ///
+    /// # Errors
+    /// If Λ has no Cholesky factor.
+    pub fn fit(
+        parties: &[&WeightStatistics],
+        rank: usize,
+        settings: &WeightPriorSettings,
+    ) -> Result<Self, GpError> {
+        let mut prior = Self::standard(rank);
+        let mut reached = f64::NEG_INFINITY;
+        for _ in 0..settings.n_steps {
+            let (next, objective) = prior.step(parties, settings)?;
+            if objective - reached < settings.least_gain {
+                break;
+            }
+            (prior, reached) = (next, objective);
+        }
+        Ok(prior)
+    }
+
+    /// One step, and the objective of the prior that it starts from.
+    fn step(
+        &self,
+        parties: &[&WeightStatistics],
+        settings: &WeightPriorSettings,
+    ) -> Result<(Self, f64), GpError> {
+        let rank = self.mean.len();
+        let precision = Precision::of(self)?;
+        let mut total = Self { mean: vec![0.0; rank], covariance: PackedLower::zeros(rank) };
+        let (mut means, mut evidence) = (Vec::with_capacity(parties.len()), 0.0);
+        for party in parties {
+            let Ok(posterior) = precision.given(party) else { continue };
+            evidence += posterior.evidence;
+            for i in 0..rank {
+                total.mean[i] += posterior.mean[i];
+                add(total.covariance.row_mut(i), 1.0, posterior.covariance.row(i));
+            }
+            means.push(posterior.mean);
+        }
+        let penalty = settings.covariance_weight * (precision.log_determinant + precision.trace())
+            + settings.mean_weight * precision.mean_square;
+        #[expect(clippy::cast_precision_loss, reason = "numbers of parties are far below 2^53")]
+        let n = means.len() as f64;
+        for value in &mut total.mean {
+            *value /= n + settings.mean_weight;
+        }
+        let scale = 1.0 / (n + settings.covariance_weight);
+        for i in 0..rank {
+            let row = total.covariance.row_mut(i);
+            row[i] += settings.covariance_weight;
+            add(row, settings.mean_weight * total.mean[i], &total.mean[..=i]);
+            for mean in &means {
+                let off = mean[i] - total.mean[i];
+                for (j, entry) in row.iter_mut().enumerate() {
+                    *entry += off * (mean[j] - total.mean[j]);
+                }
+            }
+            row.iter_mut().for_each(|entry| *entry *= scale);
+        }
+        Ok((total, evidence - 0.5 * penalty))
+    }
+
+    /// Mean and covariance of w given a party's observations.
+    ///
+    /// # Errors
+    /// If Λ or Λ⁻¹ + A has no Cholesky factor.
+    pub fn given(&self, party: &WeightStatistics) -> Result<(Vec<f64>, PackedLower), GpError> {
+        let posterior = Precision::of(self)?.given(party)?;
+        Ok((posterior.mean, posterior.covariance))
+    }
+
+    /// ln p(y | m, Λ) − ln p(y | w = 0) of a party's observations: the evidence up to a number that no prior changes.
+    ///
+    /// # Errors
+    /// As [`WeightPrior::given`].
+    pub fn evidence(&self, party: &WeightStatistics) -> Result<f64, GpError> {
+        Ok(Precision::of(self)?.given(party)?.evidence)
+    }
+}
+
+/// Λ⁻¹ and what goes with it.
+struct Precision {
+    inverse: PackedLower,
+    /// Λ⁻¹ m.
+    weighted_mean: Vec<f64>,
+    /// mᵀ Λ⁻¹ m.
+    mean_square: f64,
+    /// ln |Λ|.
+    log_determinant: f64,
+}
+
+/// The law of w given observations.
+struct Given {
+    mean: Vec<f64>,
+    covariance: PackedLower,
+    evidence: f64,
+}
+
+impl Precision {
+    fn of(prior: &WeightPrior) -> Result<Self, GpError> {
+        let factor = SpdFactor::new(&prior.covariance)?;
+        let mut weighted_mean = prior.mean.clone();
+        factor.solve(&mut weighted_mean);
+        Ok(Self {
+            inverse: factor.inverse(),
+            mean_square: lanes::wide_dot(&weighted_mean, &prior.mean),
+            weighted_mean,
+            log_determinant: factor.log_determinant(),
+        })
+    }
+
+    fn trace(&self) -> f64 {
+        (0..self.inverse.size()).map(|i| self.inverse.row(i)[i]).sum()
+    }
+
+    /// ln p(y) = −½ ln |Λ| − ½ ln |Λ⁻¹ + A| + ½ hᵀP h − ½ mᵀΛ⁻¹m with h = Λ⁻¹m + b, up to what w = 0 has.
+    fn given(&self, party: &WeightStatistics) -> Result<Given, GpError> {
+        let rank = self.weighted_mean.len();
+        let mut sum = self.inverse.clone();
+        for i in 0..rank {
+            add(sum.row_mut(i), 1.0, party.precision.row(i));
+        }
+        let factor = SpdFactor::new(&sum)?;
+        let pull: Vec<f64> =
+            self.weighted_mean.iter().zip(&party.information).map(|(a, b)| a + b).collect();
+        let mut mean = pull.clone();
+        factor.solve(&mut mean);
+        let fit = lanes::wide_dot(&pull, &mean) - self.mean_square;
+        let evidence = 0.5 * (fit - self.log_determinant - factor.log_determinant());
+        if !evidence.is_finite() {
+            return Err(GpError::NotFinite { index: 0 });
+        }
+        Ok(Given { mean, covariance: factor.inverse(), evidence })
+    }
+}
+
+fn add(to: &mut [f64], factor: f64, what: &[f64]) {
+    for (to, what) in to.iter_mut().zip(what) {
+        *to += factor * what;
+    }
+}

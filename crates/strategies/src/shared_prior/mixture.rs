@@ -1,0 +1,266 @@
+//! Expected improvement of a mixture of models.
+
+use std::sync::Arc;
+
+use fedbo_gp::{FunctionBasis, SharedPosterior, SharedPrediction};
+use fedbo_optim::{Function, Points};
+
+use crate::{Score, log_expected_improvement};
+
+/// A model whose weight is below this share of all is left out.
+const LEAST_WEIGHT: f64 = 1e-4;
+/// The variance of a latent function is known to about this share of the size's square.
+const LEAST_VARIANCE: f64 = 1e-14;
+
+/// Models of the outputs that differ in their size, with the logarithms of their weights.
+pub(super) struct Component {
+    pub(super) posterior: SharedPosterior,
+    /// Sizes s, each with the logarithm of its weight.
+    pub(super) sizes: Vec<(f64, f64)>,
+    /// True if other parties had a part in it.
+    pub(super) is_shared: bool,
+}
+
+/// ln Σ_k π_k EI_k(x) over models k.
+pub(super) struct Mixture {
+    basis: Arc<FunctionBasis>,
+    components: Vec<Component>,
+    trust: f64,
+    incumbent: f64,
+}
+
+impl Mixture {
+    /// Of components whose weights need not sum to 1.
+    pub(super) fn new(
+        basis: Arc<FunctionBasis>,
+        mut components: Vec<Component>,
+        incumbent: f64,
+    ) -> Self {
+        let mut total = LogSum::EMPTY;
+        for (_, weight) in components.iter().flat_map(|component| &component.sizes) {
+            total.add(*weight);
+        }
+        let (total, mut trust) = (total.value(), 0.0);
+        for component in &mut components {
+            component.sizes.iter_mut().for_each(|(_, weight)| *weight -= total);
+            if component.is_shared {
+                trust += component.sizes.iter().map(|(_, weight)| weight.exp()).sum::<f64>();
+            }
+            component.sizes.retain(|(_, weight)| *weight >= LEAST_WEIGHT.ln());
+        }
+        components.retain(|component| !component.sizes.is_empty());
+        Self { basis, components, trust: f64::min(trust, 1.0), incumbent }
+    }
+
+    /// The total weight of models in which other parties have a part.
+    pub(super) fn trust(&self) -> f64 {
+        self.trust
+    }
+
+    /// Models of different kernels or priors, which an evaluation asks one by one.
+    pub(super) fn n_components(&self) -> usize {
+        self.components.len()
+    }
+
+    /// The mixture's mean at every point.
+    pub(super) fn means(&self, points: &Points) -> Vec<f64> {
+        let mean = |x: &[f64]| {
+            let found = self.predict(x);
+            let terms = found.iter().flat_map(|(component, found)| {
+                let means = component.sizes.iter();
+                means.map(|(size, weight)| weight.exp() * found.mean(*size))
+            });
+            terms.sum()
+        };
+        points.rows().map(mean).collect()
+    }
+
+    fn predict(&self, x: &[f64]) -> Vec<(&Component, SharedPrediction)> {
+        let psi = self.basis.values(x);
+        let each = self.components.iter();
+        each.map(|component| (component, component.posterior.predict(x, &psi))).collect()
+    }
+
+    /// ln EI at one size.
+    fn score(&self, found: &SharedPrediction, size: f64) -> Score {
+        let std = size * found.variance.max(LEAST_VARIANCE).sqrt();
+        log_expected_improvement(found.mean(size), std, self.incumbent)
+    }
+
+    fn value(&self, found: &[(&Component, SharedPrediction)]) -> f64 {
+        let mut sum = LogSum::EMPTY;
+        for (component, found) in found {
+            for (size, weight) in &component.sizes {
+                sum.add(weight + self.score(found, *size).value);
+            }
+        }
+        sum.value()
+    }
+}
+
+/// ln Σ exp, kept as the largest term and the sum relative to it.
+struct LogSum {
+    top: f64,
+    sum: f64,
+}
+
+impl LogSum {
+    const EMPTY: Self = Self { top: f64::NEG_INFINITY, sum: 0.0 };
+
+    fn add(&mut self, term: f64) {
+        if term > self.top {
+            self.sum = self.sum * (self.top - term).exp() + 1.0;
+            self.top = term;
+        } else if term > f64::NEG_INFINITY {
+            self.sum += (term - self.top).exp();
+        }
+    }
+
+    fn value(&self) -> f64 {
+        self.top + self.sum.ln()
+    }
+}
+
+impl Function for Mixture {
+    fn dim(&self) -> usize {
+        self.basis.map().dim()
+    }
+
+    fn values(&self, points: &Points) -> Vec<f64> {
+        points.rows().map(|x| self.value(&self.predict(x))).collect()
+    }
+
+    /// Σ_k share_k (∂/∂mean ∇μ_k + ∂/∂std ∇σ_k), where share_k is the part of model k in the sum.
+    fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
+        gradient.fill(0.0);
+        let found = self.predict(point);
+        let total = self.value(&found);
+        if !total.is_finite() {
+            return total;
+        }
+        for (component, found) in &found {
+            let mut slopes = [0.0; 3];
+            let std = found.variance.sqrt();
+            for (size, weight) in &component.sizes {
+                let score = self.score(found, *size);
+                let share = (weight + score.value - total).exp();
+                slopes[0] += share * score.d_mean;
+                slopes[1] += share * score.d_mean * size;
+                if found.variance > LEAST_VARIANCE {
+                    slopes[2] += share * score.d_std * size / (2.0 * std);
+                }
+            }
+            component.posterior.add_gradient(point, found, slopes, gradient);
+        }
+        total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_gp::{
+        Family, FeatureDescription, FeatureMap, FeatureSampling, Kernel, LengthscaleLaw, Remainder,
+        WeightPrior,
+    };
+    use fedbo_testkit::{test_stream, uniform_points};
+
+    use super::*;
+
+    fn mixture(incumbent: f64) -> Mixture {
+        let description = FeatureDescription {
+            n_features: 40,
+            dim: 2,
+            family: Family::SquaredExponential,
+            lengthscale: LengthscaleLaw::LogNormal { median: 0.5, spread: 0.5 },
+            sampling: FeatureSampling::QuasiRandom,
+        };
+        let map = FeatureMap::draw(&description, &mut test_stream(1)).unwrap();
+        let basis = Arc::new(FunctionBasis::new(Arc::new(map), 8).unwrap());
+        let prior = WeightPrior::with_mean(test_stream(2).normals(8), 0.5).unwrap();
+        let kernel = Kernel::new(Family::Matern52, vec![0.3, 0.5], 1.7).unwrap();
+        let inputs = uniform_points(6, 2, &mut test_stream(3));
+        let y: Vec<f64> = inputs.rows().map(|x| (4.0 * x[0]).sin() - x[1]).collect();
+        let remainder = |own_variance: f64| Remainder {
+            own_variance,
+            level_variance: 1.0,
+            noise_variance: 1e-2,
+        };
+        let shared = SharedPosterior::new(
+            Arc::clone(&basis),
+            &prior,
+            kernel.clone(),
+            remainder(0.2),
+            &inputs,
+            &y,
+        );
+        let own = SharedPosterior::alone(kernel, remainder(1.0), &inputs, &y);
+        let components =
+            [(shared.unwrap(), true), (own.unwrap(), false)].map(|(posterior, is_shared)| {
+                let flat = 0.1 * f64::from(u8::from(is_shared));
+                let sizes =
+                    [0.5, 1.0, 2.0].map(|size| (size, flat + 0.1 * posterior.log_evidence(size)));
+                Component { sizes: sizes.to_vec(), posterior, is_shared }
+            });
+        Mixture::new(basis, components.into(), incumbent)
+    }
+
+    /// Against the trapezoidal rule over the density of the mixture of normal laws, with weights by the evidence.
+    #[test]
+    fn the_expected_improvement_is_that_of_the_mixture() {
+        let mixture = mixture(0.4);
+        assert!(mixture.trust > 0.0 && mixture.trust < 1.0 && mixture.n_components() == 2);
+        for x in uniform_points(6, 2, &mut test_stream(9)).rows() {
+            let psi = mixture.basis.values(x);
+            let mut laws = Vec::new();
+            for component in &mixture.components {
+                let found = component.posterior.predict(x, &psi);
+                for (size, weight) in &component.sizes {
+                    let std = size * found.variance.sqrt();
+                    laws.push((weight.exp(), found.mean(*size), std));
+                }
+            }
+            let top = laws.iter().map(|(_, mean, std)| mean + 12.0 * std).fold(0.5, f64::max);
+            let n = 40_000;
+            let step = (top - 0.4) / f64::from(n);
+            let integral: f64 = (0..=n)
+                .map(|i| {
+                    let f = 0.4 + step * f64::from(i);
+                    let density: f64 = laws
+                        .iter()
+                        .map(|(weight, mean, std)| {
+                            let z = (f - mean) / std;
+                            weight * (-0.5 * z * z).exp() / (std * std::f64::consts::TAU.sqrt())
+                        })
+                        .sum();
+                    let edge = if i == 0 || i == n { 0.5 } else { 1.0 };
+                    edge * step * (f - 0.4) * density
+                })
+                .sum();
+            let found = mixture.values(&Points::from_rows(2, [x]))[0].exp();
+            assert!((found / integral - 1.0).abs() < 1e-4, "{found} {integral}");
+        }
+    }
+
+    /// Central differences with a step of 1e-5, also far below what a double can hold.
+    #[test]
+    fn gradients_are_those_of_the_values() {
+        for incumbent in [0.4, 60.0] {
+            let mixture = mixture(incumbent);
+            for x in uniform_points(10, 2, &mut test_stream(7)).rows() {
+                let mut gradient = [0.0; 2];
+                let value = mixture.value_gradient(x, &mut gradient);
+                assert!(value.is_finite());
+                for j in 0..2 {
+                    let at = |step: f64| {
+                        let mut near = x.to_vec();
+                        near[j] += step;
+                        mixture.values(&Points::from_rows(2, [&near[..]]))[0]
+                    };
+                    let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
+                    let scale = slope.abs().max(value.abs()).max(1.0);
+                    assert!((gradient[j] - slope).abs() < 1e-4 * scale, "{gradient:?} {slope}");
+                }
+            }
+        }
+    }
+}

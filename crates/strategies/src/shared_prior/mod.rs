@@ -1,0 +1,296 @@
+//! The shared prior: what other parties know changes the model, in every query and under any acquisition function.
+
+mod message;
+mod mixture;
+mod settings;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use fedbo_gp::{
+    FeatureMap, FunctionBasis, Posterior, Remainder, SharedPosterior, WeightPrior, WeightStatistics,
+};
+use fedbo_optim::{Function, Points};
+use fedbo_streams::{Seed, Stream};
+
+pub use message::SharedMessage;
+pub use settings::{OthersUse, SharedPriorSettings};
+
+use self::mixture::{Component, Mixture};
+use crate::meta::Transfer;
+use crate::proposer::Proposer;
+use crate::{Domain, Incumbent, Observation, Proposal, Source, Strategy, StrategyError, Surrogate};
+
+/// One party that learns from others by a prior of functions.
+///
+/// A party's function is f = s (ψ(x)·w + r(x) + level) with w ~ N(m, Λ) and r ~ GP(0, ρ k): the shared functions ψ are those of
+/// [`FunctionBasis`], k is the party's own kernel. (m, Λ) are fitted to what the others sent ([`WeightPrior::fit`]). Beside this model
+/// stands the party's own Gaussian process, without anybody's help; the two predict as a mixture, each weighed by the evidence of the
+/// party's own outputs y:
+///
+/// π_k ∝ π_k⁰ p(y | model k)
+///
+/// Each is itself a mixture over sizes s, and has a level of its own. The shared model's total weight is the *trust*: a federation that
+/// misleads loses it after few observations. The next query maximizes the mixture's expected improvement Σ π_k EI_k(x), by its
+/// logarithm; the first queries do so among the others' best points.
+#[derive(Clone, Debug)]
+pub struct SharedPrior {
+    proposer: Proposer,
+    settings: SharedPriorSettings,
+    basis: Arc<FunctionBasis>,
+    parties: BTreeMap<u32, SharedMessage>,
+    /// (m, Λ), once it was asked for.
+    prior: OnceLock<Option<WeightPrior>>,
+    /// Queries that were told, initial points apart.
+    n_queries: usize,
+}
+
+impl SharedPrior {
+    /// A party without observations or messages. `map` is shared by all; `seed` feeds hyperparameter fits.
+    ///
+    /// # Errors
+    /// If a setting is out of range, or the map has another dimension than the domain.
+    pub fn new(
+        domain: Domain,
+        settings: SharedPriorSettings,
+        map: Arc<FeatureMap>,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        let settings = settings.validate()?;
+        if map.dim() != domain.dim() {
+            return Err(StrategyError::Setting {
+                name: "dimension of the shared features",
+                value: map.dim().to_string(),
+                expected: "the dimension of the domain",
+            });
+        }
+        let own = settings.own.clone();
+        Ok(Self {
+            proposer: Proposer::new(
+                domain,
+                own.surrogate,
+                own.maximizer,
+                own.repeats,
+                false,
+                seed,
+            )?,
+            basis: Arc::new(FunctionBasis::new(map, settings.rank)?),
+            settings,
+            parties: BTreeMap::new(),
+            prior: OnceLock::new(),
+            n_queries: 0,
+        })
+    }
+
+    /// Its model of its own objective.
+    pub fn surrogate(&self) -> &Surrogate {
+        self.proposer.surrogate()
+    }
+
+    /// The domain of its queries.
+    pub fn domain(&self) -> &Domain {
+        self.proposer.domain()
+    }
+
+    /// The shared functions.
+    pub fn basis(&self) -> &FunctionBasis {
+        &self.basis
+    }
+
+    /// Takes the message of another party in place of its older one.
+    ///
+    /// # Errors
+    /// If it cannot be of anybody's observations; the older one then stays.
+    pub fn receive(&mut self, sender: u32, message: SharedMessage) -> Result<(), StrategyError> {
+        message.check(&self.basis)?;
+        self.parties.insert(sender, message);
+        self.prior = OnceLock::new();
+        Ok(())
+    }
+
+    /// Forgets a party.
+    pub fn forget(&mut self, sender: u32) {
+        if self.parties.remove(&sender).is_some() {
+            self.prior = OnceLock::new();
+        }
+    }
+
+    /// Number of parties whose messages are at hand.
+    pub fn n_parties(&self) -> usize {
+        self.parties.len()
+    }
+
+    /// What this party sends: statistics of its outputs, and where the best of them was.
+    ///
+    /// # Errors
+    /// If its covariance has no Cholesky factor.
+    pub fn message(&self) -> Result<SharedMessage, StrategyError> {
+        let surrogate = self.proposer.surrogate();
+        self.message_of(surrogate.posterior().outputs())
+    }
+
+    /// A message of the same length that says nothing of the objective: the outputs are a draw of the prior at the inputs.
+    ///
+    /// # Errors
+    /// As [`SharedPrior::message`].
+    pub fn placebo(&self, stream: &mut Stream) -> Result<SharedMessage, StrategyError> {
+        let w = stream.normals(self.basis.rank());
+        let rows = self.basis.rows(self.proposer.surrogate().inputs());
+        let value = |row: &Vec<f64>| row.iter().zip(&w).map(|(psi, w)| psi * w).sum();
+        self.message_of(&rows.iter().map(value).collect::<Vec<f64>>())
+    }
+
+    fn message_of(&self, outputs: &[f64]) -> Result<SharedMessage, StrategyError> {
+        let posterior = self.proposer.surrogate().posterior();
+        let remainder = self.settings.remainder(self.settings.own_variance, posterior);
+        let statistics = WeightStatistics::of_observations(
+            &self.basis,
+            posterior.kernel(),
+            &remainder,
+            posterior.inputs(),
+            outputs,
+        )?;
+        let best = (0..outputs.len()).max_by(|a, b| outputs[*a].total_cmp(&outputs[*b]));
+        let best = best.filter(|_| self.settings.sends_best);
+        Ok(SharedMessage { statistics, best: best.map(|i| posterior.inputs().row(i).to_vec()) })
+    }
+
+    /// The weight of the shared model in the next query, in `[0, 1]`; 0 without any message.
+    ///
+    /// # Errors
+    /// If a model cannot be conditioned.
+    pub fn trust(&self) -> Result<f64, StrategyError> {
+        Ok(self.mixture(&Points::new(self.domain().dim()))?.trust())
+    }
+
+    /// (m, Λ) of the messages at hand; `None` without any.
+    fn prior(&self) -> Result<Option<&WeightPrior>, StrategyError> {
+        if let Some(prior) = self.prior.get() {
+            return Ok(prior.as_ref());
+        }
+        let statistics: Vec<&WeightStatistics> =
+            self.parties.values().map(|message| &message.statistics).collect();
+        let used = self.settings.others == OthersUse::Prior && !statistics.is_empty();
+        let fitted = if used {
+            Some(WeightPrior::fit(&statistics, self.basis.rank(), &self.settings.prior)?)
+        } else {
+            None
+        };
+        Ok(self.prior.get_or_init(|| fitted).as_ref())
+    }
+
+    /// The mixture of models, with running trials as observations of their own mean.
+    fn mixture(&self, pending: &Points) -> Result<Mixture, StrategyError> {
+        let mut own = self.proposer.surrogate().posterior().clone();
+        if !pending.is_empty() {
+            let means = own.mean_variances(pending).0;
+            own = own.extended(pending, &means)?;
+        }
+        let incumbent = match self.settings.own.incumbent {
+            _ if own.is_empty() => 0.0,
+            Incumbent::BestObservation => own.outputs().iter().copied().fold(f64::MIN, f64::max),
+            Incumbent::BestMean => own.largest_mean(),
+        };
+        let (kernel, inputs, y) = (own.kernel(), own.inputs(), own.outputs());
+        let of_own = self.settings.remainder(1.0, &own);
+        let alone = SharedPosterior::alone(kernel.clone(), of_own, inputs, y)?;
+        let mut components = Vec::new();
+        let mut weight = 1.0;
+        if let Some(prior) = self.prior()? {
+            let remainder = self.settings.remainder(self.settings.own_variance, &own);
+            let basis = Arc::clone(&self.basis);
+            let shared = SharedPosterior::new(basis, prior, kernel.clone(), remainder, inputs, y)?;
+            components.push(self.settings.component(shared, self.settings.trust_before.ln(), true));
+            weight -= self.settings.trust_before;
+        }
+        // Its kernel was fitted to these outputs, for which the evidence pays as for any fitted number (Schwarz 1978).
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "numbers of observations are far below 2^53"
+        )]
+        let (n_fitted, n) = (kernel.dim() as f64, y.len().max(1) as f64);
+        let weight = weight.ln() - 0.5 * n_fitted * n.ln();
+        components.push(self.settings.component(alone, weight, false));
+        Ok(Mixture::new(Arc::clone(&self.basis), components, incumbent))
+    }
+
+    /// The others' best points that may still be queried.
+    fn best_points(&self, pending: &Points) -> Result<Points, StrategyError> {
+        let open = self.proposer.open(pending)?;
+        let mut points = Points::new(self.domain().dim());
+        if self.settings.others == OthersUse::Nothing {
+            return Ok(points);
+        }
+        for best in self.parties.values().filter_map(|message| message.best.as_ref()) {
+            let unit = self.domain().snapped(best);
+            if open.accepts(&unit) && points.rows().all(|known| known != unit) {
+                points.push(&unit);
+            }
+        }
+        Ok(points)
+    }
+}
+
+impl Strategy for SharedPrior {
+    fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        let best = self.best_points(pending)?;
+        let is_early = self.n_queries + pending.len() < self.settings.n_best_first;
+        if is_early && !best.is_empty() && self.settings.others == OthersUse::BestPoints {
+            let unit = best.row(stream.below(best.len())).to_vec();
+            return Ok(Proposal { unit, source: Source::MetaTasks });
+        }
+        let n_told = self.proposer.n_told() + pending.len();
+        let is_random = match self.prior()? {
+            None => n_told < self.settings.n_random_first,
+            Some(_) => self.settings.probes && is_early && n_told == 1,
+        };
+        if is_random {
+            let unit = self.proposer.open(pending)?.random(stream)?;
+            return Ok(Proposal { unit, source: Source::Random });
+        }
+        let mixture = self.mixture(pending)?;
+        if is_early && !best.is_empty() {
+            // Before any output nothing is to be improved on.
+            let values = if n_told == 0 { mixture.means(&best) } else { mixture.values(&best) };
+            return self.proposer.propose_ranked(&values, &best, pending, stream);
+        }
+        let n = self.proposer.surrogate().len() * mixture.n_components();
+        self.proposer.propose_acquisition_from(&mixture, n, &best, pending, stream)
+    }
+
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        self.proposer.tell(observed)?;
+        self.n_queries += observed.iter().filter(|o| o.source != Source::Initial).count();
+        Ok(())
+    }
+
+    fn surrogate(&self) -> Option<&Surrogate> {
+        Some(self.proposer.surrogate())
+    }
+
+    fn transfer(&self) -> Option<Transfer> {
+        let meta_share = self.trust().ok()?;
+        Some(Transfer { meta_share, tasks: Vec::new(), gap_unit: 1.0 })
+    }
+}
+
+impl SharedPriorSettings {
+    fn remainder(&self, own_variance: f64, own: &Posterior) -> Remainder {
+        let noise = own.noise_variance() / own.kernel().outputscale();
+        let least = if own_variance < 1.0 { self.least_noise } else { 0.0 };
+        Remainder {
+            own_variance,
+            level_variance: if own.is_empty() { 0.0 } else { self.level_variance },
+            noise_variance: noise.max(least),
+        }
+    }
+
+    /// A model at all sizes, each weighed by its evidence.
+    fn component(&self, posterior: SharedPosterior, weight: f64, is_shared: bool) -> Component {
+        let sizes = self.sizes.iter().map(|size| (*size, weight + posterior.log_evidence(*size)));
+        Component { sizes: sizes.collect(), posterior, is_shared }
+    }
+}
+
+#[cfg(test)]
+mod tests;

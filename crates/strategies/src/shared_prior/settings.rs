@@ -1,0 +1,96 @@
+//! Settings of the shared prior.
+
+use fedbo_gp::WeightPriorSettings;
+
+use crate::{LogEiSettings, StrategyError};
+
+/// What of the others' messages a party uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OthersUse {
+    /// The prior, and their best points.
+    #[default]
+    Prior,
+    /// Their best points only, each once in random order before all else: a warm start, two numbers a party, as a control.
+    BestPoints,
+    /// Nothing: each party alone.
+    Nothing,
+}
+
+/// Settings of a [`super::SharedPrior`] strategy.
+#[derive(Clone, Debug)]
+pub struct SharedPriorSettings {
+    /// The party's own model and search, which it would have alone.
+    pub own: LogEiSettings,
+    /// What of the others' messages is used.
+    pub others: OthersUse,
+    /// r: shared functions, on which all parties agree.
+    pub rank: usize,
+    /// What is assumed of (m, Λ) before any message.
+    pub prior: WeightPriorSettings,
+    /// ρ, in units of the shared functions.
+    pub own_variance: f64,
+    /// τ².
+    pub level_variance: f64,
+    /// The least σ², in units of the shared functions.
+    pub least_noise: f64,
+    /// The sizes s that are averaged over, all alike before any output, in units of the party's outputs.
+    pub sizes: Vec<f64>,
+    /// The shared model's weight before any output.
+    pub trust_before: f64,
+    /// Queries that are chosen among the others' best points.
+    pub n_best_first: usize,
+    /// True if the second query is random, while the first few are chosen among the others' best points: it shows whether these are better
+    /// than any other point, which the best points alone cannot.
+    pub probes: bool,
+    /// The number of trials before which a party that has nothing from others queries at random.
+    pub n_random_first: usize,
+    /// True if the party's own best point is sent.
+    pub sends_best: bool,
+}
+
+impl SharedPriorSettings {
+    /// Defaults for a party with `dim` parameters.
+    ///
+    /// # Panics
+    /// If `dim` is 0.
+    pub fn default_for(dim: usize, noisy: bool) -> Self {
+        Self {
+            own: LogEiSettings::for_study(dim, noisy),
+            others: OthersUse::Prior,
+            rank: 25,
+            prior: WeightPriorSettings::default(),
+            own_variance: 0.1,
+            level_variance: 10.0,
+            least_noise: 1e-2,
+            sizes: (-4..=4).map(|step| 2.0_f64.powf(f64::from(step) / 2.0)).collect(),
+            trust_before: 0.5,
+            n_best_first: 3,
+            probes: true,
+            n_random_first: 3,
+            sends_best: true,
+        }
+    }
+
+    /// Checks the numbers.
+    ///
+    /// # Errors
+    /// If one is out of range.
+    pub fn validate(self) -> Result<Self, StrategyError> {
+        let fail =
+            |name, value: String, expected| Err(StrategyError::Setting { name, value, expected });
+        if self.rank == 0 {
+            return fail("rank", "0".into(), "at least 1");
+        }
+        if !(self.trust_before > 0.0 && self.trust_before < 1.0) {
+            return fail("trust", self.trust_before.to_string(), "above 0 and below 1");
+        }
+        let numbers = self.sizes.iter().chain([&self.own_variance, &self.least_noise]);
+        if let Some(bad) = numbers.copied().find(|v| !(v.is_normal() && *v > 0.0)) {
+            return fail("variance or size", bad.to_string(), "a finite number above 0");
+        }
+        if self.sizes.is_empty() {
+            return fail("sizes", "none".into(), "at least one");
+        }
+        Ok(self)
+    }
+}

@@ -1,0 +1,185 @@
+use fedbo_gp::{Family, FeatureDescription, FeatureSampling, LengthscaleLaw};
+use fedbo_testkit::{test_stream, uniform_points};
+
+use super::*;
+
+fn map() -> Arc<FeatureMap> {
+    let description = FeatureDescription {
+        n_features: 100,
+        dim: 2,
+        family: Family::SquaredExponential,
+        lengthscale: LengthscaleLaw::LogNormal { median: 0.5, spread: 0.5 },
+        sampling: FeatureSampling::QuasiRandom,
+    };
+    Arc::new(FeatureMap::draw(&description, &mut test_stream(1)).unwrap())
+}
+
+fn grid() -> Arc<Points> {
+    let points =
+        (0..15).flat_map(|i| (0..15).map(move |j| [f64::from(i) / 14.0, f64::from(j) / 14.0]));
+    Arc::new(Points::from_rows(2, points.collect::<Vec<_>>().iter()))
+}
+
+fn party(settings: SharedPriorSettings) -> SharedPrior {
+    SharedPrior::new(Domain::Finite(grid()), settings, map(), Seed::new(3)).unwrap()
+}
+
+/// A peak near (0.7, 0.3) that lies a little elsewhere for every party, in units of its own.
+fn value(task: u32, x: &[f64]) -> f64 {
+    let task = f64::from(task);
+    let at = [0.7 + 0.04 * (1.3 * task).sin(), 0.3 + 0.04 * (2.1 * task).cos()];
+    let distance = (x[0] - at[0]).powi(2) + (x[1] - at[1]).powi(2);
+    (5.0 + task) * (-6.0 * distance).exp() + 100.0 * task
+}
+
+fn observed(task: u32, points: &Points, sign: f64) -> Vec<Observation> {
+    let of = |x: &[f64]| Observation {
+        unit: x.to_vec(),
+        value: Some(sign * value(task, x)),
+        source: Source::Initial,
+    };
+    points.rows().map(of).collect()
+}
+
+/// Messages of parties 1 to 8 with 20 observations each, the outputs times a sign.
+fn messages(sign: f64) -> Vec<(u32, SharedMessage)> {
+    let message = |task: u32| {
+        let mut other = party(SharedPriorSettings::default_for(2, false));
+        let points = uniform_points(20, 2, &mut test_stream(u64::from(task)));
+        other.tell(&observed(task, &points, sign)).unwrap();
+        (task, other.message().unwrap())
+    };
+    (1..=8).map(message).collect()
+}
+
+fn joined(messages: &[(u32, SharedMessage)]) -> SharedPrior {
+    let mut party = party(SharedPriorSettings::default_for(2, false));
+    for (sender, message) in messages {
+        party.receive(*sender, message.clone()).unwrap();
+    }
+    party
+}
+
+/// Asks and tells; returns the best value of the target after each query, as its distance from the best of the grid, and the trust.
+fn run(mut party: SharedPrior, n: u64) -> Vec<(f64, f64)> {
+    let best = grid().rows().map(|x| value(0, x)).fold(f64::MIN, f64::max);
+    let mut reached = f64::MIN;
+    let step = |query: u64| {
+        let none = Points::new(2);
+        let proposal = party.ask(&none, &mut test_stream(100 + query)).unwrap();
+        let found = value(0, &proposal.unit);
+        reached = reached.max(found);
+        let told = Observation { unit: proposal.unit, value: Some(found), source: proposal.source };
+        party.tell(&[told]).unwrap();
+        (best - reached, party.trust().unwrap())
+    };
+    (0..n).map(step).collect()
+}
+
+#[test]
+fn a_federation_of_like_tasks_is_trusted_and_leads_at_once() {
+    let alone = run(party(SharedPriorSettings::default_for(2, false)), 6);
+    let together = run(joined(&messages(1.0)), 6);
+    assert!(together[0].0 < 0.1 && together[5].0 < 0.02, "{together:?}");
+    assert!(together[5].1 > 0.5, "{together:?}");
+    assert!(alone.iter().all(|(_, trust)| *trust == 0.0) && alone[0].0 > together[0].0);
+}
+
+#[test]
+fn a_federation_that_misleads_is_dropped() {
+    let misled = run(joined(&messages(-1.0)), 12);
+    assert!(misled[5].1 < 0.1, "{misled:?}");
+    assert!(misled[11].0 < 0.05, "{misled:?}");
+}
+
+/// What travels is read as it was sent, whether there is a best point or none.
+#[test]
+fn messages_are_read_as_they_were_sent() {
+    let mut one = party(SharedPriorSettings::default_for(2, false));
+    let rank = one.basis().rank();
+    let none = one.message().unwrap();
+    assert_eq!(none.best, None);
+    one.tell(&observed(1, &uniform_points(7, 2, &mut test_stream(4)), 1.0)).unwrap();
+    let some = one.message().unwrap();
+    assert!(some.best.is_some());
+    for message in [none, some] {
+        let numbers = message.numbers(2);
+        assert_eq!(numbers.len(), SharedMessage::n_numbers(rank, 2));
+        assert_eq!(SharedMessage::from_numbers(rank, 2, &numbers).unwrap(), message);
+        assert!(SharedMessage::from_numbers(rank, 2, &numbers[1..]).is_err());
+    }
+}
+
+/// A message with coefficients that no outputs of unit size give is refused, and the sender's older one stays.
+#[test]
+fn messages_that_are_nobodys_are_refused() {
+    let honest = messages(1.0);
+    let mut party = joined(&honest[..2]);
+    let rank = party.basis().rank();
+    let mut numbers = honest[0].1.numbers(2);
+    numbers[..rank].iter_mut().for_each(|b| *b *= 1e3);
+    let huge = SharedMessage::from_numbers(rank, 2, &numbers).unwrap();
+    let before = party.trust().unwrap();
+    assert!(party.receive(1, huge).is_err());
+    assert_eq!((party.n_parties(), party.trust().unwrap()), (2, before));
+    numbers[..rank].fill(0.0);
+    *numbers.last_mut().unwrap() = 1.5;
+    assert!(SharedMessage::from_numbers(rank, 2, &numbers).is_err());
+}
+
+/// A placebo is as long as a message and changes no sender's belief about the objective: it is the same for other outputs.
+#[test]
+fn a_placebo_says_nothing_of_the_objective() {
+    let points = uniform_points(9, 2, &mut test_stream(4));
+    let placebo = |task: u32| {
+        let settings = SharedPriorSettings {
+            own: crate::LogEiSettings {
+                surrogate: crate::SurrogateSettings {
+                    hyperparameters: crate::HyperparameterPolicy::Fixed(
+                        crate::SurrogateSettings::for_study(2, false).initial().clone(),
+                    ),
+                    ..crate::SurrogateSettings::for_study(2, false)
+                },
+                ..crate::LogEiSettings::for_study(2, false)
+            },
+            ..SharedPriorSettings::default_for(2, false)
+        };
+        let mut one = party(settings);
+        one.tell(&observed(task, &points, 1.0)).unwrap();
+        one.placebo(&mut test_stream(11)).unwrap()
+    };
+    assert_eq!(placebo(1), placebo(2));
+}
+
+/// The first queries of a warm start are the others' best points, each once; alone, nothing of the others is used.
+#[test]
+fn controls_use_what_they_say() {
+    let messages = messages(1.0);
+    let with = |others: OthersUse| {
+        let settings = SharedPriorSettings {
+            others,
+            n_best_first: 4,
+            ..SharedPriorSettings::default_for(2, false)
+        };
+        let mut party = party(settings);
+        for (sender, message) in &messages {
+            party.receive(*sender, message.clone()).unwrap();
+        }
+        party
+    };
+    let best: Vec<Vec<f64>> = messages.iter().filter_map(|(_, m)| m.best.clone()).collect();
+    let mut warm = with(OthersUse::BestPoints);
+    let mut asked: Vec<Vec<f64>> = Vec::new();
+    for query in 0..4 {
+        let proposal = warm.ask(&Points::new(2), &mut test_stream(query)).unwrap();
+        assert!(best.contains(&proposal.unit) && !asked.contains(&proposal.unit));
+        asked.push(proposal.unit.clone());
+        let told = Observation { value: Some(0.0), unit: proposal.unit, source: proposal.source };
+        warm.tell(&[told]).unwrap();
+    }
+    let alone = with(OthersUse::Nothing);
+    assert_eq!(alone.trust().unwrap(), 0.0);
+    let lonely = party(SharedPriorSettings::default_for(2, false));
+    let ask = |party: &SharedPrior| party.ask(&Points::new(2), &mut test_stream(9)).unwrap();
+    assert_eq!(ask(&alone), ask(&lonely));
+}

@@ -1,0 +1,103 @@
+//! Families of tasks: several parties with one space, each with an objective of its own.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use fedbo_objective::{Objective, Problem};
+use fedbo_problems::{LandmineSvm, N_FIELDS, WineSites, WineSvm, read_fields};
+
+use super::Arm;
+
+/// What the others' messages say of the task at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outlook {
+    /// What they found.
+    Honest,
+    /// The outputs of all others are negated.
+    Negated,
+    /// Those of every second one are.
+    HalfNegated,
+}
+
+impl Outlook {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Honest => "honest",
+            Self::Negated => "negated",
+            Self::HalfNegated => "half negated",
+        }
+    }
+
+    /// The output that a party tells in place of the one that it found.
+    pub(super) fn told(self, party: usize, _index: usize, value: f64) -> f64 {
+        let negates = match self {
+            Self::Honest => false,
+            Self::Negated => true,
+            Self::HalfNegated => party % 2 == 1,
+        };
+        if negates { -value } else { value }
+    }
+
+    /// Arms that do not learn from others are run once.
+    pub(super) fn has(self, arm: Arm) -> bool {
+        self == Self::Honest || matches!(arm, Arm::SharedPrior | Arm::LogEi)
+    }
+}
+
+/// Tasks of one space.
+pub(super) struct Family {
+    pub(super) name: &'static str,
+    /// What a party is called.
+    pub(super) party: &'static str,
+    pub(super) tasks: Vec<Arc<dyn Problem>>,
+    pub(super) objectives: Vec<Arc<dyn Objective>>,
+    pub(super) outlooks: Vec<Outlook>,
+}
+
+impl Family {
+    fn of<P: Problem + 'static>(
+        name: &'static str,
+        party: &'static str,
+        tasks: Vec<Arc<P>>,
+        outlooks: Vec<Outlook>,
+    ) -> Self {
+        Self {
+            name,
+            party,
+            objectives: tasks.iter().map(|task| Arc::clone(task) as Arc<dyn Objective>).collect(),
+            tasks: tasks.into_iter().map(|task| task as Arc<dyn Problem>).collect(),
+            outlooks,
+        }
+    }
+
+    /// The name of its rows under an outlook.
+    pub(super) fn configuration(&self, outlook: Outlook) -> String {
+        match outlook {
+            Outlook::Honest => self.name.to_owned(),
+            _ => format!("{}, {}", self.name, outlook.name()),
+        }
+    }
+}
+
+/// Sites that the wines are divided among.
+const N_SITES: usize = 11;
+
+/// All families.
+///
+/// # Errors
+/// If data are missing or malformed.
+pub(super) fn all(folder: &Path) -> anyhow::Result<Vec<Family>> {
+    let fields = read_fields(folder)?;
+    let landmine = (0..N_FIELDS)
+        .map(|field| Ok(Arc::new(LandmineSvm::new(&fields, field)?.on_logarithmic_axes())))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let sites = WineSites::new(N_SITES)?;
+    let wines = (0..N_SITES)
+        .map(|site| Ok(Arc::new(WineSvm::new(&sites, site)?)))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let all = vec![Outlook::Honest, Outlook::Negated, Outlook::HalfNegated];
+    Ok(vec![
+        Family::of("landmine", "field", landmine, all),
+        Family::of("wine", "site", wines, vec![Outlook::Honest, Outlook::Negated]),
+    ])
+}

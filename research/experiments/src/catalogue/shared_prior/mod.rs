@@ -1,0 +1,309 @@
+//! When joining pays: a party that comes to others with 50 random evaluations each, by a shared prior, FTS, and what it would do alone.
+
+mod families;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
+use fedbo_federated::shared_prior::SharedPriorAgent;
+use fedbo_gp::{FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw};
+use fedbo_objective::{Objective, Outcome, Problem, TrialId};
+use fedbo_protocol::{Agent, AgentPlan, AgentUpdate};
+use fedbo_report::{
+    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
+};
+use fedbo_runner::{Member, RowLabels};
+use fedbo_strategies::{
+    Domain, LocalProb, LogEiSettings, MessageContent, MessageSettings, Observation, OthersUse,
+    SharedPriorSettings, Source, ThompsonSettings,
+};
+use fedbo_streams::{Purpose, Seed};
+use rayon::prelude::*;
+
+use self::families::{Family, Outlook};
+use super::jobs::{AnyAgent, Job, Session, conclude, message_of, run_jobs};
+use super::{ExperimentResult, Progress, RunOptions};
+
+/// Queries of the party that joins.
+const N_ROUNDS: u64 = 20;
+/// Evaluations that each other party has made.
+const N_PAST: usize = 50;
+/// M.
+const N_FEATURES: usize = 200;
+const CHECKPOINTS: [i64; 5] = [1, 3, 5, 10, 20];
+/// Repetitions unless asked otherwise.
+pub(super) const DEFAULT_RUNS: u32 = 4;
+
+/// What the party that joins does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arm {
+    SharedPrior,
+    Fts,
+    LogEi,
+    Ts,
+    WarmStart,
+    Placebo,
+}
+
+impl Arm {
+    const ALL: [Self; 6] =
+        [Self::SharedPrior, Self::Fts, Self::LogEi, Self::Ts, Self::WarmStart, Self::Placebo];
+    const CONTROLS: [Self; 5] = [Self::Fts, Self::LogEi, Self::Ts, Self::WarmStart, Self::Placebo];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::SharedPrior => "shared-prior",
+            Self::Fts => "fts",
+            Self::LogEi => "log-ei",
+            Self::Ts => "ts",
+            Self::WarmStart => "warm-start",
+            Self::Placebo => "placebo",
+        }
+    }
+
+    /// An agent with this arm's strategy.
+    fn agent(
+        self,
+        problem: &dyn Problem,
+        map: &Arc<FeatureMap>,
+        seed: Seed,
+    ) -> anyhow::Result<AnyAgent> {
+        let space = problem.space();
+        let (domain, map) = (Domain::Space(space.clone()), Arc::clone(map));
+        if matches!(self, Self::Fts | Self::Ts) {
+            let local_prob = match self {
+                Self::Fts => LocalProb::InverseSqrt,
+                _ => LocalProb::Constant(1.0),
+            };
+            let settings = FtsSettings {
+                own: ThompsonSettings::default_for(space.dim()),
+                local_prob,
+                agent_sampling: AgentSampling::Learned { sharpness: 2.0 },
+                message: MessageSettings {
+                    content: MessageContent::Posterior,
+                    ..MessageSettings::default()
+                },
+            };
+            return Ok(Box::new(Fts::new(domain, settings, map, seed)?));
+        }
+        let mut settings = SharedPriorSettings {
+            own: LogEiSettings::for_agent(space, false),
+            ..SharedPriorSettings::default_for(space.dim(), false)
+        };
+        match self {
+            Self::LogEi => settings.others = OthersUse::Nothing,
+            Self::WarmStart => {
+                (settings.others, settings.n_best_first) = (OthersUse::BestPoints, 10);
+            }
+            _ => {}
+        }
+        let is_placebo = self == Self::Placebo;
+        Ok(Box::new(SharedPriorAgent::new(domain, settings, is_placebo, map, seed)?))
+    }
+
+    /// The arm whose agents send what this arm's agent gets.
+    fn sender(self) -> Option<Self> {
+        match self {
+            Self::SharedPrior | Self::WarmStart => Some(Self::SharedPrior),
+            Self::Fts | Self::Placebo => Some(self),
+            Self::LogEi | Self::Ts => None,
+        }
+    }
+}
+
+/// The messages of a family's parties in one repetition: by arm of the sender, outlook and party.
+type Messages = BTreeMap<(&'static str, &'static str, usize), AgentUpdate>;
+
+pub(super) fn run(
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<ExperimentResult> {
+    let folder = options.data.as_deref().context("shared-prior needs --data DIR")?;
+    let runs = options.runs.unwrap_or(DEFAULT_RUNS);
+    check_folder(&options.out, options.overwrite)?;
+    let families = families::all(folder)?;
+    let seed = Seed::new(options.seed);
+    let units: Vec<(usize, u32)> =
+        (0..families.len()).flat_map(|family| (0..runs).map(move |run| (family, run))).collect();
+    progress.stage("what the others know", units.len());
+    let prepared: Vec<anyhow::Result<(Arc<FeatureMap>, Messages)>> = units
+        .par_iter()
+        .map(|&(family, run)| {
+            let known = messages(&families[family], unit_seed(seed, family, run))?;
+            progress.job_ended(&format!("{} run {run}", families[family].name));
+            Ok(known)
+        })
+        .collect();
+    let prepared: BTreeMap<(usize, u32), (Arc<FeatureMap>, Messages)> =
+        units.into_iter().zip(prepared.into_iter().collect::<anyhow::Result<Vec<_>>>()?).collect();
+
+    let space = families[0].tasks[0].space();
+    let parameters: Vec<String> =
+        space.parameters().iter().map(|parameter| parameter.name().to_owned()).collect();
+    let writer = ResultsWriter::create(&options.out, &parameters, options.overwrite)?;
+    let mut jobs = Vec::new();
+    for (index, family) in families.iter().enumerate() {
+        for outlook in &family.outlooks {
+            for arm in Arm::ALL.into_iter().filter(|arm| outlook.has(*arm)) {
+                for run in 0..runs {
+                    for task in 0..family.tasks.len() {
+                        let unit = RowLabels {
+                            experiment: family.configuration(*outlook),
+                            arm: arm.name().into(),
+                            agent: String::new(),
+                            run,
+                        };
+                        let known = &prepared[&(index, run)];
+                        let seed = unit_seed(seed, index, run);
+                        jobs.push(Job::session(unit, move || {
+                            session(family, *outlook, arm, task, known, seed)
+                        }));
+                    }
+                }
+            }
+        }
+    }
+    progress.stage("shared-prior", jobs.len());
+    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+    let figure = FigureSpec {
+        title: "A party joins others that have made 50 random evaluations each".into(),
+        x_label: "queries".into(),
+        y_label: "best value, mean over parties".into(),
+        scale: Scale::Linear,
+        panel_by: PanelBy::Experiment,
+        mean_over_agents: true,
+        shared_y: false,
+        references: Vec::new(),
+    };
+    let request = SummaryRequest {
+        experiment: "shared-prior".into(),
+        seed: options.seed,
+        direction: families[0].tasks[0].direction(),
+        metric: Metric::Best,
+        checkpoints: CHECKPOINTS.to_vec(),
+        pairs: Vec::new(),
+        clusters: Clusters::Agents,
+        private: None,
+        privacy: BTreeMap::new(),
+        wall_seconds: BTreeMap::new(),
+        figure: Some(figure),
+    };
+    let pairs_of = |_: &str| {
+        let controls = Arm::CONTROLS.into_iter();
+        controls.map(|each| (Arm::SharedPrior.name().into(), each.name().into())).collect()
+    };
+    let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
+    Ok(ExperimentResult { summary, ended, notes: Vec::new() })
+}
+
+fn unit_seed(seed: Seed, family: usize, run: u32) -> Seed {
+    seed.child(Purpose::Run, u64::from(run)).child(Purpose::Agent, family as u64)
+}
+
+/// The shared features and everybody's messages, of [`N_PAST`] uniformly random points each.
+fn messages(family: &Family, seed: Seed) -> anyhow::Result<(Arc<FeatureMap>, Messages)> {
+    let dim = family.tasks[0].space().dim();
+    #[expect(clippy::cast_precision_loss, reason = "dimensions are far below 2^53")]
+    let median = 0.3 * (dim as f64).sqrt();
+    let description = FeatureDescription {
+        n_features: N_FEATURES,
+        dim,
+        family: fedbo_gp::Family::SquaredExponential,
+        lengthscale: LengthscaleLaw::LogNormal { median, spread: 0.5 },
+        sampling: FeatureSampling::QuasiRandom,
+    };
+    let map = FeatureMap::draw(&description, &mut seed.stream(Purpose::SharedFeatures, 0, 0))?;
+    let map = Arc::new(map);
+    let mut messages = Messages::new();
+    for (party, problem) in family.tasks.iter().enumerate() {
+        let past = past(problem.as_ref(), seed.child(Purpose::History, party as u64))?;
+        for outlook in &family.outlooks {
+            let told = past.iter().enumerate().map(|(index, observation)| Observation {
+                value: observation.value.map(|value| outlook.told(party, index, value)),
+                ..observation.clone()
+            });
+            let told: Vec<Observation> = told.collect();
+            for arm in [Arm::SharedPrior, Arm::Fts, Arm::Placebo] {
+                let own_seed = seed.child(Purpose::Agent, party as u64);
+                let agent = arm.agent(problem.as_ref(), &map, own_seed)?;
+                let plan = AgentPlan {
+                    id: u32::try_from(party)?,
+                    history: told.clone(),
+                    initial: Vec::new(),
+                    n_rounds: 0,
+                };
+                let message = message_of(agent, plan, &seed)?;
+                messages.insert((arm.name(), outlook.name(), party), message);
+            }
+        }
+    }
+    Ok((map, messages))
+}
+
+/// Evaluations at uniformly random points, to be maximized.
+fn past(problem: &dyn Problem, seed: Seed) -> anyhow::Result<Vec<Observation>> {
+    let domain = Domain::Space(problem.space().clone());
+    let mut stream = seed.stream(Purpose::InitialDesign, 0, 0);
+    let observation = |trial: usize| {
+        let unit = domain.random(&mut stream);
+        let point = problem.space().decode(&unit);
+        let id = TrialId { agent: 0, trial: trial as u64 };
+        let value = match problem.evaluate(&point, id) {
+            Outcome::Value(value) => Some(problem.direction().to_maximize(value)),
+            _ => None,
+        };
+        Ok(Observation { unit, value, source: Source::Initial })
+    };
+    (0..N_PAST).map(observation).collect()
+}
+
+fn session(
+    family: &Family,
+    outlook: Outlook,
+    arm: Arm,
+    task: usize,
+    (map, messages): &(Arc<FeatureMap>, Messages),
+    seed: Seed,
+) -> anyhow::Result<Session> {
+    let problem = &family.tasks[task];
+    let own_seed = seed.child(Purpose::Agent, task as u64);
+    let agent = arm.agent(problem.as_ref(), map, own_seed)?;
+    let contributions: Vec<AgentUpdate> = match arm.sender() {
+        None => Vec::new(),
+        Some(sender) => {
+            let others = (0..family.tasks.len()).filter(|other| *other != task);
+            others.map(|other| messages[&(sender.name(), outlook.name(), other)].clone()).collect()
+        }
+    };
+    let message_len = match arm {
+        Arm::Fts | Arm::Ts => N_FEATURES,
+        _ => messages[&(Arm::SharedPrior.name(), outlook.name(), 0)].weights.len(),
+    };
+    let plan = AgentPlan {
+        id: u32::try_from(task)?,
+        history: Vec::new(),
+        initial: Vec::new(),
+        n_rounds: N_ROUNDS,
+    };
+    let space = problem.space().clone();
+    let member = Member {
+        agent: Agent::new(agent, plan, seed)?,
+        direction: problem.direction(),
+        objective: Arc::clone(&family.objectives[task]) as Arc<dyn Objective>,
+        decoder: Arc::new(move |unit| space.decode(unit)),
+    };
+    Ok(Session {
+        members: vec![(format!("{} {task}", family.party), member)],
+        contributions,
+        message_len,
+        map: map.hash(),
+        n_initial: 0,
+        optimum: None,
+        truth: None,
+        name_of: |id| format!("party {id}"),
+    })
+}
