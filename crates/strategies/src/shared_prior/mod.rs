@@ -32,7 +32,7 @@ use crate::{Domain, Incumbent, Observation, Proposal, Source, Strategy, Strategy
 ///
 /// Each is itself a mixture over sizes s, and has a level of its own. The shared model's total weight is the *trust*: a federation that
 /// misleads loses it after few observations. The next query maximizes the mixture's expected improvement Σ π_k EI_k(x), by its
-/// logarithm; the first queries do so among the others' best points.
+/// logarithm; the first queries do so among the others' best points, unless these have lost trust by then.
 #[derive(Clone, Debug)]
 pub struct SharedPrior {
     proposer: Proposer,
@@ -203,14 +203,7 @@ impl SharedPrior {
             components.push(self.settings.component(shared, self.settings.trust_before.ln(), true));
             weight -= self.settings.trust_before;
         }
-        // Its kernel was fitted to these outputs, for which the evidence pays as for any fitted number (Schwarz 1978).
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "numbers of observations are far below 2^53"
-        )]
-        let (n_fitted, n) = (kernel.dim() as f64, y.len().max(1) as f64);
-        let weight = weight.ln() - 0.5 * n_fitted * n.ln();
-        components.push(self.settings.component(alone, weight, false));
+        components.push(self.settings.component(alone, weight.ln(), false));
         Ok(Mixture::new(Arc::clone(&self.basis), components, incumbent))
     }
 
@@ -249,7 +242,8 @@ impl Strategy for SharedPrior {
             return Ok(Proposal { unit, source: Source::Random });
         }
         let mixture = self.mixture(pending)?;
-        if is_early && !best.is_empty() {
+        let is_trusted = mixture.trust() >= 0.999 * self.settings.trust_before;
+        if is_early && is_trusted && !best.is_empty() {
             // Before any output nothing is to be improved on.
             let values = if n_told == 0 { mixture.means(&best) } else { mixture.values(&best) };
             return self.proposer.propose_ranked(&values, &best, pending, stream);

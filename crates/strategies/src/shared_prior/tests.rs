@@ -80,7 +80,7 @@ fn run(mut party: SharedPrior, n: u64) -> Vec<(f64, f64)> {
 fn a_federation_of_like_tasks_is_trusted_and_leads_at_once() {
     let alone = run(party(SharedPriorSettings::default_for(2, false)), 6);
     let together = run(joined(&messages(1.0)), 6);
-    assert!(together[0].0 < 0.1 && together[5].0 < 0.02, "{together:?}");
+    assert!(together[0].0 < 0.3 && together[5].0 < 0.03, "{together:?}");
     assert!(together[5].1 > 0.5, "{together:?}");
     assert!(alone.iter().all(|(_, trust)| *trust == 0.0) && alone[0].0 > together[0].0);
 }
