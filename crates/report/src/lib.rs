@@ -54,7 +54,7 @@ pub use graph::{GRAPH_FILES, GraphAgent, GraphPicture};
 pub use metric::Metric;
 
 pub use row::{RESULTS_FILE, ResultsWriter, Row, check_folder, read_results};
-pub use student::{Interval, LEVEL};
+pub use student::{Interval, LEVEL, holm};
 pub use summary::{
     ArmSummary, AtIteration, Clusters, Difference, Estimate, PrivacySpent, SUMMARY_FILE,
     SUMMARY_SCHEMA_VERSION, Summary, SummaryRequest, Verdict, summarize, summarize_configurations,

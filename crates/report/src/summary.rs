@@ -11,7 +11,7 @@ use super::figure::FigureSpec;
 use super::folder::write_whole;
 use super::metric::Metric;
 use super::row::Row;
-use super::student::{Interval, LEVEL, holm};
+use super::student::{Interval, holm};
 use super::trace::{Trace, Unit, arm_names, traces};
 use super::tradeoff::TradeoffSpec;
 
@@ -273,11 +273,11 @@ pub enum Verdict {
 impl Difference {
     /// Its verdict, once its p-value is adjusted.
     fn judge(&mut self, metric: Metric, direction: Direction) {
-        let (Some(Estimate { mean, n, .. }), Some(p)) = (self.estimate, self.p_adjusted) else {
+        let Some(estimate) = self.estimate else {
             return;
         };
-        let improvement = metric.improvement(direction, mean);
-        self.verdict = match n >= VALUES_MIN && p < LEVEL {
+        let improvement = metric.improvement(direction, estimate.mean);
+        self.verdict = match estimate.differs_from_zero(self.p_adjusted) {
             true if improvement > 0.0 => Verdict::Gain,
             true if improvement < 0.0 => Verdict::Loss,
             _ => Verdict::Unclear,
@@ -330,19 +330,14 @@ pub fn summarize(rows: &[Row], request: &SummaryRequest) -> Summary {
 
 /// Holm's correction over all comparisons of these parts of an experiment, and the verdicts that follow from it.
 fn judge(parts: &mut [Summary]) {
-    let tested = |parts: &[Summary]| -> Vec<f64> {
-        let all = parts.iter().flat_map(|part| &part.differences);
-        all.filter_map(|difference| difference.p_value).collect()
-    };
-    let adjusted = holm(&tested(parts));
-    let comparisons = adjusted.len();
-    let mut adjusted = adjusted.into_iter();
+    let all = parts.iter().flat_map(|part| &part.differences);
+    let p_values: Vec<Option<f64>> = all.map(|difference| difference.p_value).collect();
+    let comparisons = p_values.iter().flatten().count();
+    let mut adjusted = holm(&p_values).into_iter();
     for part in parts {
         part.comparisons = comparisons;
         for difference in &mut part.differences {
-            if difference.p_value.is_some() {
-                difference.p_adjusted = adjusted.next();
-            }
+            difference.p_adjusted = adjusted.next().flatten();
             difference.judge(part.metric, part.direction);
         }
         for arm in &mut part.arms {
