@@ -727,4 +727,23 @@ mod tests {
         of_version("1");
         assert!(Summary::read(folder.path()).is_ok());
     }
+
+    /// Files of before Student's t have neither intervals nor p-values, and none is made up for them.
+    #[test]
+    fn a_file_without_p_values_is_read() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut old = serde_json::to_value(summarize(&rows(), &at_the_end())).expect("JSON");
+        old["schema_version"] = 1.into();
+        old.as_object_mut().expect("a summary").remove("comparisons").expect("a count");
+        for name in ["interval", "p_value", "p_adjusted"] {
+            let difference = old["differences"][0].as_object_mut().expect("a difference");
+            difference.remove(name).expect("a field");
+        }
+        std::fs::write(folder.path().join(SUMMARY_FILE), old.to_string()).expect("a writable file");
+        let read = Summary::read(folder.path()).expect("a readable summary");
+        let found = &read.differences[0];
+        assert_eq!((found.interval, found.p_value, found.p_adjusted), (None, None, None));
+        assert_eq!((read.comparisons, found.verdict), (0, Verdict::Gain));
+        check(found.estimate, 3.0, 1.0 / 3.0_f64.sqrt(), 3);
+    }
 }
