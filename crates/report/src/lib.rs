@@ -54,12 +54,12 @@ pub use graph::{GRAPH_FILES, GraphAgent, GraphPicture};
 pub use metric::Metric;
 
 pub use row::{RESULTS_FILE, ResultsWriter, Row, check_folder, read_results};
-pub use student::{Interval, LEVEL};
+pub use student::{Interval, LEVEL, holm};
 pub use summary::{
     ArmSummary, AtIteration, Clusters, Difference, Estimate, PrivacySpent, SUMMARY_FILE,
     SUMMARY_SCHEMA_VERSION, Summary, SummaryRequest, Verdict, summarize, summarize_configurations,
 };
-pub use table::{closing_table, closing_table_markdown};
+pub use table::{closing_table, closing_table_markdown, p_value_text};
 pub use task_weights::{TASK_WEIGHT_FILES, TaskWeightRow, task_weight_table, write_task_weights};
 pub use team_regret::{TEAM_REGRET_FILE, TeamRegret, TeamRun, write_team_regret};
 pub use tradeoff::{

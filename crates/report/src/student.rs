@@ -23,8 +23,7 @@ impl Estimate {
     ///
     /// mean ± t · standard error,   t the 0.975 quantile of Student's distribution with n − 1 degrees of freedom
     ///
-    /// None for a single value, for equal values that are not 0, whose spread is not known yet, and for values so large that it has no
-    /// end.
+    /// The mean alone for equal values; none for a single value, and for values so large that it has no end.
     #[must_use]
     pub fn interval(&self) -> Option<Interval> {
         let error = self.spread()?;
@@ -41,12 +40,12 @@ impl Estimate {
     ///
     /// p = P(|T| ≥ |t|) = I(ν / (ν + t²); ν/2, 1/2),   t = mean / standard error,   I the regularized incomplete beta function
     ///
-    /// None where there is no interval for want of a spread.
+    /// Equal values have no t: p is 1 if they are 0, and its limit 0 if they are not. None for a single value.
     #[must_use]
     pub fn p_value(&self) -> Option<f64> {
         let error = self.spread()?;
         if error <= 0.0 {
-            return Some(1.0);
+            return Some(if self.mean.abs() > 0.0 { 0.0 } else { 1.0 });
         }
         let (t, freedom) = (self.mean / error, degrees_of_freedom(self.n));
         let share = freedom / (freedom + t * t);
@@ -55,19 +54,18 @@ impl Estimate {
         Some(p.clamp(0.0, 1.0))
     }
 
-    /// The standard error, unless all values are equal and not 0: a few that agree, as counts or accuracies do, say nothing of how sure
-    /// their mean is.
+    /// The standard error, 0 where it is rounding alone: equal values differ from their mean by its rounding.
     fn spread(&self) -> Option<f64> {
-        // Equal values differ from their mean by its rounding.
-        let is_known = |error: &f64| *error > 1e-12 * self.mean.abs() || self.mean.abs() <= 0.0;
-        self.standard_error.filter(is_known)
+        let is_rounding = |error: f64| error <= 1e-12 * self.mean.abs();
+        let error = self.standard_error.filter(|error| !error.is_nan())?;
+        Some(if is_rounding(error) { 0.0 } else { error })
     }
 
-    /// Returns true if the mean of at least three values differs from 0 by the 95 % interval: one comparison by itself,
-    /// not corrected for others beside it.
+    /// The rule behind every mark of significance: true if there are at least three values and this p-value is below 5 %. It is the
+    /// one after [`holm`] wherever other comparisons stand beside this one.
     #[must_use]
-    pub fn differs_from_zero(&self) -> bool {
-        self.n >= VALUES_MIN && self.p_value().is_some_and(|p| p < LEVEL)
+    pub fn differs_from_zero(&self, p_adjusted: Option<f64>) -> bool {
+        self.n >= VALUES_MIN && p_adjusted.is_some_and(|p| p < LEVEL)
     }
 }
 
@@ -86,15 +84,19 @@ fn quantile(probability: f64, freedom: f64) -> f64 {
 /// probability at most α, whatever they have to do with each other.
 ///
 /// p̃_(i) = max_{j ≤ i} min(1, (m − j + 1) p_(j)),   p_(1) ≤ … ≤ p_(m)   (Holm 1979)
-pub(super) fn holm(p_values: &[f64]) -> Vec<f64> {
-    let m = p_values.len();
-    let mut order: Vec<usize> = (0..m).collect();
-    order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
-    let mut adjusted = vec![1.0; m];
+///
+/// A comparison without a p-value keeps none and is not one of the m. Equal p-values stay equal.
+#[must_use]
+pub fn holm(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
+    let known = p_values.iter().enumerate().filter_map(|(index, p)| Some((index, (*p)?)));
+    let mut order: Vec<(usize, f64)> = known.collect();
+    order.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+    let m = order.len();
+    let mut adjusted = vec![None; p_values.len()];
     let mut largest: f64 = 0.0;
-    for (rank, index) in order.into_iter().enumerate() {
-        largest = largest.max(((m - rank) as f64 * p_values[index]).min(1.0));
-        adjusted[index] = largest;
+    for (rank, (index, p)) in order.into_iter().enumerate() {
+        largest = largest.max(((m - rank) as f64 * p).min(1.0));
+        adjusted[index] = Some(largest);
     }
     adjusted
 }
@@ -117,11 +119,13 @@ mod tests {
             (1.0, 12.706_204_736),
             (2.0, 4.302_652_730),
             (3.0, 3.182_446_305),
+            (4.0, 2.776_445_105),
             (5.0, 2.570_581_836),
             (9.0, 2.262_157_163),
             (19.0, 2.093_024_054),
             (29.0, 2.045_229_642),
             (59.0, 2.000_995_378),
+            (100.0, 1.983_971_519),
             (120.0, 1.979_930_405),
             (1_000.0, 1.962_339_081),
         ] {
@@ -148,6 +152,17 @@ mod tests {
         assert!(p(50.0, 60) > 0.0 && p(50.0, 60) < 1e-40);
     }
 
+    /// Tables of Student's distribution: with 3, 5, 10 and 20 values, a mean of two standard errors is no proof at 5 %.
+    #[test]
+    fn two_standard_errors_are_not_five_percent() {
+        for (n, expected) in [(3, 0.184), (5, 0.116), (10, 0.0766), (20, 0.0600)] {
+            let estimate = Estimate { mean: 2.0, standard_error: Some(1.0), n };
+            let p = estimate.p_value();
+            close(p.expect("several values"), expected, 3e-3);
+            assert!(!estimate.differs_from_zero(p), "{n} values");
+        }
+    }
+
     #[test]
     fn an_interval_and_its_p_value_agree() {
         let estimate = |mean| Estimate { mean, standard_error: Some(0.5), n: 5 };
@@ -156,19 +171,21 @@ mod tests {
             let interval = estimate(mean).interval().expect("several values");
             close(interval.high - mean, edge, 1e-12);
             assert_eq!(interval.low > 0.0, is_shown);
-            assert_eq!(estimate(mean).differs_from_zero(), is_shown);
+            assert_eq!(estimate(mean).differs_from_zero(estimate(mean).p_value()), is_shown);
         }
     }
 
     #[test]
-    fn equal_values_show_nothing_unless_they_are_zero() {
+    fn equal_values_differ_from_zero_unless_they_are_zero() {
         let equal = |mean| Estimate { mean, standard_error: Some(0.0), n: 3 };
-        assert_eq!((equal(2.0).interval(), equal(2.0).p_value()), (None, None));
-        let rounded = Estimate { standard_error: Some(1e-17), ..equal(0.1) };
-        assert_eq!(rounded.p_value(), None);
-        let none = Interval { low: 0.0, high: 0.0 };
-        assert_eq!(equal(0.0).interval(), Some(none));
-        assert_eq!(equal(0.0).p_value(), Some(1.0));
+        let point = |mean| Some(Interval { low: mean, high: mean });
+        assert_eq!((equal(2.0).interval(), equal(2.0).p_value()), (point(2.0), Some(0.0)));
+        let rounded = Estimate { standard_error: Some(1e-17), ..equal(-0.1) };
+        assert_eq!((rounded.interval(), rounded.p_value()), (point(-0.1), Some(0.0)));
+        assert_eq!((equal(0.0).interval(), equal(0.0).p_value()), (point(0.0), Some(1.0)));
+        assert!(equal(2.0).differs_from_zero(Some(0.0)));
+        let two = Estimate { n: 2, ..equal(2.0) };
+        assert!(!two.differs_from_zero(two.p_value()), "two values may happen to agree");
         let single = Estimate { mean: 2.0, standard_error: None, n: 1 };
         assert_eq!((single.interval(), single.p_value()), (None, None));
         let beyond = Estimate { mean: f64::MAX, standard_error: Some(f64::INFINITY), n: 4 };
@@ -178,16 +195,24 @@ mod tests {
     /// By hand: 0.01, 0.02, 0.03, 0.6 of 4: 4·0.01, 3·0.02, 2·0.03 and 0.6.
     #[test]
     fn holm_steps_down_and_never_back() {
-        let adjusted = holm(&[0.03, 0.01, 0.6, 0.02]);
-        for (found, expected) in adjusted.into_iter().zip([0.06, 0.04, 0.6, 0.06]) {
-            close(found, expected, 1e-12);
-        }
-        // The second would be 2 · 0.011 = 0.022, less than the first's 0.03.
-        let adjusted = holm(&[0.010, 0.011, 0.9]);
-        for (found, expected) in adjusted.into_iter().zip([0.03, 0.03, 0.9]) {
-            close(found, expected, 1e-12);
-        }
-        assert_eq!(holm(&[0.7, 0.8]), [1.0, 1.0]);
-        assert!(holm(&[]).is_empty());
+        let check = |p_values: &[Option<f64>], expected: &[Option<f64>]| {
+            let adjusted = holm(p_values);
+            assert_eq!(adjusted.len(), expected.len());
+            for (found, expected) in adjusted.into_iter().zip(expected) {
+                assert_eq!(found.is_some(), expected.is_some());
+                if let (Some(found), Some(expected)) = (found, expected) {
+                    close(found, *expected, 1e-12);
+                }
+            }
+        };
+        let some = |values: [f64; 4]| values.map(Some);
+        check(&some([0.03, 0.01, 0.6, 0.02]), &some([0.06, 0.04, 0.6, 0.06]));
+        // The second would be 2 · 0.011 = 0.022, less than the first's 0.03. What has no p-value is not counted.
+        let gap = [Some(0.010), None, Some(0.011), Some(0.9)];
+        check(&gap, &[Some(0.03), None, Some(0.03), Some(0.9)]);
+        // Of equal p-values the first step is the largest: 4 · 0.02 for all three, whatever their order.
+        check(&some([0.02, 0.5, 0.02, 0.02]), &some([0.08, 0.5, 0.08, 0.08]));
+        check(&[Some(0.7), Some(0.8)], &[Some(1.0), Some(1.0)]);
+        check(&[], &[]);
     }
 }

@@ -11,7 +11,7 @@ use super::figure::FigureSpec;
 use super::folder::write_whole;
 use super::metric::Metric;
 use super::row::Row;
-use super::student::{Interval, LEVEL, holm};
+use super::student::{Interval, holm};
 use super::trace::{Trace, Unit, arm_names, traces};
 use super::tradeoff::TradeoffSpec;
 
@@ -276,11 +276,11 @@ pub enum Verdict {
 impl Difference {
     /// Its verdict, once its p-value is adjusted.
     fn judge(&mut self, metric: Metric, direction: Direction) {
-        let (Some(Estimate { mean, n, .. }), Some(p)) = (self.estimate, self.p_adjusted) else {
+        let Some(estimate) = self.estimate else {
             return;
         };
-        let improvement = metric.improvement(direction, mean);
-        self.verdict = match n >= VALUES_MIN && p < LEVEL {
+        let improvement = metric.improvement(direction, estimate.mean);
+        self.verdict = match estimate.differs_from_zero(self.p_adjusted) {
             true if improvement > 0.0 => Verdict::Gain,
             true if improvement < 0.0 => Verdict::Loss,
             _ => Verdict::Unclear,
@@ -333,19 +333,14 @@ pub fn summarize(rows: &[Row], request: &SummaryRequest) -> Summary {
 
 /// Holm's correction over all comparisons of these parts of an experiment, and the verdicts that follow from it.
 fn judge(parts: &mut [Summary]) {
-    let tested = |parts: &[Summary]| -> Vec<f64> {
-        let all = parts.iter().flat_map(|part| &part.differences);
-        all.filter_map(|difference| difference.p_value).collect()
-    };
-    let adjusted = holm(&tested(parts));
-    let comparisons = adjusted.len();
-    let mut adjusted = adjusted.into_iter();
+    let all = parts.iter().flat_map(|part| &part.differences);
+    let p_values: Vec<Option<f64>> = all.map(|difference| difference.p_value).collect();
+    let comparisons = p_values.iter().flatten().count();
+    let mut adjusted = holm(&p_values).into_iter();
     for part in parts {
         part.comparisons = comparisons;
         for difference in &mut part.differences {
-            if difference.p_value.is_some() {
-                difference.p_adjusted = adjusted.next();
-            }
+            difference.p_adjusted = adjusted.next().flatten();
             difference.judge(part.metric, part.direction);
         }
         for arm in &mut part.arms {
@@ -734,5 +729,24 @@ mod tests {
         assert!(error.to_string().contains("schema_version 9"), "{error}");
         of_version("1");
         assert!(Summary::read(folder.path()).is_ok());
+    }
+
+    /// Files of before Student's t have neither intervals nor p-values, and none is made up for them.
+    #[test]
+    fn a_file_without_p_values_is_read() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut old = serde_json::to_value(summarize(&rows(), &at_the_end())).expect("JSON");
+        old["schema_version"] = 1.into();
+        old.as_object_mut().expect("a summary").remove("comparisons").expect("a count");
+        for name in ["interval", "p_value", "p_adjusted"] {
+            let difference = old["differences"][0].as_object_mut().expect("a difference");
+            difference.remove(name).expect("a field");
+        }
+        std::fs::write(folder.path().join(SUMMARY_FILE), old.to_string()).expect("a writable file");
+        let read = Summary::read(folder.path()).expect("a readable summary");
+        let found = &read.differences[0];
+        assert_eq!((found.interval, found.p_value, found.p_adjusted), (None, None, None));
+        assert_eq!((read.comparisons, found.verdict), (0, Verdict::Gain));
+        check(found.estimate, 3.0, 1.0 / 3.0_f64.sqrt(), 3);
     }
 }

@@ -156,15 +156,15 @@ fn table(summary: &Summary, form: Form) -> Table {
     table
 }
 
-/// Every comparison, a line each: the paired difference, Student's interval, and the p-value before and after Holm's correction.
-/// None without pairs.
+/// Every comparison, a line each: the number of values, the paired difference, Student's interval, and the p-value before and after
+/// Holm's correction. None without pairs.
 fn differences(summary: &Summary) -> Option<Table> {
     if summary.differences.is_empty() {
         return None;
     }
     let is_tested = summary.comparisons > 0;
     let mut table = Table::new();
-    let mut header = vec!["paired difference", "at", "mean"];
+    let mut header = vec!["paired difference", "at", "n", "mean"];
     if is_tested {
         header.extend(["95 % interval", "p", "p (Holm)"]);
     }
@@ -178,15 +178,16 @@ fn differences(summary: &Summary) -> Option<Table> {
         let mut row = vec![
             if is_new { name() } else { String::new() },
             each.iteration.map_or_else(|| "end".to_owned(), |iteration| iteration.to_string()),
+            each.estimate.map_or(0, |found| found.n).to_string(),
             format!("{mean} {error}{}", mark(each.verdict)),
         ];
         if is_tested {
             row.push(interval(each));
-            row.extend([each.p_value, each.p_adjusted].map(p_value));
+            row.extend([each.p_value, each.p_adjusted].map(p_value_text));
         }
         table.add_row(row);
     }
-    for index in 1..6 {
+    for index in 1..7 {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -207,8 +208,9 @@ fn interval(difference: &Difference) -> String {
     format!("{low:+.decimals$} to {high:+.decimals$}").replace('-', "−")
 }
 
-/// A probability in few digits.
-fn p_value(p: Option<f64>) -> String {
+/// A p-value in few digits, as tables show it; empty where there is none.
+#[must_use]
+pub fn p_value_text(p: Option<f64>) -> String {
     match p {
         None => String::new(),
         Some(p) if p > 0.0 && p < 0.001 => format!("{p:.0e}").replace('-', "−"),
@@ -398,7 +400,7 @@ mod tests {
             (2, Some("fts/x − placebo"), "10", placebo),
             (3, None, "end", placebo),
         ] {
-            let expected: Vec<&str> = name.into_iter().chain([at]).chain(rest).collect();
+            let expected: Vec<&str> = name.into_iter().chain([at, "3"]).chain(rest).collect();
             assert_eq!(lines[line], expected, "{text}");
         }
         assert!(text.contains("over all 4 comparisons"), "{text}");
@@ -424,7 +426,7 @@ mod tests {
             .map(|row| row.matches('|').count())
             .collect();
         // Header, rule and three arms; header, rule and two pairs at 10 and at the end.
-        assert_eq!(bars, [10, 10, 10, 10, 10, 7, 7, 7, 7, 7, 7], "{text}");
+        assert_eq!(bars, [10, 10, 10, 10, 10, 8, 8, 8, 8, 8, 8], "{text}");
     }
 
     #[test]

@@ -62,7 +62,7 @@ fn synthetic_messages_help_when_they_hold_something() {
     // Eight runs are too few for a correction over all that the experiment compares: these are three comparisons by themselves.
     let is_ahead = |found: &Difference| {
         let found = found.estimate.unwrap();
-        found.differs_from_zero() && found.mean < 0.0
+        found.differs_from_zero(found.p_value()) && found.mean < 0.0
     };
     for control in ["ts", "placebo"] {
         let found = difference("d=0.02 t_n=100", "fts M=100", control);

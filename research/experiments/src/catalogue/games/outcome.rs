@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fedbo_report::{Estimate, Metric, Row};
+use fedbo_report::{Estimate, LEVEL, Metric, Row, holm, p_value_text};
 
 /// Numbers of one match by name.
 pub(super) type Measures = BTreeMap<&'static str, f64>;
@@ -96,17 +96,55 @@ pub(super) fn shown(estimate: Option<Estimate>) -> String {
     text.replace('-', "−")
 }
 
-/// "+0.012 ± 0.006 *", with a star where Student's 95 % interval is without 0.
-pub(super) fn shown_difference(estimate: Option<Estimate>) -> String {
-    let text = match estimate {
-        Some(found @ Estimate { mean, standard_error: Some(error), .. }) => {
-            let mark = if found.differs_from_zero() { " *" } else { "" };
-            format!("{mean:+.3} ± {error:.3}{mark}")
-        }
-        Some(Estimate { mean, .. }) => format!("{mean:+.3}"),
-        None => "–".into(),
-    };
-    text.replace('-', "−")
+/// All comparisons that the tables of an experiment show, judged together.
+pub(super) struct Comparisons {
+    /// The p-value of each by itself, and after Holm's correction over all.
+    p_values: Vec<(f64, f64)>,
+}
+
+impl Comparisons {
+    /// Of the paired differences of all tables.
+    pub(super) fn of(all: impl IntoIterator<Item = Option<Estimate>>) -> Self {
+        let p_values: Vec<Option<f64>> =
+            all.into_iter().map(|each| each.and_then(|found| found.p_value())).collect();
+        let adjusted = holm(&p_values);
+        let both = p_values.into_iter().zip(adjusted);
+        Self { p_values: both.filter_map(|(p, adjusted)| Some((p?, adjusted?))).collect() }
+    }
+
+    /// "+0.012 ± 0.003 * (n 20, +0.006 to +0.018, p 0.012)": one of the paired differences, with a star where it counts.
+    pub(super) fn shown(&self, estimate: Option<Estimate>, decimals: usize) -> String {
+        let Some(found @ Estimate { mean, n, .. }) = estimate else {
+            return "–".into();
+        };
+        let Some(error) = found.standard_error else {
+            return format!("{mean:+.decimals$} (n {n})").replace('-', "−");
+        };
+        let p = self.adjusted(found);
+        let mark = if found.differs_from_zero(p) { " *" } else { "" };
+        let interval = found.interval().map_or_else(String::new, |interval| {
+            format!(", {:+.decimals$} to {:+.decimals$}", interval.low, interval.high)
+        });
+        let p = p.map_or_else(String::new, |p| format!(", p {}", p_value_text(Some(p))));
+        let text = format!("{mean:+.decimals$} ± {error:.decimals$}{mark} (n {n}{interval}{p})");
+        text.replace('-', "−")
+    }
+
+    /// The meaning of what stands in brackets, and of the star.
+    pub(super) fn legend(&self) -> String {
+        format!(
+            "in brackets the number of values, Student's 95 % interval of each comparison by itself, and p after Holm's correction over all \
+             {} comparisons of these tables; * p is below {LEVEL}",
+            self.p_values.len()
+        )
+    }
+
+    /// The p-value after the correction: equal ones by themselves are equal after it.
+    fn adjusted(&self, estimate: Estimate) -> Option<f64> {
+        let p = estimate.p_value()?;
+        let found = self.p_values.iter().find(|(by_itself, _)| by_itself.total_cmp(&p).is_eq());
+        found.map(|(_, adjusted)| *adjusted)
+    }
 }
 
 #[cfg(test)]
@@ -157,9 +195,23 @@ mod tests {
         assert!(by_game.standard_error.unwrap() < 1e-12);
         // s² = 0.04, so the error is 0.2/√3 = 0.115.
         assert_eq!(shown(Some(by_run)), "0.300 ± 0.115");
-        // Student's quantile with 2 degrees of freedom is 4.303, and 4.303 · 0.1155 = 0.497.
-        assert_eq!(shown_difference(Some(by_run)), "+0.300 ± 0.115");
+        // Student's quantile with 2 degrees of freedom is 4.303, and 4.303 · 0.1155 = 0.497. t = 2.598 has p = 1 − t/√(2 + t²) =
+        // 0.1217, and t = 4.330 has 0.0494.
         let lower = Estimate { mean: -0.5, ..by_run };
-        assert_eq!(shown_difference(Some(lower)), "−0.500 ± 0.115 *");
+        let shown = |all: &[Estimate], one| {
+            Comparisons::of(all.iter().copied().map(Some)).shown(Some(one), 3)
+        };
+        assert_eq!(shown(&[by_run], by_run), "+0.300 ± 0.115 (n 3, −0.197 to +0.797, p 0.122)");
+        assert_eq!(shown(&[lower], lower), "−0.500 ± 0.115 * (n 3, −0.997 to −0.003, p 0.049)");
+        // Two comparisons: 2 · 0.0494, and no star.
+        assert_eq!(
+            shown(&[by_run, lower], lower),
+            "−0.500 ± 0.115 (n 3, −0.997 to −0.003, p 0.099)"
+        );
+        let single = Estimate { mean: 0.25, standard_error: None, n: 1 };
+        assert_eq!(shown(&[lower, single], single), "+0.250 (n 1)");
+        let comparisons = Comparisons::of([Some(lower), Some(single), None, Some(by_run)]);
+        assert!(comparisons.legend().contains("over all 2 comparisons"));
+        assert_eq!(comparisons.shown(None, 3), "–");
     }
 }

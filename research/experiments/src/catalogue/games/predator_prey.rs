@@ -12,7 +12,7 @@ use fedbo_report::{Clusters, Metric};
 use fedbo_streams::{Purpose, Seed};
 
 use super::arms::Arm;
-use super::outcome::{Outcome, over_runs, paired, shown, shown_difference};
+use super::outcome::{Comparisons, Outcome, over_runs, paired, shown};
 use super::play::Match;
 use super::{Configuration, GameProblem, PartPicture, Plan, Played, Shown};
 use crate::catalogue::{ExperimentResult, Progress, RunOptions};
@@ -206,9 +206,7 @@ fn notes(configurations: &[Configuration], outcome: &Outcome) -> Vec<String> {
          that the prey is inside, never outside that of rounds\n\n\
          | model | levels | predators | prey | inside | never outside |\n|---|---|---|---|---|---|"
     );
-    let mut differences =
-        "Differences, paired by run (* Student's 95 % interval, each by itself, is without 0)\n\n| model | levels | predators | prey | inside |\n|---|---|---|---|---|"
-            .to_owned();
+    let mut compared = Vec::new();
     for (place, configuration) in configurations.iter().enumerate() {
         let name = &configuration.name;
         let of = |arm: &str| {
@@ -230,11 +228,21 @@ fn notes(configurations: &[Configuration], outcome: &Outcome) -> Vec<String> {
             }
         }
         for (arm, control) in &configuration.shown[0].pairs {
-            let _ = write!(differences, "\n| {name} | {arm} less {control} |");
-            for (values, control) in of(arm).iter().zip(of(control)).take(3) {
-                let gain = over_runs(&paired(values, &control));
-                let _ = write!(differences, " {} |", shown_difference(gain));
-            }
+            let (values, controls) = (of(arm), of(control));
+            let both = values.iter().zip(&controls).take(3);
+            let gains: Vec<_> = both.map(|(a, b)| over_runs(&paired(a, b))).collect();
+            compared.push((format!("{name} | {arm} less {control}"), gains));
+        }
+    }
+    let comparisons = Comparisons::of(compared.iter().flat_map(|(_, gains)| gains).copied());
+    let mut differences = format!(
+        "Differences, paired by run ({})\n\n| model | levels | predators | prey | inside |\n|---|---|---|---|---|",
+        comparisons.legend()
+    );
+    for (label, gains) in compared {
+        let _ = write!(differences, "\n| {label} |");
+        for gain in gains {
+            let _ = write!(differences, " {} |", comparisons.shown(gain, 3));
         }
     }
     vec![text, differences, READING.into()]

@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 use fedbo_games::Expectation;
 use fedbo_report::Estimate;
 
-use super::super::outcome::{Outcome, over_games, paired, shown};
-use super::super::{Configuration, arms::arm_name};
+use super::super::Configuration;
+use super::super::arms::{Arm, arm_name};
+use super::super::outcome::{Comparisons, Outcome, over_games, paired, shown};
 use super::{ANY, AUTHORS, CLAIMS, GP_MW, HALF, LEVELS, N_IMAGES, N_ROUNDS, RANDOM, RANDOM_GRID};
 use super::{SAMPLED, SUCCESSES};
 
@@ -27,7 +28,14 @@ const NAMES: [&str; 6] = [RANDOM, GP_MW, RANDOM_GRID, AUTHORS, HALF, ANY];
 /// All tables.
 pub(super) fn notes(configurations: &[Configuration], outcome: &Outcome) -> Vec<String> {
     let tables = Tables { configurations, outcome };
-    vec![tables.successes(), tables.claims(), tables.scores(), tables.samples(), READING.into()]
+    let comparisons = tables.comparisons();
+    vec![
+        tables.successes(),
+        tables.claims(&comparisons),
+        tables.scores(),
+        tables.samples(&comparisons),
+        READING.into(),
+    ]
 }
 
 struct Tables<'a> {
@@ -54,18 +62,27 @@ impl Tables<'_> {
         text
     }
 
-    fn claims(&self) -> String {
-        let mut text =
-            "What the thesis says of it: differences of successes, paired by image and start (* Student's 95 % interval, each by itself, is without 0)\n"
-                .to_owned();
+    /// All that [`Tables::claims`] and [`Tables::samples`] compare.
+    fn comparisons(&self) -> Comparisons {
+        let claims = CLAIMS.iter().flat_map(|(arm, control)| {
+            NAMES.map(|name| over_games(&self.gain(name, arm, control), N_IMAGES))
+        });
+        let samples = self.sampled().iter().skip(1);
+        Comparisons::of(claims.chain(samples.map(|arm| self.less_than_exact(&arm.name))))
+    }
+
+    fn claims(&self, comparisons: &Comparisons) -> String {
+        let mut text = format!(
+            "What the thesis says of it: differences of successes, paired by image and start ({})\n",
+            comparisons.legend()
+        );
         head(&mut text, "levels", NAMES.iter().chain(&THESIS_NAMES).copied());
         let names = arm_names();
         for (arm, control) in CLAIMS {
             let _ = write!(text, "\n| {arm} less {control} |");
             for name in NAMES {
-                let gain = paired(&self.of(name, arm), &self.of(name, control));
-                let gain = over_games(&gain, N_IMAGES);
-                let _ = write!(text, " {} |", more(gain));
+                let gain = over_games(&self.gain(name, arm, control), N_IMAGES);
+                let _ = write!(text, " {} |", comparisons.shown(gain, 1));
             }
             let place = |of: &str| names.iter().position(|name| name == of);
             for column in THESIS {
@@ -90,21 +107,37 @@ impl Tables<'_> {
         text
     }
 
-    fn samples(&self) -> String {
+    fn samples(&self, comparisons: &Comparisons) -> String {
         let mut text =
             "Fig. E.8: level 2 v level 1 by the number of draws of an expectation (thesis: 2.6, 3.0 and 3.3 successes with 200, 500 and 1,000)\n"
                 .to_owned();
         head(&mut text, "arm", ["successes", "the exact expectation's less these"].into_iter());
-        let configuration = self.configurations.iter().find(|each| each.name == SAMPLED);
-        let arms = configuration.map_or(&[][..], |each| &each.arms);
-        let exact = arms.first().map_or_else(BTreeMap::new, |arm| self.of(SAMPLED, &arm.name));
-        for arm in arms {
-            let found = self.of(SAMPLED, &arm.name);
-            let less = over_games(&paired(&exact, &found), N_IMAGES);
-            let found = over_games(&found, N_IMAGES);
-            let _ = write!(text, "\n| {} | {} | {} |", arm.name, count(found), more(less));
+        for (place, arm) in self.sampled().iter().enumerate() {
+            let found = over_games(&self.of(SAMPLED, &arm.name), N_IMAGES);
+            let less = match place {
+                0 => "–".to_owned(),
+                _ => comparisons.shown(self.less_than_exact(&arm.name), 1),
+            };
+            let _ = write!(text, "\n| {} | {} | {less} |", arm.name, count(found));
         }
         text
+    }
+
+    /// The arms of the configuration with sampled expectations; the first one's is exact.
+    fn sampled(&self) -> &[Arm] {
+        let configuration = self.configurations.iter().find(|each| each.name == SAMPLED);
+        configuration.map_or(&[][..], |each| &each.arms)
+    }
+
+    /// Successes with the exact expectation less those of a sampled one.
+    fn less_than_exact(&self, arm: &str) -> Option<Estimate> {
+        let exact = self.sampled().first()?;
+        over_games(&self.gain(SAMPLED, &exact.name, arm), N_IMAGES)
+    }
+
+    /// Successes of an arm less those of another, run by run.
+    fn gain(&self, configuration: &str, arm: &str, control: &str) -> BTreeMap<u32, f64> {
+        paired(&self.of(configuration, arm), &self.of(configuration, control))
     }
 
     /// Successes in each run of a configuration's arm.
@@ -135,19 +168,6 @@ fn count(estimate: Option<Estimate>) -> String {
     match (estimate, error) {
         (Some(found), Some(error)) => format!("{:.1} ± {error:.1}", found.mean),
         (Some(found), None) => format!("{:.1}", found.mean),
-        (None, _) => "–".into(),
-    }
-}
-
-/// "+10.2 ± 1.3 *", with a star where Student's 95 % interval over images is without 0.
-fn more(estimate: Option<Estimate>) -> String {
-    let error = estimate.and_then(|found| found.standard_error);
-    match (estimate, error) {
-        (Some(found), Some(error)) => {
-            let mark = if found.differs_from_zero() { " *" } else { "" };
-            format!("{:+.1} ± {error:.1}{mark}", found.mean)
-        }
-        (Some(found), None) => format!("{:+.1}", found.mean),
         (None, _) => "–".into(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::super::outcome::{Outcome, over_games, over_runs, paired, shown, shown_difference};
+use super::super::outcome::{Comparisons, Outcome, over_games, over_runs, paired, shown};
 use super::super::tables::{Kind, N_GAMES};
 use super::super::{Configuration, arms::UNIFORM};
 use super::measures::{BOUND, EXTERNAL, GAIN};
@@ -58,10 +58,21 @@ fn by_suffix(kind: Kind, suffixes: &[&str]) -> Vec<Column> {
 
 /// All tables.
 pub(super) fn notes(configurations: &[Configuration], outcome: &Outcome) -> Vec<String> {
-    let tables = Tables { configurations, outcome };
+    let models = Model::ALL.map(Model::name);
+    let level0 = [Level0::RandomSearch, Level0::Exp3].map(Level0::name);
+    let fresh = [Model::Authors, Model::Standardized].map(fresh_name);
+    let suffixes = [&models[..], &level0, &fresh].concat();
+    let of_claims = Kind::ALL.map(|kind| Compared {
+        what: kind.name(),
+        pairs: &CLAIMS,
+        columns: by_suffix(kind, &suffixes),
+    });
+    let of_authors = by_kind(Model::Authors.name());
+    let of_wrong = Compared { what: "Fig. E.1, E.2", pairs: &WRONG, columns: of_authors.clone() };
+    let comparisons = comparisons(configurations, outcome, of_claims.iter().chain([&of_wrong]));
+    let tables = Tables { configurations, outcome, comparisons };
     let standard = AUTHORS.map(|(arm, _)| arm);
     let with_uniform = [&[UNIFORM], &standard[..]].concat();
-    let models = Model::ALL.map(Model::name);
     let mut notes = Vec::new();
     for kind in Kind::ALL {
         let title =
@@ -70,18 +81,11 @@ pub(super) fn notes(configurations: &[Configuration], outcome: &Outcome) -> Vec<
         let columns = by_suffix(kind, &models);
         notes.push(tables.means(&title, &columns, &with_uniform, published));
     }
-    let level0 = [Level0::RandomSearch, Level0::Exp3].map(Level0::name);
-    let fresh = [Model::Authors, Model::Standardized].map(fresh_name);
-    let suffixes = [&models[..], &level0, &fresh].concat();
-    for kind in Kind::ALL {
-        let columns = by_suffix(kind, &suffixes);
-        notes.push(tables.differences(kind.name(), &CLAIMS, &columns));
-    }
+    notes.extend(of_claims.iter().map(|compared| tables.differences(compared)));
     let wrong = ["0 v 0", "1 v 0", WRONG_LAW, "2 v 0", "3 v 0"];
     let title = "Fig. E.1, E.2: agent 1 is wrong about agent 2, which plays GP-MW; mean regret";
-    let of_authors = by_kind(Model::Authors.name());
     notes.push(tables.means(title, &of_authors, &wrong, None));
-    notes.push(tables.differences("Fig. E.1, E.2", &WRONG, &of_authors));
+    notes.push(tables.differences(&of_wrong));
     for suffix in level0 {
         let title = format!("Fig. E.3, E.4: {suffix} at level 0; mean regret");
         notes.push(tables.means(&title, &by_kind(suffix), &standard, None));
@@ -95,17 +99,68 @@ pub(super) fn notes(configurations: &[Configuration], outcome: &Outcome) -> Vec<
         notes.push(tables.external(model, &by_kind(model), &with_uniform));
     }
     notes.push(tables.bounds());
-    notes.push(READING.into());
+    let legend = tables.comparisons.legend();
+    notes.push(format!(
+        "\n± is a standard error over runs, of differences over paired runs; {legend}. {READING}"
+    ));
     notes
 }
 
-const READING: &str = "\n± is a standard error over runs, of differences over paired runs; * marks differences beyond two of them. Runs are \
-    ten games with five starts each, so the second error of a difference, over games, is the one that speaks of other games. The \
-    authors' figures were read off their picture (about .002 exact); their numbers for the two other kinds of game are not known.";
+const READING: &str = "Runs are ten games with five starts each, so the second error of a difference, over games, is the one that speaks of \
+    other games. The authors' figures were read off their picture (about .002 exact); their numbers for the two other kinds of game are \
+    not known.";
+
+/// A table of paired differences.
+struct Compared<'a> {
+    /// The beginning of its title.
+    what: &'a str,
+    /// The pairs (arm, control): its rows.
+    pairs: &'a [(&'a str, &'a str)],
+    columns: Vec<Column>,
+}
+
+/// The differences of these tables and of the games of three agents.
+fn comparisons<'a>(
+    configurations: &[Configuration],
+    outcome: &Outcome,
+    tables: impl Iterator<Item = &'a Compared<'a>>,
+) -> Comparisons {
+    let mut all = Vec::new();
+    for Compared { pairs, columns, .. } in tables {
+        for (arm, control) in *pairs {
+            let of = |(_, name): &Column| over_runs(&gain(outcome, name, arm, control));
+            all.extend(columns.iter().map(of));
+        }
+    }
+    let is_of_three = |each: &&Configuration| {
+        let mut models = ThreeAgentGame::MODELS.into_iter();
+        models.any(|model| ThreeAgentGame::ALL.iter().any(|trio| trio.name(model) == each.name))
+    };
+    for configuration in configurations.iter().filter(is_of_three) {
+        let pairs = configuration.shown.iter().flat_map(|shown| &shown.pairs);
+        let of = |(arm, control): &(String, String)| {
+            over_runs(&gain(outcome, &configuration.name, arm, control))
+        };
+        all.extend(pairs.map(of));
+    }
+    Comparisons::of(all)
+}
+
+/// Mean regret of an arm less that of another, run by run.
+fn gain(
+    outcome: &Outcome,
+    name: &str,
+    arm: &str,
+    control: &str,
+) -> std::collections::BTreeMap<u32, f64> {
+    let means = |arm| outcome.means(name, arm, N_ROUNDS);
+    paired(&means(arm), &means(control))
+}
 
 struct Tables<'a> {
     configurations: &'a [Configuration],
     outcome: &'a Outcome,
+    comparisons: Comparisons,
 }
 
 impl Tables<'_> {
@@ -134,9 +189,9 @@ impl Tables<'_> {
     }
 
     /// Paired differences with standard errors over runs and over games.
-    fn differences(&self, what: &str, pairs: &[(&str, &str)], columns: &[Column]) -> String {
+    fn differences(&self, Compared { what, pairs, columns }: &Compared<'_>) -> String {
         let title = format!(
-            "{what}: paired differences of mean regret after {N_ROUNDS} rounds (below 0: the first has less), ± over runs (over games)"
+            "{what}: paired differences of mean regret after {N_ROUNDS} rounds (below 0: the first has less), ± over runs, ± over games"
         );
         let rows = pairs.iter().map(|(arm, control)| {
             let cells = columns.iter().map(|(_, name)| self.difference(name, arm, control));
@@ -146,12 +201,11 @@ impl Tables<'_> {
     }
 
     fn difference(&self, name: &str, arm: &str, control: &str) -> String {
-        let means = |arm| self.outcome.means(name, arm, N_ROUNDS);
-        let values = paired(&means(arm), &means(control));
+        let values = gain(self.outcome, name, arm, control);
         let n_games = u32::try_from(N_GAMES).unwrap_or(u32::MAX);
         let by_game = over_games(&values, n_games).and_then(|estimate| estimate.standard_error);
-        let by_game = by_game.map_or(String::new(), |error| format!(" ({error:.3})"));
-        shown_difference(over_runs(&values)) + &by_game
+        let by_game = by_game.map_or(String::new(), |error| format!(", ± {error:.3} over games"));
+        self.comparisons.shown(over_runs(&values), 3) + &by_game
     }
 
     fn three_agents(&self) -> Vec<String> {
