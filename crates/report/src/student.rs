@@ -23,7 +23,8 @@ impl Estimate {
     ///
     /// mean ± t · standard error,   t the 0.975 quantile of Student's distribution with n − 1 degrees of freedom
     ///
-    /// The mean alone for equal values; none for a single value, and for values so large that it has no end.
+    /// None for a single value, for equal values that are not 0, whose spread is not known yet, and for values so large that it has no
+    /// end.
     #[must_use]
     pub fn interval(&self) -> Option<Interval> {
         let error = self.spread()?;
@@ -40,12 +41,12 @@ impl Estimate {
     ///
     /// p = P(|T| ≥ |t|) = I(ν / (ν + t²); ν/2, 1/2),   t = mean / standard error,   I the regularized incomplete beta function
     ///
-    /// Equal values have no t: p is 1 if they are 0, and its limit 0 if they are not. None for a single value.
+    /// None where there is no interval for want of a spread.
     #[must_use]
     pub fn p_value(&self) -> Option<f64> {
         let error = self.spread()?;
         if error <= 0.0 {
-            return Some(if self.mean.abs() > 0.0 { 0.0 } else { 1.0 });
+            return Some(1.0);
         }
         let (t, freedom) = (self.mean / error, degrees_of_freedom(self.n));
         let share = freedom / (freedom + t * t);
@@ -54,11 +55,12 @@ impl Estimate {
         Some(p.clamp(0.0, 1.0))
     }
 
-    /// The standard error, 0 where it is rounding alone: equal values differ from their mean by its rounding.
+    /// The standard error, unless all values are equal and not 0: a few that agree, as counts or accuracies do, say nothing of how sure
+    /// their mean is.
     fn spread(&self) -> Option<f64> {
-        let is_rounding = |error: f64| error <= 1e-12 * self.mean.abs();
-        let error = self.standard_error.filter(|error| !error.is_nan())?;
-        Some(if is_rounding(error) { 0.0 } else { error })
+        // Equal values differ from their mean by its rounding.
+        let is_known = |error: &f64| *error > 1e-12 * self.mean.abs() || self.mean.abs() <= 0.0;
+        self.standard_error.filter(is_known)
     }
 
     /// The rule behind every mark of significance: true if there are at least three values and this p-value is below 5 %. It is the
@@ -176,16 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_differ_from_zero_unless_they_are_zero() {
+    fn equal_values_show_nothing_unless_they_are_zero() {
         let equal = |mean| Estimate { mean, standard_error: Some(0.0), n: 3 };
-        let point = |mean| Some(Interval { low: mean, high: mean });
-        assert_eq!((equal(2.0).interval(), equal(2.0).p_value()), (point(2.0), Some(0.0)));
-        let rounded = Estimate { standard_error: Some(1e-17), ..equal(-0.1) };
-        assert_eq!((rounded.interval(), rounded.p_value()), (point(-0.1), Some(0.0)));
-        assert_eq!((equal(0.0).interval(), equal(0.0).p_value()), (point(0.0), Some(1.0)));
-        assert!(equal(2.0).differs_from_zero(Some(0.0)));
-        let two = Estimate { n: 2, ..equal(2.0) };
-        assert!(!two.differs_from_zero(two.p_value()), "two values may happen to agree");
+        assert_eq!((equal(2.0).interval(), equal(2.0).p_value()), (None, None));
+        let rounded = Estimate { standard_error: Some(1e-17), ..equal(0.1) };
+        assert_eq!(rounded.p_value(), None);
+        let none = Interval { low: 0.0, high: 0.0 };
+        assert_eq!(equal(0.0).interval(), Some(none));
+        assert_eq!(equal(0.0).p_value(), Some(1.0));
         let single = Estimate { mean: 2.0, standard_error: None, n: 1 };
         assert_eq!((single.interval(), single.p_value()), (None, None));
         let beyond = Estimate { mean: f64::MAX, standard_error: Some(f64::INFINITY), n: 4 };
