@@ -26,6 +26,11 @@ pub enum Source {
         /// Index of the region that it lies in.
         region: usize,
     },
+    /// A mixture of the own model and of one with a prior that other parties' messages gave.
+    Shared {
+        /// The weight of the latter, in percent: the trust in the others.
+        trust_percent: u8,
+    },
     /// The maximizer of a function drawn from meta-tasks alone.
     MetaTasks,
     /// A point of a Sobol sequence.
@@ -48,6 +53,7 @@ impl fmt::Display for Source {
             Self::Own => f.write_str("own"),
             Self::Message { sender } => write!(f, "message:{sender}"),
             Self::Region { region } => write!(f, "region:{region}"),
+            Self::Shared { trust_percent } => write!(f, "shared:{trust_percent}%"),
             Self::MetaTasks => f.write_str("meta-tasks"),
             Self::Sobol => f.write_str("sobol"),
             Self::Random | Self::RandomInstead { .. } => f.write_str("random"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedbo_gp::{FunctionBasis, SharedPosterior, SharedPrediction};
 use fedbo_optim::{Function, Points};
 
-use crate::{Score, log_expected_improvement};
+use crate::{Proposal, Score, Source, log_expected_improvement};
 
 /// A model whose weight is below this share of all is left out.
 const LEAST_WEIGHT: f64 = 1e-4;
@@ -55,6 +55,21 @@ impl Mixture {
     /// The total weight of models in which other parties have a part.
     pub(super) fn trust(&self) -> f64 {
         self.trust
+    }
+
+    /// The proposal, with the trust where others had a part in it.
+    pub(super) fn named(&self, proposal: Proposal) -> Proposal {
+        let is_shared = self.components.iter().any(|component| component.is_shared);
+        if proposal.source != Source::Own || !(is_shared || self.trust > 0.0) {
+            return proposal;
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share in percent"
+        )]
+        let trust_percent = (100.0 * self.trust).round() as u8;
+        Proposal { source: Source::Shared { trust_percent }, ..proposal }
     }
 
     /// Models of different kernels or priors, which an evaluation asks one by one.

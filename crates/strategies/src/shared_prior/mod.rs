@@ -227,7 +227,8 @@ impl SharedPrior {
 impl Strategy for SharedPrior {
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
         let best = self.best_points(pending)?;
-        let is_early = self.n_queries + pending.len() < self.settings.n_best_first;
+        let n_queries = self.n_queries + pending.len();
+        let is_early = n_queries < self.settings.n_best_first;
         if is_early && !best.is_empty() && self.settings.others == OthersUse::BestPoints {
             let unit = best.row(stream.below(best.len())).to_vec();
             return Ok(Proposal { unit, source: Source::MetaTasks });
@@ -235,7 +236,8 @@ impl Strategy for SharedPrior {
         let n_told = self.proposer.n_told() + pending.len();
         let is_random = match self.prior()? {
             None => n_told < self.settings.n_random_first,
-            Some(_) => self.settings.probes && is_early && n_told == 1,
+            // Where there are initial points, they show it.
+            Some(_) => self.settings.probes && is_early && n_queries == 1 && n_told == 1,
         };
         if is_random {
             let unit = self.proposer.open(pending)?.random(stream)?;
@@ -246,10 +248,13 @@ impl Strategy for SharedPrior {
         if is_early && is_trusted && !best.is_empty() {
             // Before any output nothing is to be improved on.
             let values = if n_told == 0 { mixture.means(&best) } else { mixture.values(&best) };
-            return self.proposer.propose_ranked(&values, &best, pending, stream);
+            let proposal = self.proposer.propose_ranked(&values, &best, pending, stream)?;
+            return Ok(mixture.named(proposal));
         }
         let n = self.proposer.surrogate().len() * mixture.n_components();
-        self.proposer.propose_acquisition_from(&mixture, n, &best, pending, stream)
+        let proposal =
+            self.proposer.propose_acquisition_from(&mixture, n, &best, pending, stream)?;
+        Ok(mixture.named(proposal))
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {

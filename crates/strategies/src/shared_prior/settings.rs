@@ -39,8 +39,8 @@ pub struct SharedPriorSettings {
     pub trust_before: f64,
     /// Queries that are chosen among the others' best points.
     pub n_best_first: usize,
-    /// True if the second query is random, while the first few are chosen among the others' best points: it shows whether these are better
-    /// than any other point, which the best points alone cannot.
+    /// True if the second query is random for a party without initial points, while the first few are chosen among the others' best
+    /// points: it shows whether these are better than any other point, which the best points alone cannot.
     pub probes: bool,
     /// The number of trials before which a party that has nothing from others queries at random.
     pub n_random_first: usize,

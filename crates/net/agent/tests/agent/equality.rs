@@ -113,6 +113,7 @@ fn agents_of_their_own_do_what_they_do_in_one_process() {
     for text in [
         minimized,
         three_agents("equal", "ts", ""),
+        three_agents("equal", "shared-prior", "[shared-prior]\nrank = 12\n"),
         three_agents("equal", "dp-fts-de", SIMULATED),
         three_agents(
             "equal",
