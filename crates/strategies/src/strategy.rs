@@ -61,6 +61,13 @@ impl fmt::Display for Source {
     }
 }
 
+impl Source {
+    /// The trust that the text of a [`Source::Shared`] names, in percent; `None` for any other text.
+    pub fn trust_percent_of(text: &str) -> Option<u8> {
+        text.strip_prefix("shared:")?.strip_suffix('%')?.parse().ok()
+    }
+}
+
 /// A query that a strategy asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proposal {

@@ -59,7 +59,7 @@ enum Bench {
         #[command(flatten)]
         effort: MeasurementLimits,
     },
-    /// One query of RGPE and TAF with the models of other agents, and one of FTS
+    /// One query of RGPE, TAF and the shared prior with what other agents sent, and one of FTS
     MetaStep {
         /// Other agents
         #[arg(long, default_value_t = 28)]

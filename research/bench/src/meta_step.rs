@@ -1,4 +1,4 @@
-//! One query of RGPE and of TAF with the models of many other agents, beside one of federated Thompson sampling.
+//! One query of RGPE, of TAF and of the shared prior with what many other agents sent, beside one of federated Thompson sampling.
 
 use std::sync::Arc;
 
@@ -11,8 +11,9 @@ use fedbo_strategies::meta::{
     FeatureReport, FeatureTask, MetaTask, Rgpe, RgpeSettings, Taf, TafSettings, TaskModel,
 };
 use fedbo_strategies::{
-    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, Observation, OwnSampler,
-    Repeats, Source, Strategy, SurrogateSettings, ThompsonSettings,
+    Domain, HyperparameterPolicy, LocalProb, LogEiSettings, Maximizer, MessageSettings,
+    Observation, OwnSampler, Proposal, Repeats, SharedMessage, SharedPrior, SharedPriorSettings,
+    Source, Strategy, StrategyError, SurrogateSettings, ThompsonSettings,
 };
 use fedbo_streams::{Purpose, Seed, Stream};
 use serde_json::{Value, json};
@@ -43,7 +44,7 @@ pub(crate) struct Setting {
     pub(crate) samples: Vec<usize>,
 }
 
-/// A row for RGPE with each number of samples, for TAF, and for FTS.
+/// A row for RGPE with each number of samples, for TAF, for the shared prior, and for FTS.
 pub(crate) fn rows(setting: &Setting, limits: &Limits) -> Result<Vec<Value>> {
     let map = Arc::new(feature_map(setting.n_features, DIM)?);
     let others: Vec<MetaTask> = (0..setting.n_agents)
@@ -72,6 +73,8 @@ pub(crate) fn rows(setting: &Setting, limits: &Limits) -> Result<Vec<Value>> {
     };
     let taf = Taf::with_models(square()?, models, settings, Seed::new(1))?;
     rows.push(row("TAF", None, setting, taf, &before, &last, limits)?);
+    let joined = Joined::new(&map, &others)?;
+    rows.push(row("shared-prior", None, setting, joined, &before, &last, limits)?);
     let fts = fts(&map, &others)?;
     rows.push(row("FTS", None, setting, fts, &before, &last, limits)?);
     Ok(rows)
@@ -161,6 +164,54 @@ fn received(map: &Arc<FeatureMap>, others: &[MetaTask]) -> Result<Vec<Arc<dyn Ta
     Ok(models)
 }
 
+/// A party with a shared prior and a message of every agent, one of which comes anew with every observation, as in a round: the prior is
+/// fitted again.
+#[derive(Clone)]
+struct Joined {
+    party: SharedPrior,
+    fresh: SharedMessage,
+}
+
+impl Joined {
+    fn new(map: &Arc<FeatureMap>, others: &[MetaTask]) -> Result<Self> {
+        let empty = || -> Result<SharedPrior> {
+            let settings = SharedPriorSettings {
+                own: LogEiSettings {
+                    surrogate: surrogate()?,
+                    maximizer: search(),
+                    ..LogEiSettings::for_study(DIM, true)
+                },
+                ..SharedPriorSettings::default_for(DIM, true)
+            };
+            Ok(SharedPrior::new(square()?, settings, Arc::clone(map), Seed::new(1))?)
+        };
+        let message = |other: &MetaTask| -> Result<SharedMessage> {
+            let mut party = empty()?;
+            let (last, before) = told(other);
+            party.tell(&before)?;
+            party.tell(&[last])?;
+            Ok(party.message()?)
+        };
+        let messages = others.iter().map(message).collect::<Result<Vec<_>>>()?;
+        let mut party = empty()?;
+        for (sender, message) in (0..).zip(&messages) {
+            party.receive(sender, message.clone())?;
+        }
+        Ok(Self { party, fresh: messages[0].clone() })
+    }
+}
+
+impl Strategy for Joined {
+    fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        self.party.ask(pending, stream)
+    }
+
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        self.party.receive(0, self.fresh.clone())?;
+        self.party.tell(observed)
+    }
+}
+
 /// FTS with a message of every agent, of which half of all queries use one.
 fn fts(map: &Arc<FeatureMap>, others: &[MetaTask]) -> Result<Fts> {
     let settings = FtsSettings {
@@ -212,7 +263,7 @@ mod tests {
         let limits = Limits { budget_s: 0.0, min_reps: 1, max_reps: 1 };
         let rows = rows(&setting, &limits).unwrap();
         let names: Vec<&Value> = rows.iter().map(|row| &row["what"]).collect();
-        assert_eq!(names, ["RGPE", "RGPE", "TAF", "FTS"]);
+        assert_eq!(names, ["RGPE", "RGPE", "TAF", "shared-prior", "FTS"]);
         assert!(rows.iter().all(|row| row["seconds"].as_f64() > Some(0.0)));
         assert_eq!(rows[1]["S"], json!(20));
     }

@@ -150,6 +150,9 @@ struct StudyStatus {
     ledger_head: Option<String>,
     trials: u64,
     best: Option<f64>,
+    /// The trust in the others, where the algorithm weighs them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trust_percent: Option<u8>,
     uploads_acknowledged: u64,
     uploads_missed: u64,
     finished: bool,
@@ -327,6 +330,7 @@ impl Status {
                         ledger_head: study.head.map(|head| head.to_string()),
                         trials: study.n_trials,
                         best: study.best,
+                        trust_percent: study.trust_percent,
                         uploads_acknowledged: acknowledged,
                         uploads_missed: missed,
                         finished: study.finished,
@@ -351,9 +355,12 @@ impl Status {
                 |round| format!("round {round} of {}", study.rounds),
             );
             let state = if study.finished { "finished" } else { &round };
-            let best = study
+            let mut best = study
                 .best
                 .map_or_else(|| "no value yet".to_owned(), |best| format!("best {best:?}"));
+            if let Some(trust) = study.trust_percent {
+                best += &format!(", trusts the others by {trust} %");
+            }
             text += &format!(
                 "{} (slot {}, {:?} at {}): {state}; {} trials, {best}; {} uploads, {} missed\n",
                 study.study,

@@ -228,10 +228,14 @@ impl Run {
 fn unprotected(federation: &Federation, arms: &[Arm]) -> Option<String> {
     let arm = arms.iter().find(|arm| arm.role == Role::Own)?;
     let shared = match &federation.collaboration {
-        Collaboration::Relayed(_) => "messages are weight samples that every agent can read",
-        Collaboration::Neighbours(_) => "neighbours share raw observations, points and values",
+        Collaboration::Relayed(settings) => {
+            format!("messages are {} that every agent can read", settings.messages_are())
+        }
+        Collaboration::Neighbours(_) => {
+            "neighbours share raw observations, points and values".to_owned()
+        }
         Collaboration::Released(made) => match made.releases.protection {
-            Protection::Off => "releases are exact averages of weight samples",
+            Protection::Off => "releases are exact averages of weight samples".to_owned(),
             Protection::Simulated => {
                 return Some(
                     "simulation: the noise comes from the seed and protects nobody; nothing is promised and nothing is charged"

@@ -123,6 +123,11 @@ pub trait Relayed: Send + Sync {
         n_features
     }
 
+    /// What a message is, as a note says to those who begin a run: everybody can read it.
+    fn messages_are(&self) -> &'static str {
+        "weight samples"
+    }
+
     /// An agent without observations. Alone, it uses no message; as a placebo, its own hold no information.
     ///
     /// # Errors

@@ -41,6 +41,8 @@ pub struct MembershipStatus {
     pub n_trials: u64,
     /// The best value.
     pub best: Option<f64>,
+    /// The trust in the other agents at the newest query that they had a part in, in percent.
+    pub trust_percent: Option<u8>,
     /// The direction in which values get better.
     pub direction: Direction,
     /// The numbers of its uploads, by outcome.
@@ -69,13 +71,14 @@ pub fn status(home: &Path) -> Result<HomeStatus, RunError> {
         let log = Log { database: &home.database, membership: &membership };
         let (round, uploads) = log.progress()?;
         let direction = federation.direction;
-        let (n_trials, best) = look(home.folder(), &membership.study, direction)?;
+        let trials = look(home.folder(), &membership.study, direction)?;
         memberships.push(MembershipStatus {
             rounds: federation.rounds,
             round,
             head: log.head()?.filter(|head| head.seq > 0),
-            n_trials,
-            best,
+            n_trials: trials.n_told,
+            best: trials.best,
+            trust_percent: trials.trust_percent,
             direction,
             uploads,
             slot: membership.slot,

@@ -165,7 +165,18 @@ pub(crate) fn told(outcome: &Outcome) -> Option<Told> {
     }
 }
 
-/// Number of trials that have ended, and the best value, of the study of this name; none if nothing was stored.
+/// The trials of a study, in short.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TrialsInShort {
+    /// Trials that have ended.
+    pub n_told: u64,
+    /// The best value.
+    pub best: Option<f64>,
+    /// The trust in the other parties at the newest query that others had a part in, in percent.
+    pub trust_percent: Option<u8>,
+}
+
+/// The trials of the study of this name, in short; none if nothing was stored.
 ///
 /// # Errors
 /// If they cannot be read.
@@ -173,15 +184,15 @@ pub fn look(
     home: &Path,
     study: &str,
     direction: Direction,
-) -> Result<(u64, Option<f64>), TrialsError> {
+) -> Result<TrialsInShort, TrialsError> {
     let path = home.join(TRIALS_FILE);
     if !path.exists() {
-        return Ok((0, None));
+        return Ok(TrialsInShort::default());
     }
     let storage = SqliteStorage::open(&path, Mode::Existing)?;
     let mut studies = storage.studies()?.into_iter();
     let Some(found) = studies.find(|found| found.name == study) else {
-        return Ok((0, None));
+        return Ok(TrialsInShort::default());
     };
     let trials = storage.trials(found.key)?;
     let n_told = trials.iter().filter(|trial| trial.told().is_some()).count();
@@ -190,7 +201,9 @@ pub fn look(
         true => value,
         false => best,
     });
-    Ok((n_told as u64, best))
+    let mut sources = trials.iter().rev().map(fedbo_storage::Trial::origin);
+    let trust_percent = sources.find_map(Source::trust_percent_of);
+    Ok(TrialsInShort { n_told: n_told as u64, best, trust_percent })
 }
 
 /// The study as it is stored among the trials: what tools that show trials need. Queries are chosen by the federation's

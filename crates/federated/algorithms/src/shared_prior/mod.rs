@@ -46,6 +46,13 @@ impl Relayed for Federated {
         SharedMessage::n_numbers(self.settings.rank.min(n_features), dim)
     }
 
+    fn messages_are(&self) -> &'static str {
+        match self.settings.sends_best {
+            true => "statistics of observations, with the best point of each agent,",
+            false => "statistics of observations",
+        }
+    }
+
     fn agent(
         &self,
         setup: &AgentSetup<'_>,

@@ -11,3 +11,4 @@ mod dp_fts_de;
 mod fts;
 mod learned_agent_sampling;
 mod messages;
+mod shared_prior;
