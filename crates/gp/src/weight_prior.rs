@@ -138,8 +138,7 @@ impl WeightStatistics {
         rank + rank * (rank + 1) / 2
     }
 
-    /// Reads what was sent. A party may send anything: what is not finite, or too large to be of observations with unit size and the
-    /// agreed noise, is refused, and what is no covariance shows when it is used.
+    /// Reads what was sent. A party may send anything: what is no covariance shows when it is used.
     ///
     /// # Errors
     /// If the length is another than [`WeightStatistics::n_numbers`], or a number is not finite.
@@ -236,7 +235,7 @@ impl WeightPrior {
         &self.covariance
     }
 
-    /// The most likely (m, Λ) given what N parties have sent, by expectation-maximization from (0, I).
+    /// The (m, Λ) under which what N parties have sent is likely, by some steps of expectation-maximization from (0, I).
     ///
     /// P_n = (Λ⁻¹ + A_n)⁻¹,   μ_n = P_n (Λ⁻¹ m + b_n)
     ///

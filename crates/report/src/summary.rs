@@ -450,7 +450,10 @@ fn summarize_arm(
     };
     let mut sources = BTreeMap::new();
     for row in &rows {
-        *sources.entry(row.source.clone()).or_default() += 1;
+        // The trust of a query behind "shared" is the row's own.
+        let source = row.source.split_once(':').filter(|(kind, _)| *kind == "shared");
+        let source = source.map_or(row.source.as_str(), |(kind, _)| kind);
+        *sources.entry(source.to_owned()).or_default() += 1;
     }
     let asked: Vec<f64> =
         rows.iter().filter(|row| row.iteration > 0).map(|row| row.ask_seconds).collect();

@@ -81,6 +81,29 @@ pub struct Reading<'a> {
     pub in_one_process: bool,
 }
 
+impl Reading<'_> {
+    /// Every agent of a process keeps the latest message of every other, of `message_len` numbers: refuses what cannot fit.
+    ///
+    /// # Errors
+    /// If so.
+    pub fn memory_suffices(&self, message_len: usize) -> Result<(), FileError> {
+        const BYTES_MAX: f64 = 4.0e9;
+        let n_agents = self.n_agents;
+        // Measured: the broadcast being taken in adds about half of what the inboxes hold.
+        let bytes = 1.5 * (n_agents as f64).powi(2) * (8.0 * message_len as f64 + 80.0);
+        if !self.in_one_process || bytes <= BYTES_MAX {
+            return Ok(());
+        }
+        let message = format!(
+            "{n_agents} agents that keep {message_len} numbers of each other would need about {:.0} GB of memory in one \
+             process, which stops at {:.0}; name fewer agents, or lower features.count",
+            bytes / 1e9,
+            BYTES_MAX / 1e9
+        );
+        Err(self.check.file.error(&["agents", "0"], message))
+    }
+}
+
 /// The settings that a file gives an algorithm.
 pub struct Read {
     /// The settings.

@@ -12,11 +12,12 @@ pub enum Role {
     Own,
     /// Each agent by Thompson sampling alone.
     Alone,
-    /// Each agent by log expected improvement alone: what a party would use otherwise.
+    /// Each agent by expected improvement alone.
     LogEi,
     /// The others' best points first, then log expected improvement alone.
     WarmStart,
-    /// The algorithm with messages that hold no information: draws of the prior, zeros where releases are noisy, values at
+    /// The algorithm with messages that hold no information: draws of the prior (where messages say where observations were made, at random
+    /// points), zeros where releases are noisy, values at
     /// random points where observations are shared.
     Placebo,
 }

@@ -1,4 +1,4 @@
-//! The relay of federated Thompson sampling: collects one message an agent and round, and passes them on.
+//! The relay: collects one message an agent and round, and passes them on.
 
 use std::collections::BTreeMap;
 

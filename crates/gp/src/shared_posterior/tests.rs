@@ -27,7 +27,7 @@ fn kernel() -> Kernel {
 }
 
 /// Some parties' statistics, and the outputs behind them.
-fn parties(basis: &FunctionBasis, n: u64) -> Vec<(Points, Vec<f64>)> {
+fn parties(n: u64) -> Vec<(Points, Vec<f64>)> {
     let party = |n: u64| {
         let inputs = uniform_points(15, 2, &mut test_stream(100 + n));
         let shift = test_stream(200 + n).uniform();
@@ -35,7 +35,6 @@ fn parties(basis: &FunctionBasis, n: u64) -> Vec<(Points, Vec<f64>)> {
         let y = y.collect();
         (inputs, y)
     };
-    let _ = basis;
     (0..n).map(party).collect()
 }
 
@@ -47,7 +46,7 @@ fn statistics(basis: &FunctionBasis, data: &[(Points, Vec<f64>)]) -> Vec<WeightS
 }
 
 fn learned(basis: &FunctionBasis) -> WeightPrior {
-    let found = statistics(basis, &parties(basis, 6));
+    let found = statistics(basis, &parties(6));
     let found: Vec<&WeightStatistics> = found.iter().collect();
     WeightPrior::fit(&found, basis.rank(), &WeightPriorSettings::default()).unwrap()
 }
@@ -170,7 +169,7 @@ fn alone_it_is_an_ordinary_gaussian_process() {
 #[test]
 fn statistics_say_all_that_outputs_say() {
     let basis = basis();
-    let data = parties(&basis, 2);
+    let data = parties(2);
     let found = statistics(&basis, &data);
     let (inputs, y) = &data[0];
     let rows = Matrix::from_rows(&basis.rows(inputs));
@@ -221,7 +220,7 @@ fn statistics_say_all_that_outputs_say() {
 #[test]
 fn no_step_lowers_the_penalized_evidence() {
     let basis = basis();
-    let found = statistics(&basis, &parties(&basis, 9));
+    let found = statistics(&basis, &parties(9));
     let sent: Vec<WeightStatistics> = found
         .iter()
         .map(|each| WeightStatistics::from_numbers(basis.rank(), &each.numbers()).unwrap())
@@ -252,7 +251,7 @@ fn no_step_lowers_the_penalized_evidence() {
 fn hostile_statistics_are_left_out() {
     let basis = basis();
     let rank = basis.rank();
-    let honest = statistics(&basis, &parties(&basis, 4));
+    let honest = statistics(&basis, &parties(4));
     let mut numbers = honest[0].numbers();
     assert!(WeightStatistics::from_numbers(rank, &numbers[1..]).is_err());
     numbers[3] = f64::NAN;

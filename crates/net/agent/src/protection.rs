@@ -10,7 +10,7 @@ use crate::RunError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unprotected {
-    /// `federation.algorithm = "fts"`: every agent gets every message.
+    /// Every agent gets every message.
     Relayed,
     /// `privacy.mode = "off"`: sums leave without noise.
     NoNoise,
@@ -38,9 +38,7 @@ impl Unprotected {
     /// Returns a description of the study, which stands after its name.
     fn what(self) -> &'static str {
         match self {
-            Self::Relayed => {
-                "relays every message to every agent (its algorithm is \"fts\") and charges nothing"
-            }
+            Self::Relayed => "relays every message to every agent and charges nothing",
             Self::NoNoise => "adds no noise (privacy.mode = \"off\") and charges nothing",
             Self::Simulated => {
                 "draws its noise from a seed (privacy.simulate = true), which protects nobody, and charges nothing"
@@ -64,8 +62,10 @@ impl std::fmt::Display for Unprotected {
 pub fn protection(federation: &Federation) -> String {
     let not_private = |why: &str| format!("the messages of this study are not private: {why}");
     match &federation.collaboration {
-        Collaboration::Relayed(_) => {
-            not_private("every agent gets every message (algorithm \"fts\")")
+        Collaboration::Relayed(settings) => {
+            let algorithm = federation.algorithm.name;
+            let sent = settings.messages_are().trim_end_matches(',');
+            not_private(&format!("every agent gets {sent} (algorithm {algorithm:?})"))
         }
         Collaboration::Neighbours(_) => not_private("neighbours get observations"),
         Collaboration::Released(releases) => match &releases.releases.protection {

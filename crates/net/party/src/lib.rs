@@ -17,4 +17,4 @@ pub use evaluation::{Evaluated, EvaluationError, evaluate_trial};
 pub use folder::{hold, keep_private, make_folder};
 pub use identity::Identity;
 pub use objective_table::ObjectiveTable;
-pub use trials::{TRIALS_FILE, Trials, look};
+pub use trials::{TRIALS_FILE, Trials, TrialsInShort, look};

@@ -12,6 +12,7 @@ use fedbo_storage::{
     AddOutcome, Mode, NewTrial, SqliteStorage, Storage, StudyKey, TellAuthority, Told, TrialState,
     Worker,
 };
+use fedbo_strategies::Source;
 use fedbo_study::{Definition, StrategySpec, Study, StudyError};
 
 use crate::TrialsError;
@@ -180,11 +181,7 @@ pub struct TrialsInShort {
 ///
 /// # Errors
 /// If they cannot be read.
-pub fn look(
-    home: &Path,
-    study: &str,
-    direction: Direction,
-) -> Result<TrialsInShort, TrialsError> {
+pub fn look(home: &Path, study: &str, direction: Direction) -> Result<TrialsInShort, TrialsError> {
     let path = home.join(TRIALS_FILE);
     if !path.exists() {
         return Ok(TrialsInShort::default());

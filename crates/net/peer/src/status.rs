@@ -63,7 +63,7 @@ pub fn status(home: &Path) -> Result<Option<PeerStatus>, PeerError> {
         true => Direction::Maximize,
         false => Direction::Minimize,
     };
-    let (n_trials, best) = look_at_trials(home, &found.owner.study, direction)?;
+    let trials = look_at_trials(home, &found.owner.study, direction)?;
     let received = |slot: u32| found.received.get(&slot).copied().unwrap_or(0);
     let neighbours = found.neighbours.iter().map(|known| NeighbourStatus {
         name: known.name.clone(),
@@ -80,8 +80,8 @@ pub fn status(home: &Path) -> Result<Option<PeerStatus>, PeerError> {
         key: found.owner.key,
         reports: found.n_outgoing,
         rounds: found.owner.rounds,
-        n_trials,
-        best,
+        n_trials: trials.n_told,
+        best: trials.best,
         n_conflicts: found.n_conflicts,
     }))
 }

@@ -125,34 +125,34 @@ impl SharedPrior {
     /// # Errors
     /// If its covariance has no Cholesky factor.
     pub fn message(&self) -> Result<SharedMessage, StrategyError> {
-        let surrogate = self.proposer.surrogate();
-        self.message_of(surrogate.posterior().outputs())
+        let posterior = self.proposer.surrogate().posterior();
+        self.message_of(posterior.inputs(), posterior.outputs())
     }
 
-    /// A message of the same length that says nothing of the objective: the outputs are a draw of the prior at the inputs.
+    /// A message of the same length that says nothing of the objective: as many outputs as the party has, a draw of the prior at random
+    /// inputs.
     ///
     /// # Errors
     /// As [`SharedPrior::message`].
     pub fn placebo(&self, stream: &mut Stream) -> Result<SharedMessage, StrategyError> {
+        let domain = self.domain();
+        let inputs = (0..self.proposer.surrogate().len()).map(|_| domain.random(stream));
+        let inputs = Points::from_rows(domain.dim(), inputs.collect::<Vec<_>>().iter());
         let w = stream.normals(self.basis.rank());
-        let rows = self.basis.rows(self.proposer.surrogate().inputs());
         let value = |row: &Vec<f64>| row.iter().zip(&w).map(|(psi, w)| psi * w).sum();
-        self.message_of(&rows.iter().map(value).collect::<Vec<f64>>())
+        let outputs: Vec<f64> = self.basis.rows(&inputs).iter().map(value).collect();
+        self.message_of(&inputs, &outputs)
     }
 
-    fn message_of(&self, outputs: &[f64]) -> Result<SharedMessage, StrategyError> {
+    fn message_of(&self, inputs: &Points, outputs: &[f64]) -> Result<SharedMessage, StrategyError> {
         let posterior = self.proposer.surrogate().posterior();
         let remainder = self.settings.remainder(self.settings.own_variance, posterior);
-        let statistics = WeightStatistics::of_observations(
-            &self.basis,
-            posterior.kernel(),
-            &remainder,
-            posterior.inputs(),
-            outputs,
-        )?;
+        let kernel = posterior.kernel();
+        let statistics =
+            WeightStatistics::of_observations(&self.basis, kernel, &remainder, inputs, outputs)?;
         let best = (0..outputs.len()).max_by(|a, b| outputs[*a].total_cmp(&outputs[*b]));
         let best = best.filter(|_| self.settings.sends_best);
-        Ok(SharedMessage { statistics, best: best.map(|i| posterior.inputs().row(i).to_vec()) })
+        Ok(SharedMessage { statistics, best: best.map(|index| inputs.row(index).to_vec()) })
     }
 
     /// The weight of the shared model in the next query, in `[0, 1]`; 0 without any message.

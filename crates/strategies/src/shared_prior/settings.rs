@@ -10,7 +10,7 @@ pub enum OthersUse {
     /// The prior, and their best points.
     #[default]
     Prior,
-    /// Their best points only, each once in random order before all else: a warm start, two numbers a party, as a control.
+    /// Their best points only, in random order for the first queries: a warm start, as a control.
     BestPoints,
     /// Nothing: each party alone.
     Nothing,
@@ -35,9 +35,9 @@ pub struct SharedPriorSettings {
     pub least_noise: f64,
     /// The sizes s that are averaged over, all alike before any output, in units of the party's outputs.
     pub sizes: Vec<f64>,
-    /// The shared model's weight before any output.
+    /// The shared model's weight before any output; best points alone are queried only while it has no less.
     pub trust_before: f64,
-    /// Queries that are chosen among the others' best points.
+    /// The number of first queries that are chosen among the others' best points, while these are trusted.
     pub n_best_first: usize,
     /// True if the second query is random for a party without initial points, while the first few are chosen among the others' best
     /// points: it shows whether these are better than any other point, which the best points alone cannot.

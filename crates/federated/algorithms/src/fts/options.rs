@@ -39,7 +39,7 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
     let Reading { check, n_agents, .. } = *reading;
     let Tables { fts: table } = check.file.parse()?;
     let ucb_multiplier = check.ucb_multiplier(&["fts", "ucb_multiplier"], table.ucb_multiplier)?;
-    memory_suffices(reading)?;
+    reading.memory_suffices(reading.n_features)?;
     let mut own = reading.own.clone();
     own.ucb_multiplier = ucb_multiplier;
     let settings = FtsSettings {
@@ -49,24 +49,6 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
         message: table.message(check)?,
     };
     Ok(Read { settings: Settings::Relayed(Arc::new(settings)), ucb_multiplier })
-}
-
-/// Every agent of a process keeps the latest message of every other: refuses what cannot fit.
-fn memory_suffices(reading: &Reading<'_>) -> Result<(), FileError> {
-    const BYTES_MAX: f64 = 4.0e9;
-    let (n_agents, n_features) = (reading.n_agents, reading.n_features);
-    // Measured: the broadcast being taken in adds about half of what the inboxes hold.
-    let bytes = 1.5 * (n_agents as f64).powi(2) * (8.0 * n_features as f64 + 80.0);
-    if !reading.in_one_process || bytes <= BYTES_MAX {
-        return Ok(());
-    }
-    let message = format!(
-        "{n_agents} agents that keep {n_features} numbers of each other would need about {:.0} GB of memory in one \
-         process, which stops at {:.0}; name fewer agents, or lower features.count",
-        bytes / 1e9,
-        BYTES_MAX / 1e9
-    );
-    Err(reading.check.file.error(&["agents", "0"], message))
 }
 
 impl FtsTable {

@@ -71,6 +71,7 @@ impl Relayed for Federated {
             Role::LogEi => settings.others = OthersUse::Nothing,
             Role::WarmStart => {
                 (settings.others, settings.n_best_first) = (OthersUse::BestPoints, N_WARM);
+                settings.sends_best = true;
             }
             Role::Own | Role::Placebo => {}
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fedbo_config::FileError;
-use fedbo_strategies::SharedPriorSettings;
+use fedbo_strategies::{SharedMessage, SharedPriorSettings};
 use serde::Deserialize;
 
 use super::Federated;
@@ -17,11 +17,12 @@ pub struct SharedPriorTable {
     pub rank: Option<usize>,
     /// Weight of the shared model before an agent's first observation; default 0.5.
     pub trust: Option<f64>,
-    /// Number of an agent's first queries that are chosen among the others' best points; default 3.
+    /// Number of an agent's first queries that are chosen among the others' best points while these are trusted; default 3.
     pub best_points: Option<usize>,
     /// True if each agent's best point is sent; default true.
     pub send_best: Option<bool>,
-    /// True if an agent's second query is random, which shows sooner whether the others mislead; default true.
+    /// True if the second query of an agent without initial points is random, which shows sooner whether the others mislead; default
+    /// true. Without effect where `best_points` is below 2.
     pub probe: Option<bool>,
 }
 
@@ -44,6 +45,7 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
         settings.rank = check.count(&["shared-prior", "rank"], rank, n_features)?;
     }
     settings.rank = settings.rank.min(n_features);
+    reading.memory_suffices(SharedMessage::n_numbers(settings.rank, space.dim()))?;
     if let Some(trust) = table.trust {
         if !(trust > 0.0 && trust < 1.0) {
             let expected = "a number above 0 and below 1";

@@ -199,7 +199,8 @@ fn defective_messages_are_refused_and_change_nothing() {
         assert!(rejected.to_string().starts_with("agent 4:"), "{rejected}");
         let (MessageRejected::WrongLength { sender, .. }
         | MessageRejected::WrongMap { sender, .. }
-        | MessageRejected::NotFinite { sender, .. }) = rejected;
+        | MessageRejected::NotFinite { sender, .. }
+        | MessageRejected::Implausible { sender, .. }) = rejected;
         assert_eq!(sender, 4);
         assert_eq!(fts.inbox().len(), 1);
         assert_eq!(fts.inbox().get(4), Some(kept.as_slice()));

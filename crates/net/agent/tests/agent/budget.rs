@@ -162,7 +162,7 @@ fn a_cap_refuses_what_has_no_price() {
     const PAPER: &str = "[privacy]\nmode = \"paper\"\nsampling_rate = 0.5\nnoise_multiplier = 1.0\nmax_norm = 5.0\n\
                          epsilon = 100.0\ndelta = 1e-3\nreleases = 3\n";
     let cases = [
-        ("fts", "", "its algorithm is \"fts\""),
+        ("fts", "", "relays every message to every agent"),
         ("dp-fts-de", "[privacy]\nmode = \"off\"\nreleases = 3\n", "privacy.mode = \"off\""),
         ("dp-fts-de", SIMULATED, "privacy.simulate = true"),
         ("dp-fts-de", PAPER, "privacy.mode = \"paper\""),

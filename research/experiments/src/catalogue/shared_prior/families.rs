@@ -29,7 +29,7 @@ impl Outlook {
     }
 
     /// The output that a party tells in place of the one that it found.
-    pub(super) fn told(self, party: usize, _index: usize, value: f64) -> f64 {
+    pub(super) fn told(self, party: usize, value: f64) -> f64 {
         let negates = match self {
             Self::Honest => false,
             Self::Negated => true,

@@ -222,8 +222,8 @@ fn messages(family: &Family, seed: Seed) -> anyhow::Result<(Arc<FeatureMap>, Mes
     for (party, problem) in family.tasks.iter().enumerate() {
         let past = past(problem.as_ref(), seed.child(Purpose::History, party as u64))?;
         for outlook in &family.outlooks {
-            let told = past.iter().enumerate().map(|(index, observation)| Observation {
-                value: observation.value.map(|value| outlook.told(party, index, value)),
+            let told = past.iter().map(|observation| Observation {
+                value: observation.value.map(|value| outlook.told(party, value)),
                 ..observation.clone()
             });
             let told: Vec<Observation> = told.collect();
