@@ -143,7 +143,7 @@ fn what_is_missing_is_named_with_what_to_add() {
     refused(
         "algorithm = \"fts\"\n",
         "",
-        &["federation.algorithm is missing; add algorithm = \"fts\""],
+        &["federation.algorithm is missing; add algorithm = \"shared-prior\""],
     );
     refused("[federation]", "[surrogate]", &["unknown key surrogate.name"]);
     refused("name = \"north\"\n", "", &["agents[0].name is missing"]);

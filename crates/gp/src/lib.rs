@@ -43,7 +43,9 @@ pub use prediction::{Prediction, Predictor};
 pub use shared_posterior::{SharedPosterior, SharedPrediction};
 pub use standardizer::Standardizer;
 pub use weight_moments::WeightMoments;
-pub use weight_prior::{Remainder, WeightPrior, WeightPriorSettings, WeightStatistics};
+pub use weight_prior::{
+    Implausible, Remainder, WeightPrior, WeightPriorSettings, WeightStatistics,
+};
 pub use weights::{Form, WeightPosterior, WeightSpaceSample};
 
 /// The reason why a surrogate could not be built.

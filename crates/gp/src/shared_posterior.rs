@@ -18,7 +18,7 @@ use crate::{Columns, FunctionBasis, GpError, Kernel, Remainder, WeightPrior, lan
 ///
 /// Shapes: X n×d, y n, Ψ n×r. Cost O(n³ + n² r), and O(M r + r² + n²) a point. Only the mean depends on s other than by a factor, so that
 /// a grid of sizes costs hardly more than one. See [`WeightPrior`] for m and Λ, [`Remainder`] for ρ, τ² and σ².
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SharedPosterior {
     /// Missing where no functions are shared.
     basis: Option<Arc<FunctionBasis>>,
@@ -42,7 +42,7 @@ pub struct SharedPosterior {
 }
 
 /// What a [`SharedPosterior`] says of one point.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SharedPrediction {
     /// The mean at size s is `means[0]` + s `means[1]`.
     pub means: [f64; 2],

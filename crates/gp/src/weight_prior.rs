@@ -68,9 +68,12 @@ impl fmt::Debug for WeightStatistics {
 
 impl WeightStatistics {
     /// Of outputs y (n) at inputs X (n×d), in units of the party's own: they are divided by the size s that is most likely under the
-    /// prior w ~ N(0, I).
+    /// prior w ~ N(0, I), or by that of the coefficients, if that is larger.
     ///
-    /// s² = yᵀ (Ψ Ψᵀ + D)⁻¹ y / n
+    /// s² = max(yᵀ (Ψ Ψᵀ + D)⁻¹ y / n, ‖w̄‖²/(r − tr P)),   P = (I + A)⁻¹,   w̄ = P Ψᵀ D⁻¹ y
+    ///
+    /// The first falls as 1/n for smooth outputs, whose residuals are far below the agreed noise. By the second the mean square of
+    /// coefficients is at most 1 for every n.
     ///
     /// The kernel gives the shape of k. Cost O(n³ + n² r + n r²).
     ///
@@ -99,12 +102,11 @@ impl WeightStatistics {
             clippy::cast_precision_loss,
             reason = "numbers of observations are far below 2^53"
         )]
-        let size = (lanes::wide_dot(&whitened, &whitened) / n as f64).sqrt();
+        let of_outputs = lanes::wide_dot(&whitened, &whitened) / n as f64;
         let factor = SpdFactor::new(&remainder.covariance(kernel, inputs))?;
         let mut columns: Vec<Vec<f64>> =
             (0..rank).map(|j| rows.iter().map(|row| row[j]).collect()).collect();
-        // Outputs that are all 0 have no size and say that w is near 0.
-        columns.push(y.iter().map(|v| if size > 0.0 { v / size } else { 0.0 }).collect());
+        columns.push(y.to_vec());
         factor.solve_lower_columns(&mut columns);
         let y = columns.pop().unwrap_or_default();
         let mut precision = PackedLower::zeros(rank);
@@ -114,7 +116,49 @@ impl WeightStatistics {
             }
         }
         let information = columns.iter().map(|column| lanes::wide_dot(column, &y)).collect();
-        Ok(Self { precision, information })
+        let raw = Self { precision, information };
+        let (mean, covariance) = WeightPrior::standard(rank).given(&raw)?;
+        let known: f64 = (0..rank).map(|i| 1.0 - covariance.row(i)[i]).sum();
+        let of_mean = if known > 0.0 { lanes::wide_dot(&mean, &mean) / known } else { 0.0 };
+        let size = of_outputs.max(of_mean).sqrt();
+        // Outputs that are all 0 have no size and say that w is near 0.
+        let unit = if size > 0.0 { 1.0 / size } else { 0.0 };
+        Ok(Self { information: raw.information.iter().map(|v| v * unit).collect(), ..raw })
+    }
+
+    /// Refuses what cannot be of anybody's observations: A is no covariance, is larger than observations with the agreed noise give, or the
+    /// mean square of coefficients, at most 1 of honest parties, is above 10.
+    ///
+    /// ‖ψ(x)‖² ≤ 1, so that tr A ≤ n/σ² for n observations; `largest_trace` bounds it.
+    ///
+    /// # Errors
+    /// If so.
+    pub fn check(&self, largest_trace: f64) -> Result<(), Implausible> {
+        /// Share of the largest entry that rounding may take from an eigenvalue.
+        const ROUNDING: f64 = 1e-9;
+        const MEAN_SQUARE_MAX: f64 = 10.0;
+        let rank = self.rank();
+        let diagonal = (0..rank).map(|i| self.precision.row(i)[i]);
+        let (mut trace, mut largest) = (0.0, 1.0);
+        for entry in diagonal {
+            trace += entry;
+            largest = f64::max(largest, entry);
+        }
+        if !(trace <= largest_trace) {
+            return Err(Implausible::TooMuch);
+        }
+        let mut lifted = self.precision.clone();
+        for i in 0..rank {
+            lifted.row_mut(i)[i] += ROUNDING * largest;
+        }
+        match SpdFactor::new(&lifted) {
+            Ok(factor) if factor.jitter() <= 0.0 => {}
+            _ => return Err(Implausible::NoCovariance),
+        }
+        let mean = self.mean().map_err(|_| Implausible::NoCovariance)?;
+        #[expect(clippy::cast_precision_loss, reason = "ranks are far below 2^53")]
+        let mean_square = lanes::wide_dot(&mean, &mean) / rank.max(1) as f64;
+        if mean_square <= MEAN_SQUARE_MAX { Ok(()) } else { Err(Implausible::TooLarge) }
     }
 
     /// Those of no observations.
@@ -174,13 +218,34 @@ impl WeightStatistics {
     }
 }
 
+/// The reason why statistics cannot be of anybody's observations. It holds nothing of their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Implausible {
+    /// The matrix has a negative eigenvalue.
+    #[error("the statistics are of no observations: their matrix is not positive semidefinite")]
+    NoCovariance,
+    /// The matrix is larger than so many observations give.
+    #[error("the statistics claim to know more than any party can have observed")]
+    TooMuch,
+    /// The coefficients are larger than those of outputs in units of their own.
+    #[error("the coefficients are far larger than those of outputs in units of their own")]
+    TooLarge,
+}
+
 /// w ~ N(m, Λ): what the functions of a federation have in common.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct WeightPrior {
     /// m, r numbers.
     mean: Vec<f64>,
     /// Λ, lower triangle.
     covariance: PackedLower,
+}
+
+impl fmt::Debug for WeightPrior {
+    /// Prints lengths only.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WeightPrior {{ {} coefficients }}", self.mean.len())
+    }
 }
 
 /// What is assumed of m and Λ before any message.
@@ -241,11 +306,11 @@ impl WeightPrior {
     ///
     /// m ← Σ μ_n/(N + κ₀),   Λ ← (ν₀ I + κ₀ m mᵀ + Σ [(μ_n − m)(μ_n − m)ᵀ + P_n])/(ν₀ + N)
     ///
-    /// What no step lowers is the evidence with a penalty: Σ ln p(y_n | m, Λ) − ½ ν₀ (ln |Λ| + tr Λ⁻¹) − ½ κ₀ mᵀΛ⁻¹m. Statistics that
-    /// give no posterior are left out. Cost O(N r³) a step.
+    /// What no step lowers is the evidence with a penalty: Σ ln p(y_n | m, Λ) − ½ ν₀ (ln |Λ| + tr Λ⁻¹) − ½ κ₀ mᵀΛ⁻¹m. Cost O(N r³) a
+    /// step.
     ///
     /// # Errors
-    /// If Λ has no Cholesky factor.
+    /// If Λ has no Cholesky factor, or statistics that [`WeightStatistics::check`] refuses give no posterior.
     pub fn fit(
         parties: &[&WeightStatistics],
         rank: usize,
@@ -274,7 +339,7 @@ impl WeightPrior {
         let mut total = Self { mean: vec![0.0; rank], covariance: PackedLower::zeros(rank) };
         let (mut means, mut evidence) = (Vec::with_capacity(parties.len()), 0.0);
         for party in parties {
-            let Ok(posterior) = precision.given(party) else { continue };
+            let posterior = precision.given(party)?;
             evidence += posterior.evidence;
             for i in 0..rank {
                 total.mean[i] += posterior.mean[i];

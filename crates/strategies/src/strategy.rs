@@ -163,6 +163,9 @@ pub enum StrategyError {
         /// The limit.
         limit: usize,
     },
+    /// A message cannot be of anybody's observations.
+    #[error("{0}")]
+    Implausible(String),
     /// Raw outputs so large that the weights of a message overflow.
     #[error("the message would hold a number that is not finite: standardize its outputs")]
     MessageOverflow,

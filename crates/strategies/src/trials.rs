@@ -123,6 +123,11 @@ impl Open<'_> {
         !self.near_failed(unit) && (self.may_repeat() || self.is_new(unit))
     }
 
+    /// Returns true if the point was not tried, is not running, and lies away from failures, whatever the rule for repeats.
+    pub(crate) fn is_untried(&self, unit: &[f64]) -> bool {
+        !self.near_failed(unit) && self.is_new(unit)
+    }
+
     fn may_repeat(&self) -> bool {
         self.trials.repeats == Repeats::Allow
     }

@@ -3,8 +3,8 @@ use fedbo_testkit::{test_stream, uniform_points};
 
 use super::*;
 use crate::{
-    Family, FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw, WeightPriorSettings,
-    WeightStatistics,
+    Family, FeatureDescription, FeatureMap, FeatureSampling, Implausible, LengthscaleLaw,
+    WeightPriorSettings, WeightStatistics,
 };
 
 const REMAINDER: Remainder =
@@ -181,8 +181,15 @@ fn statistics_say_all_that_outputs_say() {
     let total = |prior: &WeightPrior| {
         rows.times(&dense(prior.covariance())).times(&rows.transpose()).plus(&remainder)
     };
-    let whitened = total(&standard).solve_vector(y);
-    let size = (y.iter().zip(&whitened).map(|(a, b)| a * b).sum::<f64>() / 15.0).sqrt();
+    let size = {
+        let whitened = total(&standard).solve_vector(y);
+        let of_outputs = y.iter().zip(&whitened).map(|(a, b)| a * b).sum::<f64>() / 15.0;
+        let mean = rows.transpose().times_vector(&whitened);
+        let (gain, _) = total(&standard).solve(&rows);
+        let explained = rows.transpose().times(&gain);
+        let known: f64 = (0..basis.rank()).map(|i| explained.at(i, i)).sum();
+        of_outputs.max(mean.iter().map(|v| v * v).sum::<f64>() / known).sqrt()
+    };
     let y: Vec<f64> = y.iter().map(|v| v / size).collect();
     let evidence = |prior: &WeightPrior| {
         let mean = rows.times_vector(prior.mean());
@@ -246,22 +253,47 @@ fn no_step_lowers_the_penalized_evidence() {
     assert!(values[24] > values[0] + 5.0, "{values:?}");
 }
 
-/// Numbers that nobody's observations give are refused or left out, and change nothing.
+/// Matrices that nobody's observations give are refused, also those that leave Λ⁻¹ + A positive definite under the first prior.
 #[test]
-fn hostile_statistics_are_left_out() {
+fn hostile_statistics_are_refused() {
     let basis = basis();
     let rank = basis.rank();
     let honest = statistics(&basis, &parties(4));
+    assert!(honest.iter().all(|each| each.check(1e5) == Ok(())));
     let mut numbers = honest[0].numbers();
     assert!(WeightStatistics::from_numbers(rank, &numbers[1..]).is_err());
     numbers[3] = f64::NAN;
     assert!(WeightStatistics::from_numbers(rank, &numbers).is_err());
-    let mut negative = honest[0].numbers();
-    negative[rank..].iter_mut().for_each(|v| *v = -1e6 - v.abs());
-    let negative = WeightStatistics::from_numbers(rank, &negative).unwrap();
-    let honest: Vec<&WeightStatistics> = honest.iter().collect();
-    let with: Vec<&WeightStatistics> = honest.iter().copied().chain([&negative]).collect();
-    let settings = WeightPriorSettings::default();
-    let without = WeightPrior::fit(&honest, rank, &settings).unwrap();
-    assert_eq!(WeightPrior::fit(&with, rank, &settings).unwrap(), without);
+    let of = |diagonal: f64, information: f64| {
+        let mut numbers = vec![0.0; WeightStatistics::n_numbers(rank)];
+        numbers[..rank].fill(information);
+        for i in 0..rank {
+            numbers[rank + i * (i + 3) / 2] = diagonal;
+        }
+        WeightStatistics::from_numbers(rank, &numbers).unwrap().check(1e5)
+    };
+    assert_eq!(of(-(1.0 - 1e-6), 0.0), Err(Implausible::NoCovariance));
+    assert_eq!(of(-1e3, 0.0), Err(Implausible::NoCovariance));
+    assert_eq!(of(1e300, 0.0), Err(Implausible::TooMuch));
+    assert_eq!(of(f64::MAX, 1.0), Err(Implausible::TooMuch));
+    assert_eq!(of(1.0, 1e9), Err(Implausible::TooLarge));
+    assert_eq!(of(1.0, 1.0), Ok(()));
+}
+
+/// The units of a party do not depend on its number of observations: the mean square of its coefficients stays near 1.
+#[test]
+fn units_do_not_shrink_with_the_number_of_observations() {
+    let basis = basis();
+    for n in [10, 50, 200] {
+        let inputs = uniform_points(n, 2, &mut test_stream(77));
+        let y: Vec<f64> = inputs
+            .rows()
+            .map(|x| 7.0 * (-8.0 * ((x[0] - 0.6).powi(2) + (x[1] - 0.4).powi(2))).exp())
+            .collect();
+        let found =
+            WeightStatistics::of_observations(&basis, &kernel(), &REMAINDER, &inputs, &y).unwrap();
+        let mean = found.mean().unwrap();
+        let mean_square = lanes::wide_dot(&mean, &mean) / 8.0;
+        assert!((0.1..=1.0).contains(&mean_square), "{n}: {mean_square}");
+    }
 }

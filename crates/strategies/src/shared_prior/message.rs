@@ -1,11 +1,13 @@
 //! What a party sends to the others.
 
+use std::fmt;
+
 use fedbo_gp::{FunctionBasis, WeightStatistics};
 
-use crate::StrategyError;
+use crate::{StrategyError, Surrogate};
 
 /// A party's message: what its outputs say of the coefficients of the shared functions, and the point of its best output.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct SharedMessage {
     /// A and b, in units of the party's own.
     pub statistics: WeightStatistics,
@@ -13,11 +15,16 @@ pub struct SharedMessage {
     pub best: Option<Vec<f64>>,
 }
 
+impl fmt::Debug for SharedMessage {
+    /// Prints lengths only: what is known of an objective stays out of logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let best = if self.best.is_some() { "a best point" } else { "no best point" };
+        write!(f, "SharedMessage {{ {:?}, {best} }}", self.statistics)
+    }
+}
+
 /// In place of a coordinate of a best point that there is none.
 const NO_POINT: f64 = -1.0;
-
-/// The mean square of coefficients beyond which statistics are nobody's: their mean under N(0, I) has about 1.
-const MEAN_SQUARE_MAX: f64 = 10.0;
 
 impl SharedMessage {
     /// The number of numbers of a message: r(r + 3)/2 + d.
@@ -46,32 +53,35 @@ impl SharedMessage {
         if best.iter().all(|v| v.to_bits() == NO_POINT.to_bits()) {
             return Ok(Self { statistics, best: None });
         }
-        match best.iter().find(|v| !(0.0..=1.0).contains(*v)) {
-            Some(bad) => Err(StrategyError::Setting {
-                name: "coordinate of a best point",
-                value: bad.to_string(),
-                expected: "a number from 0 to 1",
-            }),
-            None => Ok(Self { statistics, best: Some(best.to_vec()) }),
+        if best.iter().all(|v| (0.0..=1.0).contains(v)) {
+            return Ok(Self { statistics, best: Some(best.to_vec()) });
         }
+        Err(StrategyError::Implausible("its best point lies outside the space".to_owned()))
     }
 
-    /// Refuses what cannot be of anybody's outputs in units of their own: coefficients that are far too large, or no covariance.
+    /// Refuses what is no message of a party with these shared functions, or cannot be of anybody's outputs.
     ///
     /// # Errors
     /// If so.
-    pub fn check(&self, basis: &FunctionBasis) -> Result<(), StrategyError> {
-        let mean = self.statistics.mean()?;
-        let square: f64 = mean.iter().map(|v| v * v).sum();
-        #[expect(clippy::cast_precision_loss, reason = "ranks are far below 2^53")]
-        let mean_square = square / basis.rank() as f64;
-        if mean_square <= MEAN_SQUARE_MAX {
-            return Ok(());
+    pub fn check(&self, basis: &FunctionBasis, least_noise: f64) -> Result<(), StrategyError> {
+        let dim = basis.map().dim();
+        let best_fits = self
+            .best
+            .as_ref()
+            .is_none_or(|best| best.len() == dim && best.iter().all(|v| (0.0..=1.0).contains(v)));
+        if self.statistics.rank() != basis.rank() || !best_fits {
+            return Err(StrategyError::Implausible(
+                "it has another number of shared functions or coordinates".to_owned(),
+            ));
         }
-        Err(StrategyError::Setting {
-            name: "mean square of coefficients",
-            value: format!("{mean_square:.3}"),
-            expected: "at most 10, as of outputs with unit size",
-        })
+        #[expect(clippy::cast_precision_loss, reason = "a constant far below 2^53")]
+        let largest_trace = Surrogate::MAX_OBSERVATIONS as f64 / least_noise;
+        let checked = self.statistics.check(largest_trace);
+        checked.map_err(|reason| StrategyError::Implausible(reason.to_string()))
+    }
+
+    /// Returns true if it says anything of the objective.
+    pub(super) fn is_informative(&self) -> bool {
+        self.statistics.numbers().iter().any(|v| *v != 0.0)
     }
 }

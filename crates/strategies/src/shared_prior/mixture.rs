@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedbo_gp::{FunctionBasis, SharedPosterior, SharedPrediction};
 use fedbo_optim::{Function, Points};
 
-use crate::{Proposal, Score, Source, log_expected_improvement};
+use crate::{Proposal, Score, Source, StrategyError, log_expected_improvement};
 
 /// A model whose weight is below this share of all is left out.
 const LEAST_WEIGHT: f64 = 1e-4;
@@ -31,16 +31,24 @@ pub(super) struct Mixture {
 
 impl Mixture {
     /// Of components whose weights need not sum to 1.
+    ///
+    /// # Errors
+    /// If no weight is above 0.
     pub(super) fn new(
         basis: Arc<FunctionBasis>,
         mut components: Vec<Component>,
         incumbent: f64,
-    ) -> Self {
+    ) -> Result<Self, StrategyError> {
         let mut total = LogSum::EMPTY;
         for (_, weight) in components.iter().flat_map(|component| &component.sizes) {
             total.add(*weight);
         }
         let (total, mut trust) = (total.value(), 0.0);
+        if !total.is_finite() {
+            return Err(StrategyError::Implausible(
+                "no model explains the outputs, which are too large: standardize them".to_owned(),
+            ));
+        }
         for component in &mut components {
             component.sizes.iter_mut().for_each(|(_, weight)| *weight -= total);
             if component.is_shared {
@@ -49,7 +57,7 @@ impl Mixture {
             component.sizes.retain(|(_, weight)| *weight >= LEAST_WEIGHT.ln());
         }
         components.retain(|component| !component.sizes.is_empty());
-        Self { basis, components, trust: f64::min(trust, 1.0), incumbent }
+        Ok(Self { basis, components, trust: f64::min(trust, 1.0), incumbent })
     }
 
     /// The total weight of models in which other parties have a part.
@@ -216,7 +224,7 @@ mod tests {
                     [0.5, 1.0, 2.0].map(|size| (size, flat + 0.1 * posterior.log_evidence(size)));
                 Component { sizes: sizes.to_vec(), posterior, is_shared }
             });
-        Mixture::new(basis, components.into(), incumbent)
+        Mixture::new(basis, components.into(), incumbent).unwrap()
     }
 
     /// Against the trapezoidal rule over the density of the mixture of normal laws, with weights by the evidence.

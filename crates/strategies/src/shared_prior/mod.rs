@@ -5,6 +5,7 @@ mod mixture;
 mod settings;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use fedbo_gp::{
@@ -32,8 +33,9 @@ use crate::{Domain, Incumbent, Observation, Proposal, Source, Strategy, Strategy
 ///
 /// Each is itself a mixture over sizes s, and has a level of its own. The shared model's total weight is the *trust*: a federation that
 /// misleads loses it after few observations. The next query maximizes the mixture's expected improvement Σ π_k EI_k(x), by its
-/// logarithm; the first queries do so among the others' best points, unless these have lost trust by then.
-#[derive(Clone, Debug)]
+/// logarithm; the first queries do so among the others' best points, unless these have lost trust by then. One query of the own model
+/// alone follows: it shows whether the best points are better than any other point, which they cannot show by themselves.
+#[derive(Clone)]
 pub struct SharedPrior {
     proposer: Proposer,
     settings: SharedPriorSettings,
@@ -43,6 +45,13 @@ pub struct SharedPrior {
     prior: OnceLock<Option<WeightPrior>>,
     /// Queries that were told, initial points apart.
     n_queries: usize,
+}
+
+impl fmt::Debug for SharedPrior {
+    /// Prints counts only: neither observations nor messages reach a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SharedPrior {{ queries: {}, parties: {} }}", self.n_queries, self.parties.len())
+    }
 }
 
 impl SharedPrior {
@@ -102,7 +111,7 @@ impl SharedPrior {
     /// # Errors
     /// If it cannot be of anybody's observations; the older one then stays.
     pub fn receive(&mut self, sender: u32, message: SharedMessage) -> Result<(), StrategyError> {
-        message.check(&self.basis)?;
+        message.check(&self.basis, self.settings.least_noise)?;
         self.parties.insert(sender, message);
         self.prior = OnceLock::new();
         Ok(())
@@ -146,7 +155,7 @@ impl SharedPrior {
 
     fn message_of(&self, inputs: &Points, outputs: &[f64]) -> Result<SharedMessage, StrategyError> {
         let posterior = self.proposer.surrogate().posterior();
-        let remainder = self.settings.remainder(self.settings.own_variance, posterior);
+        let remainder = self.settings.remainder(true, posterior);
         let kernel = posterior.kernel();
         let statistics =
             WeightStatistics::of_observations(&self.basis, kernel, &remainder, inputs, outputs)?;
@@ -160,7 +169,12 @@ impl SharedPrior {
     /// # Errors
     /// If a model cannot be conditioned.
     pub fn trust(&self) -> Result<f64, StrategyError> {
-        Ok(self.mixture(&Points::new(self.domain().dim()))?.trust())
+        Ok(self.mixture(&Points::new(self.domain().dim()), true)?.trust())
+    }
+
+    /// The messages that say anything: a party without any output has nothing to say.
+    fn informative(&self) -> impl Iterator<Item = &SharedMessage> {
+        self.parties.values().filter(|message| message.is_informative())
     }
 
     /// (m, Λ) of the messages at hand; `None` without any.
@@ -169,7 +183,7 @@ impl SharedPrior {
             return Ok(prior.as_ref());
         }
         let statistics: Vec<&WeightStatistics> =
-            self.parties.values().map(|message| &message.statistics).collect();
+            self.informative().map(|message| &message.statistics).collect();
         let used = self.settings.others == OthersUse::Prior && !statistics.is_empty();
         let fitted = if used {
             Some(WeightPrior::fit(&statistics, self.basis.rank(), &self.settings.prior)?)
@@ -179,8 +193,8 @@ impl SharedPrior {
         Ok(self.prior.get_or_init(|| fitted).as_ref())
     }
 
-    /// The mixture of models, with running trials as observations of their own mean.
-    fn mixture(&self, pending: &Points) -> Result<Mixture, StrategyError> {
+    /// The mixture of models, or the own one by itself, with running trials as observations of their own mean.
+    fn mixture(&self, pending: &Points, uses_others: bool) -> Result<Mixture, StrategyError> {
         let mut own = self.proposer.surrogate().posterior().clone();
         if !pending.is_empty() {
             let means = own.mean_variances(pending).0;
@@ -192,19 +206,19 @@ impl SharedPrior {
             Incumbent::BestMean => own.largest_mean(),
         };
         let (kernel, inputs, y) = (own.kernel(), own.inputs(), own.outputs());
-        let of_own = self.settings.remainder(1.0, &own);
+        let of_own = self.settings.remainder(false, &own);
         let alone = SharedPosterior::alone(kernel.clone(), of_own, inputs, y)?;
         let mut components = Vec::new();
         let mut weight = 1.0;
-        if let Some(prior) = self.prior()? {
-            let remainder = self.settings.remainder(self.settings.own_variance, &own);
+        if let Some(prior) = self.prior()?.filter(|_| uses_others) {
+            let remainder = self.settings.remainder(true, &own);
             let basis = Arc::clone(&self.basis);
             let shared = SharedPosterior::new(basis, prior, kernel.clone(), remainder, inputs, y)?;
             components.push(self.settings.component(shared, self.settings.trust_before.ln(), true));
             weight -= self.settings.trust_before;
         }
         components.push(self.settings.component(alone, weight.ln(), false));
-        Ok(Mixture::new(Arc::clone(&self.basis), components, incumbent))
+        Mixture::new(Arc::clone(&self.basis), components, incumbent)
     }
 
     /// The others' best points that may still be queried.
@@ -216,7 +230,8 @@ impl SharedPrior {
         }
         for best in self.parties.values().filter_map(|message| message.best.as_ref()) {
             let unit = self.domain().snapped(best);
-            if open.accepts(&unit) && points.rows().all(|known| known != unit) {
+            let is_in = self.domain().points().is_none_or(|all| all.rows().any(|x| x == unit));
+            if is_in && open.is_untried(&unit) && points.rows().all(|known| known != unit) {
                 points.push(&unit);
             }
         }
@@ -234,16 +249,18 @@ impl Strategy for SharedPrior {
             return Ok(Proposal { unit, source: Source::MetaTasks });
         }
         let n_told = self.proposer.n_told() + pending.len();
-        let is_random = match self.prior()? {
-            None => n_told < self.settings.n_random_first,
-            // Where there are initial points, they show it.
-            Some(_) => self.settings.probes && is_early && n_queries == 1 && n_told == 1,
-        };
-        if is_random {
+        let uses_others = self.prior()?.is_some();
+        if !uses_others && n_told < self.settings.n_random_first {
             let unit = self.proposer.open(pending)?.random(stream)?;
             return Ok(Proposal { unit, source: Source::Random });
         }
-        let mixture = self.mixture(pending)?;
+        // Where there are initial points, they show whether the others' best points are better than any other.
+        let is_probe = self.settings.probes
+            && uses_others
+            && n_told > 0
+            && n_told == n_queries
+            && n_queries == self.settings.n_best_first;
+        let mixture = self.mixture(pending, !is_probe)?;
         let is_trusted = mixture.trust() >= 0.999 * self.settings.trust_before;
         if is_early && is_trusted && !best.is_empty() {
             // Before any output nothing is to be improved on.
@@ -274,9 +291,11 @@ impl Strategy for SharedPrior {
 }
 
 impl SharedPriorSettings {
-    fn remainder(&self, own_variance: f64, own: &Posterior) -> Remainder {
+    /// The remainder of the shared model, or of a party's own, which has the whole function in it and noise as it was fitted.
+    fn remainder(&self, is_shared: bool, own: &Posterior) -> Remainder {
         let noise = own.noise_variance() / own.kernel().outputscale();
-        let least = if own_variance < 1.0 { self.least_noise } else { 0.0 };
+        let (own_variance, least) =
+            if is_shared { (self.own_variance, self.least_noise) } else { (1.0, 0.0) };
         Remainder {
             own_variance,
             level_variance: if own.is_empty() { 0.0 } else { self.level_variance },

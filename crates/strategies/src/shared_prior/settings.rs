@@ -39,8 +39,8 @@ pub struct SharedPriorSettings {
     pub trust_before: f64,
     /// The number of first queries that are chosen among the others' best points, while these are trusted.
     pub n_best_first: usize,
-    /// True if the second query is random for a party without initial points, while the first few are chosen among the others' best
-    /// points: it shows whether these are better than any other point, which the best points alone cannot.
+    /// True if one query of the own model alone follows the others' best points, for a party without initial points: it shows whether
+    /// these are better than any other point.
     pub probes: bool,
     /// The number of trials before which a party that has nothing from others queries at random.
     pub n_random_first: usize,
@@ -62,7 +62,7 @@ impl SharedPriorSettings {
             own_variance: 0.1,
             level_variance: 10.0,
             least_noise: 1e-2,
-            sizes: (-4..=4).map(|step| 2.0_f64.powf(f64::from(step) / 2.0)).collect(),
+            sizes: (-4..=6).map(|step| 2.0_f64.powf(f64::from(step) / 2.0)).collect(),
             trust_before: 0.5,
             n_best_first: 3,
             probes: true,
@@ -84,7 +84,12 @@ impl SharedPriorSettings {
         if !(self.trust_before > 0.0 && self.trust_before < 1.0) {
             return fail("trust", self.trust_before.to_string(), "above 0 and below 1");
         }
-        let numbers = self.sizes.iter().chain([&self.own_variance, &self.least_noise]);
+        let numbers = self.sizes.iter().chain([
+            &self.own_variance,
+            &self.level_variance,
+            &self.least_noise,
+            &self.prior.covariance_weight,
+        ]);
         if let Some(bad) = numbers.copied().find(|v| !(v.is_normal() && *v > 0.0)) {
             return fail("variance or size", bad.to_string(), "a finite number above 0");
         }

@@ -20,6 +20,12 @@ fn grid() -> Arc<Points> {
     Arc::new(Points::from_rows(2, points.collect::<Vec<_>>().iter()))
 }
 
+/// Random points of the grid.
+fn on_grid(n: usize, stream: u64) -> Points {
+    let (grid, mut stream) = (grid(), test_stream(stream));
+    Points::from_rows(2, (0..n).map(|_| grid.row(stream.below(grid.len()))))
+}
+
 fn party(settings: SharedPriorSettings) -> SharedPrior {
     SharedPrior::new(Domain::Finite(grid()), settings, map(), Seed::new(3)).unwrap()
 }
@@ -45,7 +51,7 @@ fn observed(task: u32, points: &Points, sign: f64) -> Vec<Observation> {
 fn messages(sign: f64) -> Vec<(u32, SharedMessage)> {
     let message = |task: u32| {
         let mut other = party(SharedPriorSettings::default_for(2, false));
-        let points = uniform_points(20, 2, &mut test_stream(u64::from(task)));
+        let points = on_grid(20, u64::from(task));
         other.tell(&observed(task, &points, sign)).unwrap();
         (task, other.message().unwrap())
     };
@@ -80,9 +86,9 @@ fn run(mut party: SharedPrior, n: u64) -> Vec<(f64, f64)> {
 fn a_federation_of_like_tasks_is_trusted_and_leads_at_once() {
     let alone = run(party(SharedPriorSettings::default_for(2, false)), 6);
     let together = run(joined(&messages(1.0)), 6);
-    assert!(together[0].0 < 0.3 && together[5].0 < 0.03, "{together:?}");
+    assert!(together[0].0 < 0.6 && together[5].0 < 0.15, "{together:?}");
     assert!(together[5].1 > 0.5, "{together:?}");
-    assert!(alone.iter().all(|(_, trust)| *trust == 0.0) && alone[0].0 > together[0].0);
+    assert!(alone.iter().all(|(_, trust)| *trust <= 0.0) && alone[2].0 > together[2].0);
 }
 
 #[test]
@@ -182,4 +188,33 @@ fn controls_use_what_they_say() {
     let lonely = party(SharedPriorSettings::default_for(2, false));
     let ask = |party: &SharedPrior| party.ask(&Points::new(2), &mut test_stream(9)).unwrap();
     assert_eq!(ask(&alone), ask(&lonely));
+}
+
+/// The first three queries are the others' best points, the fourth is the own model's, and then trust is in the source; with initial points
+/// there is no such query.
+#[test]
+fn one_query_of_the_own_model_follows_the_best_points() {
+    let messages = messages(1.0);
+    let best: Vec<Vec<f64>> = messages.iter().filter_map(|(_, m)| m.best.clone()).collect();
+    let sources = |initial: usize| {
+        let mut party = joined(&messages);
+        party.tell(&observed(0, &on_grid(initial, 40), 1.0)).unwrap();
+        let ask = |query: u64| {
+            let proposal = party.ask(&Points::new(2), &mut test_stream(60 + query)).unwrap();
+            assert!(initial > 0 || query >= 3 || best.contains(&proposal.unit));
+            let told = Observation {
+                value: Some(value(0, &proposal.unit)),
+                unit: proposal.unit,
+                source: proposal.source.clone(),
+            };
+            party.tell(&[told]).unwrap();
+            proposal.source
+        };
+        (0..5).map(ask).collect::<Vec<Source>>()
+    };
+    let is_shared = |source: &Source| matches!(source, Source::Shared { .. });
+    let found = sources(0);
+    assert!(found[..3].iter().all(is_shared) && is_shared(&found[4]), "{found:?}");
+    assert_eq!(found[3], Source::Own);
+    assert!(sources(5).iter().all(is_shared));
 }

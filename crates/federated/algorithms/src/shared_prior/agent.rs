@@ -1,5 +1,6 @@
 //! One agent of a federation with a shared prior.
 
+use std::fmt;
 use std::sync::Arc;
 
 use fedbo_gp::FeatureMap;
@@ -13,13 +14,19 @@ use fedbo_streams::{Seed, Stream};
 /// One agent of a federation with a shared prior: a [`SharedPrior`] whose messages travel.
 ///
 /// A message of an earlier round stays until its sender sends another; that of a straggler is forgotten.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SharedPriorAgent {
     party: SharedPrior,
     map: Arc<FeatureMap>,
     rank: usize,
     /// True if what it sends says nothing of its objective.
     is_placebo: bool,
+}
+
+impl fmt::Debug for SharedPriorAgent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SharedPriorAgent").field(&self.party).finish()
+    }
 }
 
 impl SharedPriorAgent {

@@ -21,10 +21,15 @@ pub struct SharedPriorTable {
     pub best_points: Option<usize>,
     /// True if each agent's best point is sent; default true.
     pub send_best: Option<bool>,
-    /// True if the second query of an agent without initial points is random, which shows sooner whether the others mislead; default
-    /// true. Without effect where `best_points` is below 2.
+    /// True if one query of its own model alone follows the best points, for an agent without initial points: it shows sooner whether the
+    /// others mislead; default true.
     pub probe: Option<bool>,
 }
+
+/// M at most: the leading directions cost O(M³), from 1024 points of the cube.
+const N_FEATURES_MAX: usize = 1000;
+/// r at most: messages have r(r + 3)/2 numbers, and a fit costs O(N r³) a step.
+const RANK_MAX: usize = 100;
 
 /// The tables of a file that are read here.
 #[derive(Deserialize)]
@@ -41,8 +46,20 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
         own: reading.log_ei.clone(),
         ..SharedPriorSettings::default_for(space.dim(), false)
     };
+    if n_features > N_FEATURES_MAX {
+        let expected = format!(
+            "at most {N_FEATURES_MAX} with algorithm \"shared-prior\", whose agents find the leading directions of all features"
+        );
+        return Err(check.file.value_error(&["features", "count"], expected));
+    }
     if let Some(rank) = table.rank {
-        settings.rank = check.count(&["shared-prior", "rank"], rank, n_features)?;
+        let most = n_features.min(RANK_MAX);
+        settings.rank = check.count(&["shared-prior", "rank"], rank, most)?;
+    }
+    if !settings.own.surrogate.standardize {
+        let expected =
+            "true with algorithm \"shared-prior\", which compares outputs in units of their own";
+        return Err(check.file.value_error(&["surrogate", "standardize"], expected));
     }
     settings.rank = settings.rank.min(n_features);
     reading.memory_suffices(SharedMessage::n_numbers(settings.rank, space.dim()))?;

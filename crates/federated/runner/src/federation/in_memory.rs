@@ -22,6 +22,10 @@ pub fn run_arm(
     experiment: &str,
     stop: &AtomicBool,
 ) -> Result<(Vec<Row>, Ended), RunError> {
+    let known = federation.arms();
+    if !known.contains(&arm) {
+        return Err(RunError::UnknownArm { arm, known });
+    }
     // Evaluations are not stopped in the middle.
     let never = Arc::new(AtomicBool::new(false));
     let agents = federation.agents.iter();
