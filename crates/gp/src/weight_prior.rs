@@ -144,7 +144,7 @@ impl WeightStatistics {
             trace += entry;
             largest = f64::max(largest, entry);
         }
-        if !(trace <= largest_trace) {
+        if trace.is_nan() || trace > largest_trace {
             return Err(Implausible::TooMuch);
         }
         let mut lifted = self.precision.clone();

