@@ -190,7 +190,7 @@ fn controls_use_what_they_say() {
     assert_eq!(ask(&alone), ask(&lonely));
 }
 
-/// The first three queries are the others' best points, the fourth is the own model's, and then trust is in the source; with initial points
+/// The first query is a best point, the fourth is of the own model alone, and the trust is in the source of the others; with initial points
 /// there is no such query.
 #[test]
 fn one_query_of_the_own_model_follows_the_best_points() {
@@ -201,7 +201,7 @@ fn one_query_of_the_own_model_follows_the_best_points() {
         party.tell(&observed(0, &on_grid(initial, 40), 1.0)).unwrap();
         let ask = |query: u64| {
             let proposal = party.ask(&Points::new(2), &mut test_stream(60 + query)).unwrap();
-            assert!(initial > 0 || query >= 3 || best.contains(&proposal.unit));
+            assert!(initial > 0 || query > 0 || best.contains(&proposal.unit));
             let told = Observation {
                 value: Some(value(0, &proposal.unit)),
                 unit: proposal.unit,
