@@ -41,7 +41,7 @@ pub struct SharedPosterior {
     slopes: [Vec<f64>; 2],
 }
 
-/// What a [`SharedPosterior`] says of one point.
+/// The prediction of a [`SharedPosterior`] at one point.
 #[derive(Clone)]
 pub struct SharedPrediction {
     /// The mean at size s is `means[0]` + s `means[1]`.

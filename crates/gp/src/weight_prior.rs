@@ -177,7 +177,7 @@ impl WeightStatistics {
         self.information.iter().chain(rows).copied().collect()
     }
 
-    /// How many numbers [`WeightStatistics::numbers`] has.
+    /// The length of [`WeightStatistics::numbers`].
     pub fn n_numbers(rank: usize) -> usize {
         rank + rank * (rank + 1) / 2
     }
@@ -248,7 +248,7 @@ impl fmt::Debug for WeightPrior {
     }
 }
 
-/// What is assumed of m and Λ before any message.
+/// The belief about m and Λ before any message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WeightPriorSettings {
     /// ν₀ > 0: the parties that the belief Λ = I is worth.

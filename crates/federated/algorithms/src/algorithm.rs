@@ -146,7 +146,7 @@ pub trait Relayed: Send + Sync {
         n_features
     }
 
-    /// What a message is, as a note says to those who begin a run: everybody can read it.
+    /// The content of a message in words, for a note to those who begin a run: everybody can read it.
     fn messages_are(&self) -> &'static str {
         "weight samples"
     }

@@ -71,7 +71,7 @@ fn covariance(basis: &FunctionBasis, prior: &WeightPrior, x: &Points, z: &Points
     })
 }
 
-/// Where m and Λ are known, the posterior is that of the Gaussian process with this mean and covariance, by dense algebra, and so is the
+/// For known m and Λ the posterior is that of the Gaussian process with this mean and covariance, by dense algebra, and so is the
 /// evidence; for several sizes.
 #[test]
 fn the_posterior_is_that_of_the_composed_kernel() {
@@ -223,7 +223,7 @@ fn statistics_say_all_that_outputs_say() {
     }
 }
 
-/// What expectation-maximization maximizes never falls; it rises by much; and what was sent comes back as it was.
+/// The penalized evidence never falls in a step; it rises by much; and statistics come back as they were sent.
 #[test]
 fn no_step_lowers_the_penalized_evidence() {
     let basis = basis();

@@ -1,4 +1,4 @@
-//! What a party sends to the others.
+//! The message of a party to the others.
 
 use std::fmt;
 

@@ -129,7 +129,7 @@ impl SharedPrior {
         self.parties.len()
     }
 
-    /// What this party sends: statistics of its outputs, and where the best of them was.
+    /// The message of this party: statistics of its outputs, and the point of the best of them.
     ///
     /// # Errors
     /// If its covariance has no Cholesky factor.

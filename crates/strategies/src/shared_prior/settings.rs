@@ -4,7 +4,7 @@ use fedbo_gp::WeightPriorSettings;
 
 use crate::{LogEiSettings, StrategyError};
 
-/// What of the others' messages a party uses.
+/// The part of the others' messages that a party uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OthersUse {
     /// The prior, and their best points.
@@ -21,11 +21,11 @@ pub enum OthersUse {
 pub struct SharedPriorSettings {
     /// The party's own model and search, which it would have alone.
     pub own: LogEiSettings,
-    /// What of the others' messages is used.
+    /// The part of the others' messages that is used.
     pub others: OthersUse,
     /// r: shared functions, on which all parties agree.
     pub rank: usize,
-    /// What is assumed of (m, Λ) before any message.
+    /// The belief about (m, Λ) before any message.
     pub prior: WeightPriorSettings,
     /// ρ, in units of the shared functions.
     pub own_variance: f64,

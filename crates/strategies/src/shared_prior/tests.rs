@@ -98,7 +98,7 @@ fn a_federation_that_misleads_is_dropped() {
     assert!(misled[11].0 < 0.05, "{misled:?}");
 }
 
-/// What travels is read as it was sent, whether there is a best point or none.
+/// Messages are read as they were sent, whether there is a best point or none.
 #[test]
 fn messages_are_read_as_they_were_sent() {
     let mut one = party(SharedPriorSettings::default_for(2, false));

@@ -8,10 +8,10 @@ use fedbo_problems::{LandmineSvm, N_FIELDS, WineSites, WineSvm, read_fields};
 
 use super::Arm;
 
-/// What the others' messages say of the task at hand.
+/// The relation of the others' messages to the task at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outlook {
-    /// What they found.
+    /// Their outputs as they found them.
     Honest,
     /// The outputs of all others are negated.
     Negated,
@@ -47,7 +47,7 @@ impl Outlook {
 /// Tasks of one space.
 pub(super) struct Family {
     pub(super) name: &'static str,
-    /// What a party is called.
+    /// The word for a party.
     pub(super) party: &'static str,
     pub(super) tasks: Vec<Arc<dyn Problem>>,
     pub(super) objectives: Vec<Arc<dyn Objective>>,

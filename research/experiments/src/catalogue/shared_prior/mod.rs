@@ -1,4 +1,4 @@
-//! When joining pays: a party that comes to others with 50 random evaluations each, by a shared prior, FTS, and what it would do alone.
+//! The worth of joining: a party that comes to others with 50 random evaluations each, by a shared prior, FTS, and as it would be alone.
 
 mod families;
 
@@ -37,7 +37,7 @@ const CHECKPOINTS: [i64; 5] = [1, 3, 5, 10, 20];
 /// Repetitions unless asked otherwise.
 pub(super) const DEFAULT_RUNS: u32 = 20;
 
-/// What the party that joins does.
+/// The strategies of the party that joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arm {
     SharedPrior,
