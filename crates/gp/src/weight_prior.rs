@@ -126,16 +126,18 @@ impl WeightStatistics {
         Ok(Self { information: raw.information.iter().map(|v| v * unit).collect(), ..raw })
     }
 
-    /// Refuses what cannot be of anybody's observations: A is no covariance, is larger than observations with the agreed noise give, or the
-    /// mean square of coefficients, at most 1 of honest parties, is above 10.
+    /// Refuses what cannot be of anybody's observations: A is no covariance, or is larger than `n_most` observations with the noise σ² =
+    /// `least_noise` give; the mean square of coefficients, at most 1 of honest parties, is above 10; or b says what A does not know.
     ///
-    /// ‖ψ(x)‖² ≤ 1, so that tr A ≤ n/σ² for n observations; `largest_trace` bounds it.
+    /// tr A ≤ n/σ², as ‖ψ(x)‖² ≤ 1,   w̄ᵀ A⁻¹ b = yᵀ D⁻¹ Ψ (I + A)⁻¹ A⁻¹ Ψᵀ D⁻¹ y ≤ yᵀ (Ψ Ψᵀ + D)⁻¹ y ≤ n
+    ///
+    /// By the second, b lies in the range of A: without that the evidence has no maximum.
     ///
     /// # Errors
     /// If so.
-    pub fn check(&self, largest_trace: f64) -> Result<(), Implausible> {
+    pub fn check(&self, n_most: usize, least_noise: f64) -> Result<(), Implausible> {
         /// Share of the largest entry that rounding may take from an eigenvalue.
-        const ROUNDING: f64 = 1e-9;
+        const ROUNDING: f64 = 1e-11;
         const MEAN_SQUARE_MAX: f64 = 10.0;
         let rank = self.rank();
         let diagonal = (0..rank).map(|i| self.precision.row(i)[i]);
@@ -144,18 +146,27 @@ impl WeightStatistics {
             trace += entry;
             largest = f64::max(largest, entry);
         }
-        if trace.is_nan() || trace > largest_trace {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "numbers of observations are far below 2^53"
+        )]
+        let n_most = n_most as f64;
+        if trace.is_nan() || trace > n_most / least_noise {
             return Err(Implausible::TooMuch);
         }
         let mut lifted = self.precision.clone();
         for i in 0..rank {
             lifted.row_mut(i)[i] += ROUNDING * largest;
         }
-        match SpdFactor::new(&lifted) {
-            Ok(factor) if factor.jitter() <= 0.0 => {}
-            _ => return Err(Implausible::NoCovariance),
-        }
+        let factor = SpdFactor::new(&lifted).ok().filter(|factor| factor.jitter() <= 0.0);
+        let factor = factor.ok_or(Implausible::NoCovariance)?;
         let mean = self.mean().map_err(|_| Implausible::NoCovariance)?;
+        let mut exact = self.information.clone();
+        factor.solve(&mut exact);
+        let known = lanes::wide_dot(&exact, &mean);
+        if known.is_nan() || known > n_most {
+            return Err(Implausible::TooLarge);
+        }
         #[expect(clippy::cast_precision_loss, reason = "ranks are far below 2^53")]
         let mean_square = lanes::wide_dot(&mean, &mean) / rank.max(1) as f64;
         if mean_square <= MEAN_SQUARE_MAX { Ok(()) } else { Err(Implausible::TooLarge) }
@@ -182,7 +193,7 @@ impl WeightStatistics {
         rank + rank * (rank + 1) / 2
     }
 
-    /// Reads what was sent. A party may send anything: what is no covariance shows when it is used.
+    /// Reads what was sent. A party may send anything: see [`WeightStatistics::check`].
     ///
     /// # Errors
     /// If the length is another than [`WeightStatistics::n_numbers`], or a number is not finite.
@@ -310,7 +321,7 @@ impl WeightPrior {
     /// step.
     ///
     /// # Errors
-    /// If Λ has no Cholesky factor, or statistics that [`WeightStatistics::check`] refuses give no posterior.
+    /// If Λ has no Cholesky factor, or statistics give no posterior under it, which those of observations always do.
     pub fn fit(
         parties: &[&WeightStatistics],
         rank: usize,

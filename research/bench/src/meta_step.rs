@@ -181,6 +181,7 @@ impl Joined {
                     maximizer: search(),
                     ..LogEiSettings::for_study(DIM, true)
                 },
+                n_best_first: 0, // the search that the others make, too
                 ..SharedPriorSettings::default_for(DIM, true)
             };
             Ok(SharedPrior::new(square()?, settings, Arc::clone(map), Seed::new(1))?)

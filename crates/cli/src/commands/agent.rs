@@ -359,7 +359,7 @@ impl Status {
                 .best
                 .map_or_else(|| "no value yet".to_owned(), |best| format!("best {best:?}"));
             if let Some(trust) = study.trust_percent {
-                best += &format!(", trusts the others by {trust} %");
+                best += &format!(", trusted the others by {trust} % when last asked");
             }
             text += &format!(
                 "{} (slot {}, {:?} at {}): {state}; {} trials, {best}; {} uploads, {} missed\n",

@@ -82,11 +82,11 @@ pub struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Every agent of a process keeps the latest message of every other, of `message_len` numbers: refuses what cannot fit.
+    /// Every agent of a process keeps the latest message of every other, of `message_len` numbers, on which `key` decides: refuses what cannot fit.
     ///
     /// # Errors
     /// If so.
-    pub fn memory_suffices(&self, message_len: usize) -> Result<(), FileError> {
+    pub fn memory_suffices(&self, message_len: usize, key: &str) -> Result<(), FileError> {
         const BYTES_MAX: f64 = 4.0e9;
         let n_agents = self.n_agents;
         // Measured: the broadcast being taken in adds about half of what the inboxes hold.
@@ -96,7 +96,7 @@ impl Reading<'_> {
         }
         let message = format!(
             "{n_agents} agents that keep {message_len} numbers of each other would need about {:.0} GB of memory in one \
-             process, which stops at {:.0}; name fewer agents, or lower features.count",
+             process, which stops at {:.0}; name fewer agents, or lower {key}",
             bytes / 1e9,
             BYTES_MAX / 1e9
         );

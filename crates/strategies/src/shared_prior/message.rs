@@ -74,9 +74,7 @@ impl SharedMessage {
                 "it has another number of shared functions or coordinates".to_owned(),
             ));
         }
-        #[expect(clippy::cast_precision_loss, reason = "a constant far below 2^53")]
-        let largest_trace = Surrogate::MAX_OBSERVATIONS as f64 / least_noise;
-        let checked = self.statistics.check(largest_trace);
+        let checked = self.statistics.check(Surrogate::MAX_OBSERVATIONS, least_noise);
         checked.map_err(|reason| StrategyError::Implausible(reason.to_string()))
     }
 

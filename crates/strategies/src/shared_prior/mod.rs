@@ -177,20 +177,21 @@ impl SharedPrior {
         self.parties.values().filter(|message| message.is_informative())
     }
 
-    /// (m, Λ) of the messages at hand; `None` without any.
-    fn prior(&self) -> Result<Option<&WeightPrior>, StrategyError> {
+    /// (m, Λ) of the messages at hand; `None` without any, or if they give none.
+    fn prior(&self) -> Option<&WeightPrior> {
         if let Some(prior) = self.prior.get() {
-            return Ok(prior.as_ref());
+            return prior.as_ref();
         }
         let statistics: Vec<&WeightStatistics> =
             self.informative().map(|message| &message.statistics).collect();
         let used = self.settings.others == OthersUse::Prior && !statistics.is_empty();
+        // Messages that give no prior although each is plausible are worth nothing, and end nobody's own work.
         let fitted = if used {
-            Some(WeightPrior::fit(&statistics, self.basis.rank(), &self.settings.prior)?)
+            WeightPrior::fit(&statistics, self.basis.rank(), &self.settings.prior).ok()
         } else {
             None
         };
-        Ok(self.prior.get_or_init(|| fitted).as_ref())
+        self.prior.get_or_init(|| fitted).as_ref()
     }
 
     /// The mixture of models, or the own one by itself, with running trials as observations of their own mean.
@@ -210,7 +211,7 @@ impl SharedPrior {
         let alone = SharedPosterior::alone(kernel.clone(), of_own, inputs, y)?;
         let mut components = Vec::new();
         let mut weight = 1.0;
-        if let Some(prior) = self.prior()?.filter(|_| uses_others) {
+        if let Some(prior) = self.prior().filter(|_| uses_others) {
             let remainder = self.settings.remainder(true, &own);
             let basis = Arc::clone(&self.basis);
             let shared = SharedPosterior::new(basis, prior, kernel.clone(), remainder, inputs, y)?;
@@ -249,7 +250,7 @@ impl Strategy for SharedPrior {
             return Ok(Proposal { unit, source: Source::MetaTasks });
         }
         let n_told = self.proposer.n_told() + pending.len();
-        let uses_others = self.prior()?.is_some();
+        let uses_others = self.prior().is_some();
         if !uses_others && n_told < self.settings.n_random_first {
             let unit = self.proposer.open(pending)?.random(stream)?;
             return Ok(Proposal { unit, source: Source::Random });

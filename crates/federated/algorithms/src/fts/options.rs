@@ -39,7 +39,7 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
     let Reading { check, n_agents, .. } = *reading;
     let Tables { fts: table } = check.file.parse()?;
     let ucb_multiplier = check.ucb_multiplier(&["fts", "ucb_multiplier"], table.ucb_multiplier)?;
-    reading.memory_suffices(reading.n_features)?;
+    reading.memory_suffices(reading.n_features, "features.count")?;
     let mut own = reading.own.clone();
     own.ucb_multiplier = ucb_multiplier;
     let settings = FtsSettings {

@@ -22,7 +22,7 @@ pub struct SharedPriorTable {
     /// True if each agent's best point is sent; default true.
     pub send_best: Option<bool>,
     /// True if one query of its own model alone follows the best points, for an agent without initial points: it shows sooner whether the
-    /// others mislead; default true.
+    /// others mislead; default true, and without effect where best points are not sent.
     pub probe: Option<bool>,
 }
 
@@ -62,7 +62,10 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
         return Err(check.file.value_error(&["surrogate", "standardize"], expected));
     }
     settings.rank = settings.rank.min(n_features);
-    reading.memory_suffices(SharedMessage::n_numbers(settings.rank, space.dim()))?;
+    reading.memory_suffices(
+        SharedMessage::n_numbers(settings.rank, space.dim()),
+        "shared-prior.rank",
+    )?;
     if let Some(trust) = table.trust {
         if !(trust > 0.0 && trust < 1.0) {
             let expected = "a number above 0 and below 1";
@@ -72,7 +75,7 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
     }
     settings.n_best_first = table.best_points.unwrap_or(settings.n_best_first);
     settings.sends_best = table.send_best.unwrap_or(settings.sends_best);
-    settings.probes = table.probe.unwrap_or(settings.probes);
+    settings.probes = table.probe.unwrap_or(settings.probes) && settings.sends_best;
     let alone = reading.own.clone();
     let ucb_multiplier = alone.ucb_multiplier;
     Ok(Read {

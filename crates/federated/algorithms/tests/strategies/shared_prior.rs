@@ -111,6 +111,10 @@ fn defective_messages_are_refused() {
         with(6, &|bad| bad.weights[RANK..].iter_mut().for_each(|entry| *entry = 1e308)),
         with(7, &|bad| *bad.weights.last_mut().unwrap() = 2.0),
         with(8, &|bad| bad.weights[RANK..].iter_mut().for_each(|entry| *entry = -1e3)),
+        with(9, &|bad| {
+            bad.weights.fill(0.0);
+            bad.weights[0] = 9.0;
+        }),
     ];
     let refused = agent.take(broadcast(messages, Vec::new()), 0);
     let senders: Vec<u32> = refused
@@ -125,7 +129,7 @@ fn defective_messages_are_refused() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(senders, [2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(senders, [2, 3, 4, 5, 6, 7, 8, 9]);
     assert_eq!(agent.party().n_parties(), 1);
     agent.ask(&Points::new(2), &mut test_stream(1)).unwrap();
 }
