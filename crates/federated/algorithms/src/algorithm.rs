@@ -82,7 +82,8 @@ pub struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Every agent of a process keeps the latest message of every other, of `message_len` numbers, on which `key` decides: refuses what cannot fit.
+    /// Every agent of a process keeps the latest message of every other, of `message_len` numbers, on which `key` decides: refuses
+    /// what cannot fit.
     ///
     /// # Errors
     /// If so.

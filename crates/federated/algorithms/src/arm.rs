@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use fedbo_strategies::StrategyError;
+
 use crate::ALGORITHMS;
 
 /// The part of an arm in a comparison.
@@ -16,10 +18,21 @@ pub enum Role {
     LogEi,
     /// The others' best points first, then log expected improvement alone.
     WarmStart,
-    /// The algorithm with messages that hold no information: draws of the prior (where messages say where observations were made, at random
-    /// points), zeros where releases are noisy, values at
-    /// random points where observations are shared.
+    /// The algorithm with messages that hold no information: draws of the prior (at random points, where messages tell of points), zeros
+    /// where releases are noisy, values at random points where observations are shared.
     Placebo,
+}
+
+impl Role {
+    /// The error of an algorithm that has no agents in this part.
+    #[must_use]
+    pub fn not_of_this_algorithm(self) -> StrategyError {
+        StrategyError::Setting {
+            name: "part of an arm",
+            value: format!("{self:?}"),
+            expected: "one that the algorithm has among its arms",
+        }
+    }
 }
 
 /// One way to run the agents of a federation, on the same seeds as every other.

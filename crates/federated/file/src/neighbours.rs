@@ -44,7 +44,7 @@ impl NeighbourPlan {
             initial_sharing,
             content: match role {
                 Role::Placebo => ReportContent::Placebo,
-                _ => ReportContent::Observed,
+                Role::Own | Role::Alone | Role::LogEi | Role::WarmStart => ReportContent::Observed,
             },
         }
     }

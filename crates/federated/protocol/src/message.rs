@@ -8,8 +8,8 @@ use zeroize::Zeroize as _;
 
 use crate::Handout;
 
-/// A message on its way from an agent to the coordinator, such as a weight sample ω_n: all that leaves an agent (INV-12). Its numbers are overwritten
-/// when it goes (INV-16); who takes them out answers for them.
+/// A message on its way from an agent to the coordinator, such as a weight sample ω_n: all that leaves an agent (INV-12). Its numbers
+/// are overwritten when it goes (INV-16); who takes them out answers for them.
 #[derive(Clone, PartialEq)]
 pub struct AgentUpdate {
     /// Index of the sender.

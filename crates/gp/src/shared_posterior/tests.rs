@@ -2,24 +2,14 @@ use fedbo_testkit::dense::Matrix;
 use fedbo_testkit::{test_stream, uniform_points};
 
 use super::*;
-use crate::{
-    Family, FeatureDescription, FeatureMap, FeatureSampling, Implausible, LengthscaleLaw,
-    WeightPriorSettings, WeightStatistics,
-};
+use crate::function_basis::tests::map;
+use crate::{Family, Implausible, WeightPriorSettings, WeightStatistics};
 
 const REMAINDER: Remainder =
     Remainder { own_variance: 0.2, level_variance: 0.5, noise_variance: 1e-3 };
 
 fn basis() -> Arc<FunctionBasis> {
-    let description = FeatureDescription {
-        n_features: 40,
-        dim: 2,
-        family: Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::LogNormal { median: 0.5, spread: 0.5 },
-        sampling: FeatureSampling::QuasiRandom,
-    };
-    let map = FeatureMap::draw(&description, &mut test_stream(1)).unwrap();
-    Arc::new(FunctionBasis::new(Arc::new(map), 8).unwrap())
+    Arc::new(FunctionBasis::new(map(), 8).unwrap())
 }
 
 fn kernel() -> Kernel {

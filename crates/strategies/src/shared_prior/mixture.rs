@@ -181,24 +181,14 @@ impl Function for Mixture {
 
 #[cfg(test)]
 mod tests {
-    use fedbo_gp::{
-        Family, FeatureDescription, FeatureMap, FeatureSampling, Kernel, LengthscaleLaw, Remainder,
-        WeightPrior,
-    };
+    use fedbo_gp::{Family, Kernel, Remainder, WeightPrior};
     use fedbo_testkit::{test_stream, uniform_points};
 
+    use super::super::tests::map;
     use super::*;
 
     fn mixture(incumbent: f64) -> Mixture {
-        let description = FeatureDescription {
-            n_features: 40,
-            dim: 2,
-            family: Family::SquaredExponential,
-            lengthscale: LengthscaleLaw::LogNormal { median: 0.5, spread: 0.5 },
-            sampling: FeatureSampling::QuasiRandom,
-        };
-        let map = FeatureMap::draw(&description, &mut test_stream(1)).unwrap();
-        let basis = Arc::new(FunctionBasis::new(Arc::new(map), 8).unwrap());
+        let basis = Arc::new(FunctionBasis::new(map(), 8).unwrap());
         let prior = WeightPrior::with_mean(test_stream(2).normals(8), 0.5).unwrap();
         let kernel = Kernel::new(Family::Matern52, vec![0.3, 0.5], 1.7).unwrap();
         let inputs = uniform_points(6, 2, &mut test_stream(3));

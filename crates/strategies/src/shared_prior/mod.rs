@@ -31,8 +31,8 @@ use crate::{Domain, Incumbent, Observation, Proposal, Source, Strategy, Strategy
 ///
 /// π_k ∝ π_k⁰ p(y | model k)
 ///
-/// Each is itself a mixture over sizes s, and has a level of its own. The shared model's total weight is the *trust*: a federation that
-/// misleads loses it after few observations. The next query maximizes the mixture's expected improvement Σ π_k EI_k(x), by its
+/// Each is itself a mixture over sizes s, and has a level of its own. The shared model's total weight is the *trust*, which falls
+/// as the party's own outputs contradict the others. The next query maximizes the mixture's expected improvement Σ π_k EI_k(x), by its
 /// logarithm; the first queries do so among the others' best points, unless these have lost trust by then. One query of the own model
 /// alone follows: it shows whether the best points are better than any other point, which they cannot show by themselves.
 #[derive(Clone)]

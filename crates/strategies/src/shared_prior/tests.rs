@@ -3,7 +3,8 @@ use fedbo_testkit::{test_stream, uniform_points};
 
 use super::*;
 
-fn map() -> Arc<FeatureMap> {
+/// 100 features of two coordinates.
+pub(super) fn map() -> Arc<FeatureMap> {
     let description = FeatureDescription {
         n_features: 100,
         dim: 2,

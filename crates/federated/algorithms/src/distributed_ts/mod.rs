@@ -52,6 +52,9 @@ impl Neighbours for Federated {
         seed: Seed,
     ) -> Result<Box<dyn Neighbour>, StrategyError> {
         let mut settings = self.settings.clone();
+        if matches!(role, Role::LogEi | Role::WarmStart) {
+            return Err(role.not_of_this_algorithm());
+        }
         if role == Role::Alone {
             settings.own.ucb_multiplier = alone_ucb_multiplier;
         }

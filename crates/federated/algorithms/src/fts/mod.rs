@@ -45,8 +45,9 @@ impl Relayed for FtsSettings {
     ) -> Result<Box<dyn UsesHandouts<Handout = Broadcast>>, StrategyError> {
         let mut settings = self.clone();
         match setup.role {
-            Role::Own | Role::WarmStart => {}
-            Role::Alone | Role::LogEi => {
+            Role::LogEi | Role::WarmStart => return Err(setup.role.not_of_this_algorithm()),
+            Role::Own => {}
+            Role::Alone => {
                 settings.local_prob = LocalProb::Constant(1.0);
                 settings.own.ucb_multiplier = setup.alone_ucb_multiplier;
             }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fedbo_objective::{Objective, Problem};
+use fedbo_objective::Problem;
 use fedbo_problems::{LandmineSvm, N_FIELDS, WineSites, WineSvm, read_fields};
 
 use super::Arm;
@@ -50,7 +50,6 @@ pub(super) struct Family {
     /// The word for a party.
     pub(super) party: &'static str,
     pub(super) tasks: Vec<Arc<dyn Problem>>,
-    pub(super) objectives: Vec<Arc<dyn Objective>>,
     pub(super) outlooks: Vec<Outlook>,
 }
 
@@ -64,7 +63,6 @@ impl Family {
         Self {
             name,
             party,
-            objectives: tasks.iter().map(|task| Arc::clone(task) as Arc<dyn Objective>).collect(),
             tasks: tasks.into_iter().map(|task| task as Arc<dyn Problem>).collect(),
             outlooks,
         }

@@ -293,7 +293,7 @@ fn session(
     let member = Member {
         agent: Agent::new(agent, plan, seed)?,
         direction: problem.direction(),
-        objective: Arc::clone(&family.objectives[task]) as Arc<dyn Objective>,
+        objective: Arc::clone(problem) as Arc<dyn Objective>,
         decoder: Arc::new(move |unit| space.decode(unit)),
     };
     Ok(Session {
