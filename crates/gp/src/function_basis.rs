@@ -100,6 +100,28 @@ impl FunctionBasis {
         }
     }
 
+    /// R c: weights of the features (M) whose function φ(x)·(R c) is ψ(x)·c.
+    ///
+    /// # Panics
+    /// If there are not r coefficients.
+    pub fn weights(&self, coefficients: &[f64]) -> Vec<f64> {
+        assert_eq!(coefficients.len(), self.rank(), "coefficients of other functions");
+        let mut weights = vec![0.0; self.map.stride()];
+        self.combine_into(coefficients, &mut weights);
+        weights.truncate(self.map.n_features());
+        weights
+    }
+
+    /// Rᵀ ω: the coefficients (r) of the part of φ(x)·ω that the shared functions span; those of R c are c.
+    ///
+    /// # Panics
+    /// If there are not M weights.
+    pub fn coefficients(&self, weights: &[f64]) -> Vec<f64> {
+        assert_eq!(weights.len(), self.map.n_features(), "weights of other features");
+        let directions = self.directions.chunks_exact(self.map.stride());
+        directions.map(|row| lanes::wide_dot(&row[..weights.len()], weights)).collect()
+    }
+
     /// R c: weights of the features, with padding, whose function is ψ(x)·c.
     #[inline(always)]
     pub(crate) fn combine_into(&self, coefficients: &[f64], weights: &mut [f64]) {

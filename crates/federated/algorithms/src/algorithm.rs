@@ -9,7 +9,8 @@ use fedbo_protocol::{
 };
 use fedbo_space::Space;
 use fedbo_strategies::{
-    LogEiSettings, MessageContent, ReleasedFunction, StrategyError, ThompsonSettings, UcbMultiplier,
+    Domain, LogEiSettings, MessageContent, ReleasedFunction, StrategyError, ThompsonSettings,
+    UcbMultiplier,
 };
 use fedbo_streams::{Seed, Stream};
 
@@ -65,6 +66,8 @@ impl Algorithm {
 pub struct Reading<'a> {
     /// The file, and checks of its values.
     pub check: Check<'a>,
+    /// The algorithm's name, by which errors call it.
+    pub algorithm: &'static str,
     /// The parameters.
     pub space: &'a Space,
     /// N.
@@ -191,8 +194,12 @@ pub trait Released: Send + Sync {
         has_noise: bool,
     ) -> Result<Box<dyn UsesHandouts<Handout = AggregateHandout>>, StrategyError>;
 
-    /// A random point of the space, in unit-cube coordinates, for the agent of this index to begin with; `None` if none was found.
-    fn start(&self, agent: usize, space: &Space, stream: &mut Stream) -> Option<Vec<f64>>;
+    /// A random point of the space, in unit-cube coordinates, for the agent of this index to begin with: anywhere, unless the algorithm
+    /// says otherwise; `None` if none was found.
+    fn start(&self, agent: usize, space: &Space, stream: &mut Stream) -> Option<Vec<f64>> {
+        let _ = agent;
+        Some(Domain::Space(space.clone()).random(stream))
+    }
 
     /// Weights of agents in a round, P rows of N with sum 1, for the paper's mechanism, which weighs before it sums.
     fn agent_weights(&self, round: u64) -> Vec<Vec<f64>>;

@@ -8,6 +8,7 @@
 mod algorithm;
 mod alone;
 mod arm;
+mod belief;
 pub mod distributed_ts;
 pub mod dp_fts_de;
 pub mod fts;
@@ -27,6 +28,7 @@ pub use public_config::PublicConfig;
 /// The algorithms that a `federation.toml` may name.
 pub const ALGORITHMS: &[Algorithm] = &[
     shared_prior::ALGORITHM,
+    shared_prior::PRIVATE,
     fts::ALGORITHM,
     fts::ALONE,
     dp_fts_de::ALGORITHM,

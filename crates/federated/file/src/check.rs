@@ -119,6 +119,7 @@ impl FederationFile {
         let privacy = self.privacy.clone().unwrap_or_default();
         let reading = Reading {
             check,
+            algorithm: algorithm.name,
             space: &space,
             n_agents: agents.len(),
             n_features: features.n_features,

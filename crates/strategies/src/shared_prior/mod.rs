@@ -41,7 +41,9 @@ pub struct SharedPrior {
     settings: SharedPriorSettings,
     basis: Arc<FunctionBasis>,
     parties: BTreeMap<u32, SharedMessage>,
-    /// (m, Λ), once it was asked for.
+    /// (m, Λ) from elsewhere than from messages.
+    given: Option<WeightPrior>,
+    /// (m, Λ) of the messages, once it was asked for.
     prior: OnceLock<Option<WeightPrior>>,
     /// Queries that were told, initial points apart.
     n_queries: usize,
@@ -86,6 +88,7 @@ impl SharedPrior {
             basis: Arc::new(FunctionBasis::new(map, settings.rank)?),
             settings,
             parties: BTreeMap::new(),
+            given: None,
             prior: OnceLock::new(),
             n_queries: 0,
         })
@@ -122,6 +125,38 @@ impl SharedPrior {
         if self.parties.remove(&sender).is_some() {
             self.prior = OnceLock::new();
         }
+    }
+
+    /// Takes a prior that came about elsewhere, in place of one that is fitted to messages; `None` takes it back.
+    ///
+    /// # Errors
+    /// If it is one of another number of functions.
+    pub fn set_prior(&mut self, prior: Option<WeightPrior>) -> Result<(), StrategyError> {
+        if let Some(found) = prior.as_ref().map(|prior| prior.mean().len())
+            && found != self.basis.rank()
+        {
+            return Err(StrategyError::Setting {
+                name: "number of coefficients of a prior",
+                value: found.to_string(),
+                expected: "the number of shared functions",
+            });
+        }
+        self.given = prior;
+        Ok(())
+    }
+
+    /// The shape of what this party knows, without its size: R w̄/‖w̄‖ (M weights of the features, of length 1), w̄ the mean of its
+    /// coefficients under w ~ N(0, I). Zeros before any output.
+    ///
+    /// # Errors
+    /// As [`SharedPrior::message`].
+    pub fn direction(&self) -> Result<Vec<f64>, StrategyError> {
+        let mut mean = self.message()?.statistics.mean()?;
+        let length = mean.iter().map(|w| w * w).sum::<f64>().sqrt();
+        if length > 0.0 {
+            mean.iter_mut().for_each(|w| *w /= length);
+        }
+        Ok(self.basis.weights(&mean))
     }
 
     /// Number of parties whose messages are at hand.
@@ -177,8 +212,11 @@ impl SharedPrior {
         self.parties.values().filter(|message| message.is_informative())
     }
 
-    /// (m, Λ) of the messages at hand; `None` without any, or if they give none.
+    /// (m, Λ) as given, or of the messages at hand; `None` without any, or if they give none.
     fn prior(&self) -> Option<&WeightPrior> {
+        if let Some(given) = &self.given {
+            return Some(given).filter(|_| self.settings.others == OthersUse::Prior);
+        }
         if let Some(prior) = self.prior.get() {
             return prior.as_ref();
         }

@@ -127,6 +127,13 @@ pub fn catalogue() -> &'static [Experiment] {
             run: shared_prior::run,
         },
         Experiment {
+            name: "shared-prior-private",
+            about: "When joining a private federation pays: one release by epsilon and number of parties, beside DP-FTS-DE, its noise alone and log-ei",
+            needs_data: true,
+            default_runs: shared_prior::private::DEFAULT_RUNS,
+            run: shared_prior::private::run,
+        },
+        Experiment {
             name: "dp-synthetic",
             about: "DP-FTS-DE Fig. 2, 4-7, 9, 12: 200 agents on functions drawn from a GP; what DE, q, z, S and P do, and a small budget",
             needs_data: false,

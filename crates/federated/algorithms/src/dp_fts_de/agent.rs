@@ -12,8 +12,8 @@ use fedbo_strategies::{
 };
 use fedbo_streams::{Seed, Stream};
 
-use super::belief::Belief;
 use super::{ExplorationWeights, Memory};
+use crate::belief::Belief;
 
 /// The frequency with which the aggregate is used, given p_t.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,6 @@
 //! The agent's side (Algorithm 2). How releases are made and what they cost is not decided here.
 
 mod agent;
-mod belief;
 mod exploration;
 mod exploration_weights;
 mod options;
@@ -20,8 +19,8 @@ use fedbo_strategies::{
 };
 use fedbo_streams::Stream;
 
+pub use crate::belief::Memory;
 pub use agent::{AggregateUse, DpFtsDe, DpFtsDeSettings};
-pub use belief::Memory;
 pub use exploration::ExplorationTable;
 pub use exploration_weights::{ExplorationWeightLaw, ExplorationWeights, region_sizes};
 pub use options::DpFtsDeTable;

@@ -1,8 +1,9 @@
 //! The shared prior: agents send what their observations say of functions that all share, and each fits a prior for its own surrogate
-//! to what the others sent. See `papers/shared-prior.md`.
+//! to what the others sent; in private, to noisy sums of their directions. See `papers/shared-prior.md`.
 
 mod agent;
 mod options;
+mod private;
 
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use fedbo_strategies::{
 
 pub use agent::SharedPriorAgent;
 pub use options::SharedPriorTable;
+pub use private::{PRIVATE, PrivatePriorAgent, PrivatePriorSettings};
 
 use crate::{AgentSetup, Algorithm, Alone, Arm, Exchange, Relayed, Role};
 

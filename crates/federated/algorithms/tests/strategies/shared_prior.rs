@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use fedbo_federated::shared_prior::SharedPriorAgent;
+use fedbo_federated::shared_prior::{PrivatePriorAgent, PrivatePriorSettings, SharedPriorAgent};
 use fedbo_gp::MapHash;
-use fedbo_protocol::{AgentUpdate, Broadcast, MessageRejected, UpdateRejected, UsesHandouts};
+use fedbo_protocol::{
+    AgentUpdate, Aggregate, AggregateContent, Broadcast, MessageRejected, UpdateRejected,
+    UsesHandouts,
+};
 use fedbo_strategies::{
-    Collaborator, Observation, OthersUse, Points, SharedMessage, SharedPriorSettings, Source,
-    Strategy,
+    Collaborator, MessageContent, Observation, OthersUse, Points, SharedMessage,
+    SharedPriorSettings, Source, Strategy,
 };
 use fedbo_streams::Seed;
 use fedbo_testkit::{test_stream, uniform_points};
@@ -150,4 +153,161 @@ fn alone_messages_change_nothing() {
     with.take(broadcast((1..=4).map(|id| update(id, false)).collect(), Vec::new()), 0);
     let ask = |agent: &SharedPriorAgent| agent.ask(&Points::new(2), &mut test_stream(5)).unwrap();
     assert_eq!(ask(&with), ask(&new()));
+}
+
+/// An agent that learns from releases: 20 others without a release yet.
+fn private_agent(content: MessageContent, sampling_rate: f64) -> PrivatePriorAgent {
+    let party = SharedPriorSettings { rank: RANK, ..SharedPriorSettings::default_for(2, false) };
+    let settings = PrivatePriorSettings { party, content, n_agents: 20, sampling_rate };
+    PrivatePriorAgent::new(unit_box(2), settings, map(2, 40), Seed::new(2)).unwrap()
+}
+
+fn vector(agent: &PrivatePriorAgent) -> Vec<f64> {
+    agent.weight_sample(&mut test_stream(4)).unwrap()
+}
+
+fn total(round: u64, sum: Vec<f64>, noise_std: f64) -> Aggregate {
+    Aggregate { round, content: AggregateContent::Total(sum), noise_std, witnesses: Vec::new() }
+}
+
+fn length(vector: &[f64]) -> f64 {
+    vector.iter().map(|v| v * v).sum::<f64>().sqrt()
+}
+
+/// A vector has M numbers and length 1, whatever the outputs' units and number; it is zero without outputs, and a control's says nothing.
+#[test]
+fn directions_have_length_1() {
+    let mut agent = private_agent(MessageContent::Mean, 1.0);
+    assert_eq!(vector(&agent), [0.0; 40]);
+    let told: Vec<Observation> = uniform_points(7, 2, &mut test_stream(3))
+        .rows()
+        .map(|x| Observation {
+            unit: x.to_vec(),
+            value: Some((3.0 * x[0]).sin() - x[1]),
+            source: Source::Initial,
+        })
+        .collect();
+    let mut in_other_units = agent.clone();
+    agent.tell(&told).unwrap();
+    let scaled = told
+        .iter()
+        .map(|each| Observation { value: each.value.map(|v| 5.0 + 1e3 * v), ..each.clone() });
+    in_other_units.tell(&scaled.collect::<Vec<_>>()).unwrap();
+    let (found, scaled) = (vector(&agent), vector(&in_other_units));
+    assert!((length(&found) - 1.0).abs() < 1e-12);
+    assert!(found.iter().zip(&scaled).all(|(a, b)| (a - b).abs() < 1e-3), "{found:?} {scaled:?}");
+    let basis = agent.party().basis();
+    let back = basis.weights(&basis.coefficients(&found));
+    assert!(found.iter().zip(&back).all(|(a, b)| (a - b).abs() < 1e-12), "in the span");
+    let mut silent = private_agent(MessageContent::Zero, 1.0);
+    let mut null = private_agent(MessageContent::Placebo, 1.0);
+    for control in [&mut silent, &mut null] {
+        control.tell(&told).unwrap();
+    }
+    assert_eq!(vector(&silent), [0.0; 40]);
+    assert!((length(&vector(&null)) - 1.0).abs() < 1e-12);
+    let product: f64 = vector(&null).iter().zip(&found).map(|(a, b)| a * b).sum();
+    assert!(product.abs() < 0.9, "{product}");
+}
+
+/// m = c a Rᵀu with a = 1 − r v/‖Rᵀu‖², over two releases weighed by the inverse variance of their noise, worked out here from the sums.
+#[test]
+fn the_prior_is_the_shrunk_mean_of_the_releases() {
+    let (q, n_agents) = (0.5, 20.0);
+    let mut agent = private_agent(MessageContent::Mean, q);
+    assert!(agent.prior().is_none());
+    let basis = agent.party().basis().clone();
+    let sums = [1, 2].map(|seed| {
+        let c: Vec<f64> = test_stream(seed).normals(RANK).iter().map(|v| 3.0 * v).collect();
+        basis.weights(&c)
+    });
+    let stds = [0.5, 1.0];
+    let divisor = q * n_agents;
+    let variances = stds.map(|std: f64| (std / divisor).powi(2));
+    for (round, (sum, std)) in sums.iter().zip(stds).enumerate() {
+        assert!(agent.receive(&total(round as u64, sum.clone(), std)));
+    }
+    let precision: f64 = variances.iter().map(|v| 1.0 / v).sum();
+    let mean: Vec<f64> = (0..40)
+        .map(|i| (0..2).map(|k| sums[k][i] / divisor / variances[k]).sum::<f64>() / precision)
+        .collect();
+    let u = basis.coefficients(&mean);
+    let energy: f64 = u.iter().map(|c| c * c).sum();
+    let share = 1.0 - RANK as f64 / precision / energy;
+    assert!(share > 0.0 && share < 1.0);
+    let prior = agent.prior().unwrap();
+    let scale = PrivatePriorAgent::MEAN_LENGTH * share;
+    assert!(prior.mean().iter().zip(&u).all(|(m, u)| (m - scale * u).abs() < 1e-12));
+    let diagonal: Vec<f64> = (0..RANK).map(|i| prior.covariance().row(i)[i]).collect();
+    assert_eq!(diagonal, [PrivatePriorAgent::VARIANCE; RANK]);
+}
+
+/// A release that is no more than its noise is not used: the agent asks as it would alone.
+#[test]
+fn noise_alone_is_not_used() {
+    let mut agent = private_agent(MessageContent::Mean, 1.0);
+    let alone = agent.clone();
+    let sum = agent.party().basis().weights(&test_stream(5).normals(RANK));
+    assert!(agent.receive(&total(0, sum, 2.0)));
+    assert!(agent.prior().is_none());
+    let ask = |agent: &PrivatePriorAgent| agent.ask(&Points::new(2), &mut test_stream(6)).unwrap();
+    assert_eq!(ask(&agent), ask(&alone));
+}
+
+/// Releases of another shape, with numbers that are none, or not newer than the last change nothing.
+#[test]
+fn releases_that_do_not_fit_a_shared_prior_change_nothing() {
+    let mut agent = private_agent(MessageContent::Mean, 1.0);
+    let sum = |seed: u64| agent.party().basis().weights(&test_stream(seed).normals(RANK));
+    let (first, second) = (sum(5), sum(6));
+    assert!(agent.receive(&total(3, first.clone(), 0.1)));
+    let before = agent.prior();
+    let mut broken = second.clone();
+    broken[7] = f64::NAN;
+    let regions = AggregateContent::RegionSums(vec![second.clone(), second.clone()]);
+    let bad = [
+        total(4, second[..39].to_vec(), 0.1),
+        total(4, broken, 0.1),
+        total(4, second.clone(), f64::NAN),
+        Aggregate { content: regions, ..total(4, Vec::new(), 0.1) },
+        total(3, second, 0.1),
+    ];
+    for release in bad {
+        assert!(!agent.receive(&release), "{release:?}");
+    }
+    assert!(agent.prior() == before);
+}
+
+/// Twenty agents whose functions are alike, one release with little noise: trust rises at once, and the first query is near their maximum.
+#[test]
+fn a_release_of_like_tasks_is_trusted_and_leads_at_once() {
+    let mut sum = vec![0.0; 40];
+    for id in 0..20 {
+        let mut agent = private_agent(MessageContent::Mean, 1.0);
+        let points = uniform_points(20, 2, &mut test_stream(id));
+        let shift = 0.005 * id as f64;
+        let told = points.rows().map(|x| Observation {
+            unit: x.to_vec(),
+            value: Some(-(x[0] - 0.3 - shift).powi(2) - (x[1] - 0.6).powi(2)),
+            source: Source::Initial,
+        });
+        agent.tell(&told.collect::<Vec<_>>()).unwrap();
+        sum.iter_mut().zip(vector(&agent)).for_each(|(sum, v)| *sum += v);
+    }
+    let mut agent = private_agent(MessageContent::Mean, 1.0);
+    assert!(agent.receive(&total(0, sum, 0.1)));
+    let first = agent.ask(&Points::new(2), &mut test_stream(1)).unwrap();
+    let distance = (first.unit[0] - 0.35).hypot(first.unit[1] - 0.6);
+    assert!(distance < 0.25, "{first:?}");
+    assert!(matches!(first.source, Source::Shared { .. }));
+    let told: Vec<Observation> = uniform_points(6, 2, &mut test_stream(99))
+        .rows()
+        .map(|x| Observation {
+            unit: x.to_vec(),
+            value: Some(-(x[0] - 0.35).powi(2) - (x[1] - 0.6).powi(2)),
+            source: Source::Own,
+        })
+        .collect();
+    agent.tell(&told).unwrap();
+    assert!(agent.party().trust().unwrap() > 0.6);
 }

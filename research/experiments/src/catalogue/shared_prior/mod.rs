@@ -1,6 +1,7 @@
 //! The worth of joining: a party that comes to others with 50 random evaluations each, by a shared prior, FTS, and as it would be alone.
 
 mod families;
+pub(super) mod private;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -204,20 +205,24 @@ fn unit_seed(seed: Seed, family: usize, run: u32) -> Seed {
     seed.child(Purpose::Run, u64::from(run)).child(Purpose::Agent, family as u64)
 }
 
-/// The shared features and everybody's messages, of [`N_PAST`] uniformly random points each.
-fn messages(family: &Family, seed: Seed) -> anyhow::Result<(Arc<FeatureMap>, Messages)> {
-    let dim = family.tasks[0].space().dim();
+/// The features that all share.
+fn feature_map(dim: usize, n_features: usize, seed: Seed) -> anyhow::Result<Arc<FeatureMap>> {
     #[expect(clippy::cast_precision_loss, reason = "dimensions are far below 2^53")]
     let median = 0.3 * (dim as f64).sqrt();
     let description = FeatureDescription {
-        n_features: N_FEATURES,
+        n_features,
         dim,
         family: fedbo_gp::Family::SquaredExponential,
         lengthscale: LengthscaleLaw::LogNormal { median, spread: 0.5 },
         sampling: FeatureSampling::QuasiRandom,
     };
     let map = FeatureMap::draw(&description, &mut seed.stream(Purpose::SharedFeatures, 0, 0))?;
-    let map = Arc::new(map);
+    Ok(Arc::new(map))
+}
+
+/// The shared features and everybody's messages, of [`N_PAST`] uniformly random points each.
+fn messages(family: &Family, seed: Seed) -> anyhow::Result<(Arc<FeatureMap>, Messages)> {
+    let map = feature_map(family.tasks[0].space().dim(), N_FEATURES, seed)?;
     let mut messages = Messages::new();
     for (party, problem) in family.tasks.iter().enumerate() {
         let past = past(problem.as_ref(), seed.child(Purpose::History, party as u64))?;
@@ -283,6 +288,19 @@ fn session(
         Arm::Fts | Arm::Ts => N_FEATURES,
         _ => messages[&(Arm::SharedPrior.name(), outlook.name(), 0)].weights.len(),
     };
+    session_of(family, task, agent, (contributions, message_len), map, seed)
+}
+
+/// A party that joins others, with what it gets of them: messages of a length.
+fn session_of(
+    family: &Family,
+    task: usize,
+    agent: AnyAgent,
+    (contributions, message_len): (Vec<AgentUpdate>, usize),
+    map: &FeatureMap,
+    seed: Seed,
+) -> anyhow::Result<Session> {
+    let problem = &family.tasks[task];
     let plan = AgentPlan {
         id: u32::try_from(task)?,
         history: Vec::new(),

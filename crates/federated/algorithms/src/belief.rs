@@ -2,7 +2,7 @@
 
 use fedbo_protocol::{Aggregate, AggregateContent};
 
-use super::ExplorationWeights;
+use crate::dp_fts_de::ExplorationWeights;
 
 /// The weighting of past releases. All of this is post-processing: it costs no privacy.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,7 +19,7 @@ pub enum Memory {
 
 /// P weighted averages of M numbers, and what is known of their noise.
 #[derive(Clone)]
-pub(super) struct Belief {
+pub(crate) struct Belief {
     emphasis: ExplorationWeights,
     memory: Memory,
     sampling_rate: f64,
@@ -35,7 +35,7 @@ pub(super) struct Belief {
 }
 
 impl Belief {
-    pub(super) fn new(
+    pub(crate) fn new(
         emphasis: ExplorationWeights,
         memory: Memory,
         sampling_rate: f64,
@@ -56,12 +56,12 @@ impl Belief {
     }
 
     /// The newest release in it.
-    pub(super) fn round(&self) -> Option<u64> {
+    pub(crate) fn round(&self) -> Option<u64> {
         self.round
     }
 
     /// Takes a release; false if its shape is not ours, a number is not finite, or it is not newer than the last.
-    pub(super) fn take(&mut self, aggregate: &Aggregate) -> bool {
+    pub(crate) fn take(&mut self, aggregate: &Aggregate) -> bool {
         let n_features = self.sums[0].len();
         let fits = |row: &Vec<f64>| row.len() == n_features && row.iter().all(|w| w.is_finite());
         let rows = match &aggregate.content {
@@ -128,15 +128,21 @@ impl Belief {
     }
 
     /// The weights of each region's function (P×M); none before the first release.
-    pub(super) fn weights(&self) -> Option<Vec<Vec<f64>>> {
+    pub(crate) fn weights(&self) -> Option<Vec<Vec<f64>>> {
         self.round?;
         let scaled = self.sums.iter().zip(&self.mass);
         Some(scaled.map(|(sum, mass)| sum.iter().map(|w| w / mass).collect()).collect())
     }
 
+    /// The variance of the noise in each number of each region's function (P); none before the first release.
+    pub(crate) fn noise_variances(&self) -> Option<Vec<f64>> {
+        self.round?;
+        Some(self.noise.iter().zip(&self.mass).map(|(noise, mass)| noise / (mass * mass)).collect())
+    }
+
     /// The share of what the belief says that is not noise: 1 − E‖noise‖²/‖ω‖², at least 0, over all regions. It follows
     /// from what was released and announced alone.
-    pub(super) fn signal_share(&self) -> f64 {
+    pub(crate) fn signal_share(&self) -> f64 {
         let (mut energy, mut noise) = (0.0, 0.0);
         for ((sum, mass), variance) in self.sums.iter().zip(&self.mass).zip(&self.noise) {
             if *mass > 0.0 {

@@ -1,0 +1,300 @@
+//! The shared prior of noisy sums: agents learn what their functions have in common, with differential privacy.
+
+use std::fmt;
+use std::sync::Arc;
+
+use fedbo_config::FileError;
+use fedbo_gp::{FeatureDescription, FeatureMap, WeightPrior};
+use fedbo_protocol::{Aggregate, AggregateHandout, UpdateRejected, UsesHandouts};
+use fedbo_strategies::{
+    Collaborator, Domain, MessageContent, Observation, OthersUse, Points, Proposal,
+    ReleasedFunction, SharedPrior, SharedPriorSettings, Strategy, StrategyError, Surrogate,
+    ThompsonSampling, ThompsonSettings, meta::Transfer,
+};
+use fedbo_streams::{Seed, Stream};
+
+use super::options;
+use crate::belief::Belief;
+use crate::dp_fts_de::{ExplorationWeights, Memory};
+use crate::{
+    AgentSetup, Algorithm, Alone, Arm, Exchange, PublicConfig, Read, Reading, ReleaseShape,
+    Released, Role, Settings,
+};
+
+/// The registry's entry.
+pub const PRIVATE: Algorithm = Algorithm {
+    name: "dp-shared-prior",
+    summary: "agents learn a prior from noisy sums, with differential privacy",
+    exchange: Exchange::Released,
+    role: Role::Own,
+    name_without_noise: Some("shared-mean"),
+    tables: &["shared-prior"],
+    compared_with: None,
+    controls: &[Arm::LOG_EI],
+    read: read_private,
+};
+
+/// Settings of a [`PrivatePriorAgent`].
+#[derive(Clone, Debug)]
+pub struct PrivatePriorSettings {
+    /// The strategy. It has no messages, so that best points and the probe have no part in it.
+    pub party: SharedPriorSettings,
+    /// The content of vectors: [`MessageContent::Mean`] for the direction of what the agent knows, [`MessageContent::Zero`] or
+    /// [`MessageContent::Placebo`] for a control.
+    pub content: MessageContent,
+    /// N.
+    pub n_agents: usize,
+    /// q, by which sums are divided.
+    pub sampling_rate: f64,
+}
+
+/// One agent that learns a shared prior from released sums.
+///
+/// It sends the direction R w̄/‖w̄‖ of what it knows (M numbers of length 1, see [`SharedPrior::direction`]), which the noisy sums of a
+/// release add up over agents. From the mean u of all releases, by its coefficients Rᵀ u (r numbers), it has a prior
+///
+/// m = c a Rᵀ u,   a = max(0, 1 − E‖noise‖²/‖Rᵀ u‖²),   Λ = λ I
+///
+/// (James & Stein 1961: what is noise in a mean is taken off its length). There is no second moment and no best point, which would cost
+/// more privacy. A mean that is all noise (a = 0) is not used.
+#[derive(Clone)]
+pub struct PrivatePriorAgent {
+    party: SharedPrior,
+    map: Arc<FeatureMap>,
+    content: MessageContent,
+    belief: Belief,
+}
+
+impl fmt::Debug for PrivatePriorAgent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let newest = self.belief.round();
+        write!(f, "PrivatePriorAgent {{ {:?}, newest release: {newest:?} }}", self.party)
+    }
+}
+
+impl PrivatePriorAgent {
+    /// c: the length of coefficients of which a direction was taken, as far as agents know them.
+    pub const MEAN_LENGTH: f64 = 4.0;
+    /// λ.
+    pub const VARIANCE: f64 = 0.5;
+
+    /// An agent without observations. `map` is shared by all; `seed` feeds hyperparameter fits.
+    ///
+    /// # Errors
+    /// As [`SharedPrior::new`], or if q is out of range or there is no agent.
+    pub fn new(
+        domain: Domain,
+        settings: PrivatePriorSettings,
+        map: Arc<FeatureMap>,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        let PrivatePriorSettings { mut party, content, n_agents, sampling_rate } = settings;
+        let is_rate = sampling_rate > 0.0 && sampling_rate <= 1.0;
+        if !is_rate || n_agents == 0 {
+            return Err(StrategyError::Setting {
+                name: "sampling rate and number of agents",
+                value: format!("{sampling_rate}, {n_agents}"),
+                expected: "a rate above 0 and at most 1, and at least one agent",
+            });
+        }
+        (party.n_best_first, party.probes, party.sends_best) = (0, false, false);
+        let memory = Memory::Mean { discount: 1.0 };
+        let emphasis = ExplorationWeights::UNIFORM;
+        let sizes = vec![n_agents];
+        let belief = Belief::new(emphasis, memory, sampling_rate, sizes, map.n_features());
+        let party = SharedPrior::new(domain, party, Arc::clone(&map), seed)?;
+        Ok(Self { party, map, content, belief })
+    }
+
+    /// The strategy.
+    pub fn party(&self) -> &SharedPrior {
+        &self.party
+    }
+
+    /// Takes a release. One that does not fit (another shape, a number that is not finite, not newer than the last) changes
+    /// nothing, and the answer is false.
+    pub fn receive(&mut self, aggregate: &Aggregate) -> bool {
+        self.belief.take(aggregate) && self.party.set_prior(self.prior()).is_ok()
+    }
+
+    /// Rᵀ u, and the share of its square that is not noise; `None` before the first release.
+    fn mean(&self) -> Option<(Vec<f64>, f64)> {
+        let weights = self.belief.weights()?;
+        let noise_variance = self.belief.noise_variances()?[0];
+        let mean = self.party.basis().coefficients(&weights[0]);
+        let energy: f64 = mean.iter().map(|c| c * c).sum();
+        #[expect(clippy::cast_precision_loss, reason = "ranks are far below 2^53")]
+        let noise = mean.len() as f64 * noise_variance;
+        Some((mean, if energy > 0.0 { (1.0 - noise / energy).max(0.0) } else { 0.0 }))
+    }
+
+    /// (m, Λ), if the releases say anything.
+    pub fn prior(&self) -> Option<WeightPrior> {
+        let (mut mean, share) = self.mean()?;
+        mean.iter_mut().for_each(|c| *c *= Self::MEAN_LENGTH * share);
+        WeightPrior::with_mean(mean, Self::VARIANCE).ok().filter(|_| share > 0.0)
+    }
+}
+
+impl Strategy for PrivatePriorAgent {
+    fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        self.party.ask(pending, stream)
+    }
+
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        self.party.tell(observed)
+    }
+
+    fn surrogate(&self) -> Option<&Surrogate> {
+        Some(self.party.surrogate())
+    }
+
+    fn transfer(&self) -> Option<Transfer> {
+        self.party.transfer()
+    }
+}
+
+impl Collaborator for PrivatePriorAgent {
+    fn domain(&self) -> &Domain {
+        self.party.domain()
+    }
+
+    fn own(&self) -> &Surrogate {
+        self.party.surrogate()
+    }
+
+    fn map(&self) -> &FeatureMap {
+        &self.map
+    }
+
+    fn weight_sample(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
+        match self.content {
+            MessageContent::Mean | MessageContent::Posterior => self.party.direction(),
+            MessageContent::Zero => Ok(vec![0.0; self.map.n_features()]),
+            MessageContent::Placebo => {
+                let mut draw = stream.normals(self.party.basis().rank());
+                let length = draw.iter().map(|w| w * w).sum::<f64>().sqrt();
+                draw.iter_mut().for_each(|w| *w /= length);
+                Ok(self.party.basis().weights(&draw))
+            }
+        }
+    }
+}
+
+impl UsesHandouts for PrivatePriorAgent {
+    type Handout = AggregateHandout;
+
+    /// Every release counts, also those of rounds that the agent missed.
+    fn take(&mut self, handout: AggregateHandout, own_id: u32) -> Vec<UpdateRejected> {
+        let mut refused = Vec::new();
+        for release in &handout.releases {
+            if !self.receive(&release.aggregate) {
+                let round = release.aggregate.round;
+                refused.push(UpdateRejected::Unfit { agent: own_id, round });
+            }
+        }
+        refused
+    }
+}
+
+/// The settings of all agents of a federation.
+#[derive(Clone, Debug)]
+struct Federated {
+    party: SharedPriorSettings,
+    /// Thompson sampling, each alone.
+    alone: ThompsonSettings,
+    n_agents: usize,
+}
+
+impl Federated {
+    fn private_agent(
+        &self,
+        setup: &AgentSetup<'_>,
+        sampling_rate: f64,
+        content: MessageContent,
+        others: OthersUse,
+    ) -> Result<PrivatePriorAgent, StrategyError> {
+        let settings = PrivatePriorSettings {
+            party: SharedPriorSettings { others, ..self.party.clone() },
+            content,
+            n_agents: self.n_agents,
+            sampling_rate,
+        };
+        let domain = Domain::Space(setup.space.clone());
+        PrivatePriorAgent::new(domain, settings, Arc::clone(setup.map), setup.seed)
+    }
+}
+
+impl Released for Federated {
+    fn shape(&self) -> ReleaseShape {
+        ReleaseShape { n_regions: 1, uniform_from: Some(0), content: MessageContent::Mean }
+    }
+
+    fn agent(
+        &self,
+        setup: &AgentSetup<'_>,
+        sampling_rate: f64,
+        has_noise: bool,
+    ) -> Result<Box<dyn UsesHandouts<Handout = AggregateHandout>>, StrategyError> {
+        let (content, others) = match setup.role {
+            Role::WarmStart => return Err(setup.role.not_of_this_algorithm()),
+            Role::Alone => {
+                let mut alone = self.alone.clone();
+                alone.ucb_multiplier = setup.alone_ucb_multiplier;
+                let domain = Domain::Space(setup.space.clone());
+                let strategy = ThompsonSampling::new(domain.clone(), alone, setup.seed)?;
+                let (map, message_len) = (Arc::clone(setup.map), setup.map.n_features());
+                return Ok(Box::new(Alone::new(strategy, domain, map, message_len)));
+            }
+            Role::LogEi => (MessageContent::Zero, OthersUse::Nothing),
+            Role::Own => (MessageContent::Mean, OthersUse::Prior),
+            Role::Placebo if has_noise => (MessageContent::Zero, OthersUse::Prior),
+            Role::Placebo => (MessageContent::Placebo, OthersUse::Prior),
+        };
+        Ok(Box::new(self.private_agent(setup, sampling_rate, content, others)?))
+    }
+
+    fn agent_weights(&self, _: u64) -> Vec<Vec<f64>> {
+        #[expect(clippy::cast_precision_loss, reason = "numbers of agents are far below 2^53")]
+        let share = 1.0 / self.n_agents as f64;
+        vec![vec![share; self.n_agents]]
+    }
+
+    fn describe(&self, config: &mut PublicConfig) {
+        config.line("algorithm", PRIVATE.name);
+        config.count("rank", self.party.rank as u64);
+        config.number("trust", self.party.trust_before);
+    }
+
+    fn released_function(
+        &self,
+        releases: &[Aggregate],
+        setup: &AgentSetup<'_>,
+        sampling_rate: f64,
+        features: FeatureDescription,
+        seed: u64,
+    ) -> Result<Option<ReleasedFunction>, StrategyError> {
+        let (content, others) = (MessageContent::Mean, OthersUse::Prior);
+        let mut agent = self.private_agent(setup, sampling_rate, content, others)?;
+        for release in releases {
+            agent.receive(release);
+        }
+        Ok(agent.mean().map(|(mean, signal_share)| ReleasedFunction {
+            features,
+            seed,
+            map: setup.map.hash().to_string(),
+            n_regions: 1,
+            weights: vec![agent.party.basis().weights(&mean)],
+            signal_share,
+        }))
+    }
+}
+
+/// Reads `[shared-prior]`.
+fn read_private(reading: &Reading<'_>) -> Result<Read, FileError> {
+    let party = options::private(reading)?;
+    let alone = reading.own.clone();
+    let ucb_multiplier = alone.ucb_multiplier;
+    let settings = Federated { party, alone, n_agents: reading.n_agents };
+    Ok(Read { settings: Settings::Released(Arc::new(settings)), ucb_multiplier })
+}

@@ -1,0 +1,400 @@
+//! The worth of joining a private federation: a party comes to others whose noisy sum was released once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use fedbo_federated::Alone;
+use fedbo_federated::dp_fts_de::{
+    AggregateUse, DpFtsDe, DpFtsDeSettings, ExplorationWeights, Memory,
+};
+use fedbo_federated::shared_prior::{PrivatePriorAgent, PrivatePriorSettings};
+use fedbo_gp::FeatureMap;
+use fedbo_objective::Problem;
+use fedbo_privacy::accounting::{
+    AccountantKind, Budget, Delta, NoiseMultiplier, Sampling, SamplingRate, smallest_multiplier,
+};
+use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, SimNoise};
+use fedbo_protocol::{Aggregate, Broadcast, LatticeRounds, ReleaseSchedule, RoundMechanism};
+use fedbo_report::{
+    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
+};
+use fedbo_runner::RowLabels;
+use fedbo_space::Partition;
+use fedbo_strategies::{
+    Collaborator, Domain, LocalProb, LogEiSettings, MessageContent, MessageNoise, MessageSettings,
+    OthersUse, SharedPriorSettings, Strategy, ThompsonSettings,
+};
+use fedbo_streams::{Purpose, Seed};
+use rayon::prelude::*;
+
+use super::families::{self, Family};
+use super::{CHECKPOINTS, N_FEATURES, feature_map, past, session_of, unit_seed};
+use crate::catalogue::jobs::{AnyAgent, Job, conclude, run_jobs};
+use crate::catalogue::{ExperimentResult, Progress, RunOptions};
+
+/// Repetitions unless asked otherwise.
+pub(in crate::catalogue) const DEFAULT_RUNS: u32 = 10;
+/// ε of the release, at [`DELTA`].
+const EPSILONS: [f64; 2] = [2.0, 4.0];
+const DELTA: f64 = 1e-5;
+/// Parties in a release: N.
+const SIZES: [usize; 5] = [12, 25, 50, 100, 200];
+/// N at which every arm is run; at the others the shared prior is, to find the smallest federation that pays.
+const COMPARED: [usize; 2] = [50, 200];
+/// M of DP-FTS-DE, whose noise grows with √M; that of the shared prior grows with √r.
+const N_FEATURES_FTS: usize = 40;
+
+/// The use that a party makes of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Algorithm {
+    SharedPrior,
+    DpFtsDe,
+}
+
+/// A release: of whom, at which cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Released {
+    algorithm: Algorithm,
+    epsilon: f64,
+    n_parties: usize,
+    /// True if all vectors are zero: its noise alone, as a control.
+    is_null: bool,
+}
+
+/// The strategy of the party that joins.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Arm {
+    Joins(Released),
+    LogEi,
+    Ts,
+}
+
+impl Arm {
+    /// The arms of a panel, which is an ε.
+    fn of(epsilon: f64) -> Vec<Self> {
+        let mut arms = vec![Self::LogEi, Self::Ts];
+        for n_parties in SIZES {
+            let released =
+                Released { algorithm: Algorithm::SharedPrior, epsilon, n_parties, is_null: false };
+            arms.push(Self::Joins(released));
+            if COMPARED.contains(&n_parties) {
+                arms.push(Self::Joins(Released { is_null: true, ..released }));
+                arms.push(Self::Joins(Released { algorithm: Algorithm::DpFtsDe, ..released }));
+            }
+        }
+        arms
+    }
+
+    fn name(self) -> String {
+        match self {
+            Self::LogEi => "log-ei".into(),
+            Self::Ts => "ts".into(),
+            Self::Joins(Released { algorithm, n_parties, is_null, .. }) => {
+                let name = match (algorithm, is_null) {
+                    (_, true) => "placebo",
+                    (Algorithm::SharedPrior, false) => "dp-shared-prior",
+                    (Algorithm::DpFtsDe, false) => "dp-fts-de",
+                };
+                format!("{name}, N = {n_parties}")
+            }
+        }
+    }
+}
+
+/// The shared features of an algorithm in a repetition, and each party's vector: of a task, with evaluations of its own.
+struct Known {
+    map: Arc<FeatureMap>,
+    /// Parties of one task have different evaluations: task by task, copy by copy.
+    vectors: BTreeMap<(usize, usize), Vec<f64>>,
+}
+
+/// Everything that is known, by family, run and algorithm.
+type AllKnown = BTreeMap<(usize, u32, Algorithm), Known>;
+
+pub(in crate::catalogue) fn run(
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<ExperimentResult> {
+    let folder = options.data.as_deref().context("shared-prior-private needs --data DIR")?;
+    let runs = options.runs.unwrap_or(DEFAULT_RUNS);
+    check_folder(&options.out, options.overwrite)?;
+    let families = families::all(folder)?;
+    let seed = Seed::new(options.seed);
+    let known = everything_known(&families, runs, seed, progress)?;
+    let mut noise = Vec::new();
+    for epsilon in EPSILONS {
+        let budget = Budget::new(epsilon, Delta::new(DELTA)?)?;
+        let sampling = Sampling::Poisson(SamplingRate::ALL);
+        let found = smallest_multiplier(AccountantKind::Pld, sampling, 1, budget)?;
+        noise.push((epsilon, found.value));
+    }
+    let space = families[0].tasks[0].space();
+    let parameters: Vec<String> =
+        space.parameters().iter().map(|parameter| parameter.name().to_owned()).collect();
+    let writer = ResultsWriter::create(&options.out, &parameters, options.overwrite)?;
+    let mut jobs = Vec::new();
+    for (index, family) in families.iter().enumerate() {
+        for (epsilon, multiplier) in &noise {
+            for arm in Arm::of(*epsilon) {
+                for run in 0..runs {
+                    for task in 0..family.tasks.len() {
+                        let unit = RowLabels {
+                            experiment: panel(family, *epsilon),
+                            arm: arm.name(),
+                            agent: String::new(),
+                            run,
+                        };
+                        let (known, seed) = (&known, unit_seed(seed, index, run));
+                        jobs.push(Job::session(unit, move || {
+                            let maps = |algorithm| &known[&(index, run, algorithm)];
+                            let (agent, map) =
+                                joining(family, task, arm, *multiplier, &maps, seed)?;
+                            let message_len = map.n_features();
+                            session_of(family, task, agent, (Vec::new(), message_len), &map, seed)
+                        }));
+                    }
+                }
+            }
+        }
+    }
+    progress.stage("shared-prior-private", jobs.len());
+    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+    let figure = FigureSpec {
+        title: "A party joins others of which one noisy sum was released".into(),
+        x_label: "queries".into(),
+        y_label: "best value, mean over parties".into(),
+        scale: Scale::Linear,
+        panel_by: PanelBy::Experiment,
+        mean_over_agents: true,
+        shared_y: false,
+        references: Vec::new(),
+    };
+    let request = SummaryRequest {
+        experiment: "shared-prior-private".into(),
+        seed: options.seed,
+        direction: families[0].tasks[0].direction(),
+        metric: Metric::Best,
+        checkpoints: CHECKPOINTS.to_vec(),
+        pairs: Vec::new(),
+        clusters: Clusters::Agents,
+        private: Some(false),
+        privacy: BTreeMap::new(),
+        wall_seconds: BTreeMap::new(),
+        figure: Some(figure),
+    };
+    let summary = conclude(&rows, ended, request, |_| pairs(), &options.out)?;
+    Ok(ExperimentResult { summary, ended, notes: Vec::new() })
+}
+
+fn panel(family: &Family, epsilon: f64) -> String {
+    format!("{}, epsilon = {epsilon}", family.name)
+}
+
+/// The comparisons of a panel: every federation with a party alone, and where there are both, with its noise alone and DP-FTS-DE.
+fn pairs() -> Vec<(String, String)> {
+    let mut pairs = Vec::new();
+    for n_parties in SIZES {
+        let own = format!("dp-shared-prior, N = {n_parties}");
+        pairs.push((own.clone(), Arm::LogEi.name()));
+        if COMPARED.contains(&n_parties) {
+            pairs.push((own.clone(), format!("placebo, N = {n_parties}")));
+            pairs.push((own, format!("dp-fts-de, N = {n_parties}")));
+        }
+    }
+    pairs
+}
+
+/// Every party's vector: as many parties a task as the largest federation needs.
+fn everything_known(
+    families: &[Family],
+    runs: u32,
+    seed: Seed,
+    progress: &dyn Progress,
+) -> anyhow::Result<AllKnown> {
+    let units: Vec<(usize, u32)> =
+        (0..families.len()).flat_map(|family| (0..runs).map(move |run| (family, run))).collect();
+    progress.stage("what the others know", units.len());
+    let prepared = units.par_iter().map(|&(index, run)| {
+        let family = &families[index];
+        let [own, fts] = vectors(family, unit_seed(seed, index, run))?;
+        progress.job_ended(&format!("{} run {run}", family.name));
+        let key = |algorithm| (index, run, algorithm);
+        anyhow::Ok([(key(Algorithm::SharedPrior), own), (key(Algorithm::DpFtsDe), fts)])
+    });
+    let prepared = prepared.collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(prepared.into_iter().flatten().collect())
+}
+
+/// Shared features and the vectors of all parties, by a shared prior and by DP-FTS-DE.
+fn vectors(family: &Family, seed: Seed) -> anyhow::Result<[Known; 2]> {
+    let dim = family.tasks[0].space().dim();
+    let map = |n_features| {
+        anyhow::Ok(Known { map: feature_map(dim, n_features, seed)?, vectors: BTreeMap::new() })
+    };
+    let mut known = [map(N_FEATURES)?, map(N_FEATURES_FTS)?];
+    let n_others = family.tasks.len() - 1;
+    let n_copies = SIZES.into_iter().max().unwrap_or(0).div_ceil(n_others);
+    for (task, problem) in family.tasks.iter().enumerate() {
+        let problem = problem.as_ref();
+        for copy in 0..n_copies {
+            let seed = seed.child(Purpose::History, task as u64).child(Purpose::Run, copy as u64);
+            let history = past(problem, seed)?;
+            let (content, others) = (MessageContent::Mean, OthersUse::Prior);
+            let mut own = private_agent(problem, content, others, n_others, &known[0].map, seed)?;
+            let mut fts = dp_fts_de(problem, n_others, &known[1].map, seed)?;
+            let told: [&mut dyn Strategy; 2] = [&mut own, &mut fts];
+            for each in told {
+                each.tell(&history)?;
+            }
+            let senders: [&dyn Collaborator; 2] = [&own, &fts];
+            for (known, sender) in known.iter_mut().zip(senders) {
+                let mut stream = seed.stream(Purpose::WeightSample, 0, 0);
+                known.vectors.insert((task, copy), sender.weight_sample(&mut stream)?);
+            }
+        }
+    }
+    Ok(known)
+}
+
+fn private_agent(
+    problem: &dyn Problem,
+    content: MessageContent,
+    others: OthersUse,
+    n_agents: usize,
+    map: &Arc<FeatureMap>,
+    seed: Seed,
+) -> anyhow::Result<PrivatePriorAgent> {
+    let space = problem.space();
+    let party = SharedPriorSettings {
+        own: LogEiSettings::for_agent(space, false),
+        others,
+        ..SharedPriorSettings::default_for(space.dim(), false)
+    };
+    let settings = PrivatePriorSettings { party, content, n_agents, sampling_rate: 1.0 };
+    let domain = Domain::Space(space.clone());
+    Ok(PrivatePriorAgent::new(domain, settings, Arc::clone(map), seed)?)
+}
+
+/// DP-FTS-DE as in the setting that helps of `dp-landmine`, with one region: few features, means under much noise, one release.
+fn dp_fts_de(
+    problem: &dyn Problem,
+    n_agents: usize,
+    map: &Arc<FeatureMap>,
+    seed: Seed,
+) -> anyhow::Result<DpFtsDe> {
+    let space = problem.space();
+    let settings = DpFtsDeSettings {
+        own: ThompsonSettings::default_for(space.dim()),
+        local_prob: LocalProb::Power(1.0),
+        trust: AggregateUse::Schedule,
+        message: MessageSettings {
+            content: MessageContent::Mean,
+            noise_variance: MessageNoise::Given(1.0),
+            standardize: true,
+        },
+        partition: Partition::whole(space.dim()),
+        region_sizes: vec![n_agents],
+        emphasis: ExplorationWeights::UNIFORM,
+        sampling_rate: 1.0,
+        memory: Memory::Latest,
+    };
+    Ok(DpFtsDe::new(Domain::Space(space.clone()), settings, Arc::clone(map), seed)?)
+}
+
+/// The party that joins, with the release at hand, and the features that it was made with.
+fn joining<'a>(
+    family: &Family,
+    task: usize,
+    arm: Arm,
+    noise: NoiseMultiplier,
+    known: &dyn Fn(Algorithm) -> &'a Known,
+    seed: Seed,
+) -> anyhow::Result<(AnyAgent, Arc<FeatureMap>)> {
+    let problem = family.tasks[task].as_ref();
+    let own_seed = seed.child(Purpose::Agent, task as u64);
+    let domain = Domain::Space(problem.space().clone());
+    let shared = |others| {
+        let map = &known(Algorithm::SharedPrior).map;
+        private_agent(problem, MessageContent::Mean, others, 1, map, own_seed)
+    };
+    match arm {
+        Arm::LogEi => {
+            let map = Arc::clone(&known(Algorithm::SharedPrior).map);
+            let agent = shared(OthersUse::Nothing)?;
+            Ok((alone(agent, domain, &map), map))
+        }
+        Arm::Ts => {
+            let map = Arc::clone(&known(Algorithm::DpFtsDe).map);
+            let agent = dp_fts_de(problem, 1, &map, own_seed)?; // without a release it is Thompson sampling
+            Ok((alone(agent, domain, &map), map))
+        }
+        Arm::Joins(released) => {
+            let known = known(released.algorithm);
+            let map = Arc::clone(&known.map);
+            let sum = release(family, task, released, noise, known, seed)?;
+            let n = released.n_parties;
+            let agent = match released.algorithm {
+                Algorithm::SharedPrior => {
+                    let (content, others) = (MessageContent::Mean, OthersUse::Prior);
+                    let mut agent = private_agent(problem, content, others, n, &map, own_seed)?;
+                    anyhow::ensure!(agent.receive(&sum), "the release does not fit");
+                    alone(agent, domain, &map)
+                }
+                Algorithm::DpFtsDe => {
+                    let mut agent = dp_fts_de(problem, n, &map, own_seed)?;
+                    anyhow::ensure!(agent.receive(&sum), "the release does not fit");
+                    alone(agent, domain, &map)
+                }
+            };
+            Ok((agent, map))
+        }
+    }
+}
+
+/// A party to which no further message comes.
+fn alone<S>(strategy: S, domain: Domain, map: &Arc<FeatureMap>) -> AnyAgent
+where
+    S: Strategy + 'static,
+{
+    Box::new(Alone::<S, Broadcast>::new(strategy, domain, Arc::clone(map), map.n_features()))
+}
+
+/// The noisy sum of the vectors of N parties, of all tasks but one in turn.
+fn release(
+    family: &Family,
+    task: usize,
+    released: Released,
+    noise_multiplier: NoiseMultiplier,
+    known: &Known,
+    seed: Seed,
+) -> anyhow::Result<Aggregate> {
+    let n_features = known.map.n_features();
+    let schedule = ReleaseSchedule::new(1, 1, 0)?;
+    let mechanism = Mechanism::new(MechanismSettings {
+        n_slots: u32::try_from(released.n_parties)?,
+        n_regions: 1,
+        n_features: u32::try_from(n_features)?,
+        max_norm: 1.0,
+        sampling_rate: SamplingRate::ALL,
+        noise_multiplier,
+    })?;
+    let mut bytes = [0; 32];
+    let mut stream = seed.stream(Purpose::SimulatedNoise, task as u64, 0);
+    for chunk in bytes.chunks_exact_mut(4) {
+        chunk.copy_from_slice(&stream.bits().to_le_bytes());
+    }
+    let mut rounds = LatticeRounds::new(mechanism, schedule, SimNoise::new(bytes));
+    let mut round = rounds.open(0)?;
+    let others: Vec<usize> = (0..family.tasks.len()).filter(|other| *other != task).collect();
+    let zeros = vec![0.0; n_features];
+    for slot in 0..released.n_parties {
+        let (copy, other) = (slot / others.len(), others[slot % others.len()]);
+        let vector = if released.is_null { &zeros } else { &known.vectors[&(other, copy)] };
+        rounds.receive(&mut round, u32::try_from(slot)?, vector)?;
+    }
+    let pending = rounds.close(round)?;
+    Ok(rounds.restore(0, &pending.bytes)?)
+}
