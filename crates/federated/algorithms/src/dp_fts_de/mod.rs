@@ -5,9 +5,11 @@
 
 mod agent;
 mod belief;
+pub mod clipping;
 mod exploration;
 mod exploration_weights;
 mod options;
+pub mod regret_bound;
 
 use std::sync::Arc;
 
