@@ -3,6 +3,7 @@
 //! Decides how the outside world is asked and answered: arguments, progress, exit codes, signals. Results go to
 //! standard output, all else to standard error. What is computed is decided elsewhere.
 
+mod advice;
 mod commands;
 mod console;
 mod core_dumps;

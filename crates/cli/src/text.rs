@@ -61,6 +61,14 @@ pub(crate) fn whole<N: FromStr>(text: &str) -> Result<N, String> {
     text.parse().map_err(expected)
 }
 
+/// Reads a finite number above 0, for a flag.
+pub(crate) fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_normal() && value > 0.0 => Ok(value),
+        _ => Err("expected a finite number above 0".to_owned()),
+    }
+}
+
 /// Six digits that matter at most, without zeros at the end.
 pub(crate) fn number(value: f64) -> String {
     digits(value, 6)

@@ -160,6 +160,28 @@ fn a_plan_compares_rates_and_marks_the_best() {
 }
 
 #[test]
+fn a_plan_notes_a_norm_that_clips_most_draws_and_features_that_are_too_few() {
+    let notes = |features: u32, rest: &str| {
+        let plan = format!(
+            "plan --agents 400 --regions 4 --features {features} --rounds 5 --epsilon 8 {rest}"
+        );
+        privacy(plan.trim_end()).expect(0, &[]).stderr.clone()
+    };
+    assert_eq!(notes(50, ""), "");
+    assert_eq!(notes(50, "--max-norm 15.56 --dim 2"), "");
+    let clipped = notes(50, "--max-norm 11");
+    assert!(clipped.contains("--max-norm 11 clips 98.8 %"), "{clipped}");
+    let few = notes(100, "--dim 2 --lengthscale 0.01");
+    assert!(few.contains("--features 100 is too few for --lengthscale"), "{few}");
+    privacy("plan --agents 9 --regions 1 --features 9 --rounds 1 --epsilon 1 --lengthscale 0.1")
+        .expect(2, &["--dim"]);
+    privacy("plan --agents 9 --regions 1 --features 100001 --rounds 1 --epsilon 1 --dim 2")
+        .expect(2, &["--features 100001", "at most 100000"]);
+    privacy("plan --agents 9 --regions 1 --features 9 --rounds 1 --epsilon 1 --max-norm 0")
+        .expect(2, &["--max-norm", "a finite number above 0"]);
+}
+
+#[test]
 fn what_cannot_be_is_named_with_a_way_out() {
     let epsilon = |rate: &str, noise: &str, rest: &str| {
         privacy(&format!(

@@ -9,6 +9,7 @@
 
 mod decay;
 mod evidence;
+mod feature_error;
 mod features;
 mod fit;
 mod function_basis;
@@ -29,6 +30,7 @@ mod weights;
 
 pub use decay::{Continuation, DecayAverage, DecayFit, DecayNoise, DecayProcess};
 pub use evidence::{Evidence, evidence};
+pub use feature_error::FeatureError;
 pub use features::{FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw, MapHash};
 pub use fit::{FitCriterion, FitOptions, Fitted, Hyperparameters, LogNormal, fit};
 pub use function_basis::FunctionBasis;

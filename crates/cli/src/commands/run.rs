@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fedbo_federation::{Arm, Collaboration, Federation, Protection, Role};
+use fedbo_gp::FeatureError;
 use fedbo_objective::FailuresMax;
 use fedbo_runner::Ended;
 use fedbo_runner::federation::{
@@ -10,6 +11,7 @@ use fedbo_runner::federation::{
 };
 
 use super::{add_remedies, parse_threads, print_summary};
+use crate::advice;
 use crate::console;
 use crate::exit::Exit;
 use crate::file_kind::FileKind;
@@ -93,6 +95,11 @@ impl Run {
             && let Some(note) = unprotected(&federation, &arms)
         {
             console::note(&note);
+        }
+        if !console::is_quiet() {
+            for note in advice_on(&federation, &arms)? {
+                console::note(&note);
+            }
         }
         let stop = interrupt::stop_flag(interrupt::ABANDONS);
         let display = RunDisplay::new();
@@ -246,6 +253,28 @@ fn unprotected(federation: &Federation, arms: &[Arm]) -> Option<String> {
         },
     };
     Some(format!("{arm}: {shared}; no differential privacy is applied"))
+}
+
+/// Notes on what agents would send, if their features are too few or the norm of their vectors too small for it.
+fn advice_on(federation: &Federation, arms: &[Arm]) -> anyhow::Result<Vec<String>> {
+    let sends = arms.iter().any(|arm| arm.role == Role::Own);
+    let has_features = !matches!(federation.collaboration, Collaboration::Neighbours(_));
+    if !(sends && has_features) {
+        return Ok(Vec::new());
+    }
+    let names = ("features.count", "features.lengthscale");
+    let description = &federation.features;
+    let map = federation.feature_map()?;
+    let error = FeatureError::on_unit_cube(&map, description)?;
+    let mut notes: Vec<String> =
+        advice::features(names, description.n_features, &error).into_iter().collect();
+    if let Collaboration::Released(plan) = &federation.collaboration
+        && let Some((max_norm, n_regions)) = plan.norm_of_draws()
+    {
+        let n_features = u32::try_from(description.n_features)?;
+        notes.extend(advice::clipping("privacy.max_norm", max_norm, n_regions, n_features));
+    }
+    Ok(notes)
 }
 
 /// Names the agent that has ended the run, and the reason.

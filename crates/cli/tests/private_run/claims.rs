@@ -75,6 +75,33 @@ fn a_run_says_first_what_it_does_not_promise_and_charges_what_it_releases() {
     }
 }
 
+/// Notes on a norm that clips most draws and on features that are too few, a line each, and none where neither matters: with
+/// vectors that are means, with the default norm, with agents alone.
+#[test]
+fn settings_that_cannot_work_well_are_noted() {
+    let sandbox = Sandbox::new();
+    let noted = |lengthscale: &str, tables: &str, arms: &str| -> (bool, bool) {
+        let tables = format!("[privacy]\nepsilon = 2.0\nsimulate = true\n{tables}");
+        let text = federation(8, 1, &tables);
+        let text = text.replace("lengthscale = 0.3", &format!("lengthscale = {lengthscale}"));
+        sandbox.write("f.toml", &text);
+        let ran = sandbox.fedbo(&["run", "f.toml", "--overwrite", "--arms", arms]);
+        let notes = &ran.expect(0, &[]).stderr;
+        (
+            notes
+                .contains("note: privacy.max_norm 1 clips 100 % of weight samples (M = 20, P = 4,"),
+            notes.contains("note: features.count 20 is too few for features.lengthscale"),
+        )
+    };
+    let (own, draws) = ("dp-fts-de", "[dp-fts-de]\nmessage = \"sample\"\n");
+    assert_eq!(noted("0.3", &format!("max_norm = 1.0\n{draws}"), own), (true, false));
+    assert_eq!(noted("0.01", &format!("max_norm = 1.0\n{draws}"), own), (true, true));
+    assert_eq!(noted("0.01", draws, own), (false, true));
+    assert_eq!(noted("0.3", "max_norm = 1.0\n", own), (false, false));
+    assert_eq!(noted("0.3", "", own), (false, false));
+    assert_eq!(noted("0.01", &format!("max_norm = 1.0\n{draws}"), "ts"), (false, false));
+}
+
 /// Initial points of agent n lie in region n mod P: here the quarters of a square.
 #[test]
 fn agents_begin_in_their_regions() {

@@ -27,7 +27,14 @@ use crate::topology::Topology;
 
 const N_ROUNDS_MAX: u64 = 1_000_000;
 const N_INITIAL_MAX: usize = 10_000;
-const N_FEATURES_MAX: usize = 100_000;
+/// The most features that a file may ask for.
+pub const N_FEATURES_MAX: usize = 100_000;
+
+/// The length scales of features where a file names none: log-normal around that of surrogates in `dim` dimensions.
+#[must_use]
+pub fn default_feature_lengthscale(dim: usize) -> LengthscaleLaw {
+    LengthscaleLaw::LogNormal { median: default_lengthscale(dim), spread: 0.5 }
+}
 
 impl FederationFile {
     /// Checks everything that can be checked before a run; `file` is where the data came from, `problems` and `algorithms` are those that
@@ -308,7 +315,7 @@ impl Parts<'_> {
             self.check.count(&["features", "count"], given.count.unwrap_or(100), N_FEATURES_MAX)?;
         let path = ["features", "lengthscale"];
         let lengthscale = match given.lengthscale {
-            None => LengthscaleLaw::LogNormal { median: default_lengthscale(dim), spread: 0.5 },
+            None => default_feature_lengthscale(dim),
             Some(LengthscaleEntry::Fixed(lengthscale)) => {
                 LengthscaleLaw::Fixed(self.check.positive(&path, lengthscale)?)
             }

@@ -1,6 +1,7 @@
 //! `[privacy]`: how releases are made, what is promised of them, and what they may cost.
 
 use fedbo_config::{Check, FileError};
+use fedbo_federated::dp_fts_de::clipping::default_max_norm;
 use fedbo_federated::{PublicConfig, ReleaseShape};
 use fedbo_ledger::Charter;
 use fedbo_privacy::accounting::{
@@ -388,8 +389,7 @@ impl Setting<'_> {
         let standard = match self.shape.content {
             // Shorter than nearly all vectors: what counts of a mean is its direction, and the noise shrinks with S.
             MessageContent::Mean => 1.0,
-            // A draw of M numbers with variance 1 has about this norm: hardly any is clipped, whatever the data.
-            _ => 1.1 * (f64::from(n_regions) * f64::from(self.n_features)).sqrt(),
+            _ => default_max_norm(n_regions, self.n_features),
         };
         let max_norm = given.max_norm.unwrap_or(standard);
         Ok(match mode {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fedbo_federated::{AgentSetup, Arm, Released, Role};
 use fedbo_privacy::mechanism::PaperMechanism;
 use fedbo_protocol::{AggregateHandout, ReleaseSchedule, UsesHandouts};
-use fedbo_strategies::StrategyError;
+use fedbo_strategies::{MessageContent, StrategyError};
 
 use crate::privacy::{PrivacyPlan, Protection, Releases};
 use crate::release_mechanism::ReleaseMechanism;
@@ -46,6 +46,15 @@ impl ReleasePlan {
             Role::Alone | Role::LogEi => ReleaseMechanism::Paper(self.exact.clone()),
             Role::Own | Role::WarmStart | Role::Placebo => self.releases.mechanism.clone(),
         }
+    }
+
+    /// S and P of vectors that are draws; `None` where nothing is clipped, or vectors are no draws, of which the norm would be known.
+    #[must_use]
+    pub fn norm_of_draws(&self) -> Option<(f64, u32)> {
+        let shape = self.algorithm.shape();
+        let (max_norm, _) = self.releases.mechanism.norm_and_noise();
+        let is_draw = shape.content == MessageContent::Posterior;
+        (is_draw && max_norm.is_finite()).then_some((max_norm, shape.n_regions))
     }
 
     /// The schedule of releases.

@@ -1,16 +1,23 @@
 //! `fedbo privacy plan`: how a roster gets the most out of a budget.
 
+use fedbo_federation::{N_FEATURES_MAX, default_feature_lengthscale};
+use fedbo_gp::{
+    Family, FeatureDescription, FeatureError, FeatureMap, FeatureSampling, LengthscaleLaw,
+};
 use fedbo_privacy::accounting::{Budget, Mode, NoiseMultiplier, SamplingRate, smallest_multiplier};
+use fedbo_streams::{Purpose, Seed};
 use serde::Serialize;
 
 use super::setting::{
     AccountantArgs, ClaimRecord, MAX_ROUNDS, claim, parse_epsilon, parse_rate, six_digits,
 };
+use crate::advice;
 use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::table::{self, Column};
-use crate::text::number;
+use crate::text::{number, positive};
 
+const N_DIM_MAX: u32 = 100;
 /// Rates that are compared unless others are named.
 const RATES: [f64; 6] = [0.05, 0.1, 0.25, 0.5, 0.75, 1.0];
 
@@ -40,6 +47,15 @@ pub(crate) struct Plan {
     /// Rates to compare [default: 0.05,0.1,0.25,0.5,0.75,1]
     #[arg(long, value_name = "Q", value_delimiter = ',', value_parser = parse_rate)]
     sampling_rate: Vec<SamplingRate>,
+    /// S of vectors that are draws (message = "sample"): adds a note if most of them would be clipped
+    #[arg(long, value_name = "S", value_parser = positive)]
+    max_norm: Option<f64>,
+    /// Parameters of the objective: adds a note if so few features cannot stand for a kernel of so many
+    #[arg(long, value_name = "D", value_parser = clap::value_parser!(u32).range(1..=i64::from(N_DIM_MAX)))]
+    dim: Option<u32>,
+    /// Length scale of the features in the unit cube [default: a federation's, around 0.3 √dim]
+    #[arg(long, value_name = "L", requires = "dim", value_parser = positive)]
+    lengthscale: Option<f64>,
     /// Print a JSON object
     #[arg(long)]
     json: bool,
@@ -84,6 +100,13 @@ impl Plan {
             ))
             .into());
         }
+        let features = self.features as usize;
+        if self.dim.is_some() && features > N_FEATURES_MAX {
+            return Err(BadInput(format!(
+                "--features {features} with --dim: a federation has at most {N_FEATURES_MAX}; take fewer, or leave --dim out"
+            ))
+            .into());
+        }
         let mut records = Vec::new();
         for rate in self.rates()? {
             records.push(self.record(agents, rate)?);
@@ -106,7 +129,41 @@ impl Plan {
             return Ok(Exit::Done);
         }
         print(&records, best)?;
+        self.advise()?;
         Ok(Exit::Done)
+    }
+
+    /// Notes on a norm that is too small and on features that are too few, of one draw of them.
+    fn advise(&self) -> anyhow::Result<()> {
+        if let Some(max_norm) = self.max_norm
+            && let Some(note) =
+                advice::clipping("--max-norm", max_norm, self.regions, self.features)
+        {
+            console::note(&note);
+        }
+        let Some(dim) = self.dim.map(|dim| dim as usize) else {
+            return Ok(());
+        };
+        let n_features = self.features as usize;
+        let lengthscale = match self.lengthscale {
+            Some(lengthscale) => LengthscaleLaw::Fixed(lengthscale),
+            None => default_feature_lengthscale(dim),
+        };
+        let description = FeatureDescription {
+            n_features,
+            dim,
+            family: Family::SquaredExponential,
+            lengthscale,
+            sampling: FeatureSampling::Random,
+        };
+        let mut stream = Seed::new(0).stream(Purpose::SharedFeatures, 0, 0);
+        let map = FeatureMap::draw(&description, &mut stream)?;
+        let error = FeatureError::on_unit_cube(&map, &description)?;
+        let names = ("--features", "--lengthscale");
+        if let Some(note) = advice::features(names, n_features, &error) {
+            console::note(&note);
+        }
+        Ok(())
     }
 
     fn rates(&self) -> Result<Vec<SamplingRate>, BadInput> {

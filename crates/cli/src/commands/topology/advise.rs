@@ -13,7 +13,7 @@ use super::{CliqueRecord, listed, size_in_words};
 use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::table::{self, Column};
-use crate::text::number;
+use crate::text::{number, positive};
 
 /// Edges among which the one that connects best is looked for.
 const N_CANDIDATES: usize = 1_000;
@@ -40,10 +40,10 @@ pub(crate) struct Advise {
     #[arg(long, value_name = "NAME", value_parser = parse_family)]
     kernel: Option<Family>,
     /// Length scale in the unit cube [default: the federation's, else 0.3 √dim]
-    #[arg(long, value_name = "L", value_parser = parse_positive)]
+    #[arg(long, value_name = "L", value_parser = positive)]
     lengthscale: Option<f64>,
     /// Standard deviation of the noise, in units of the objective's [default: the federation's, else 0.1]
-    #[arg(long, value_name = "S", value_parser = parse_positive)]
+    #[arg(long, value_name = "S", value_parser = positive)]
     noise_std: Option<f64>,
     /// Points that cover the unit cube: |X|
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=N_POINTS_MAX as i64))]
@@ -382,11 +382,4 @@ fn parse_family(text: &str) -> Result<Family, String> {
         let names = FAMILIES.map(|(name, _)| name);
         format!("expected one of {}", names.join(", "))
     })
-}
-
-fn parse_positive(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if value.is_normal() && value > 0.0 => Ok(value),
-        _ => Err("expected a finite number above 0".to_owned()),
-    }
 }

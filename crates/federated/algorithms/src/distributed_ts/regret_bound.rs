@@ -111,6 +111,11 @@ impl RegretPrior {
         Self::new(kernel, noise_variance, &points, n_observations)
     }
 
+    /// σ²/a², the noise variance in units of the signal's.
+    pub fn noise_ratio(&self) -> f64 {
+        self.noise_ratio
+    }
+
     /// |X|.
     pub fn n_points(&self) -> usize {
         self.n_points

@@ -4,9 +4,11 @@
 //! The agent's side (Algorithm 2). How releases are made and what they cost is not decided here.
 
 mod agent;
+pub mod clipping;
 mod exploration;
 mod exploration_weights;
 mod options;
+pub mod regret_bound;
 
 use std::sync::Arc;
 

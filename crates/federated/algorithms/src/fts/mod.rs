@@ -4,6 +4,7 @@
 mod agent;
 mod agent_sampling;
 mod options;
+pub mod regret_bound;
 
 use std::sync::Arc;
 
