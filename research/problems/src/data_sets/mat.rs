@@ -56,7 +56,9 @@ pub(super) fn variable(bytes: &[u8], name: &str) -> Result<Option<Value>, String
             );
         }
         _ => {
-            return Err("no MAT-file of level 5: bytes 125 to 128 are none of its header".to_owned());
+            return Err(
+                "no MAT-file of level 5: bytes 125 to 128 are none of its header".to_owned()
+            );
         }
     }
     let mut rest = Elements { bytes: body };
