@@ -448,3 +448,80 @@ impl Reader<'_> {
 const EMPTY: &str = "a value is needed where there is none";
 /// Arguments of a constructor of numpy at most, and axes of an array.
 const MAX_ARGUMENTS: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Made by `tests/originals/make.py` with Python's own `pickle` and numpy.
+    const SMALL: &[u8] = include_bytes!("../../tests/originals/small.pkl");
+
+    #[test]
+    fn values_and_arrays_are_those_that_python_stored() {
+        let pickle = Pickle::read(SMALL).unwrap();
+        let root = pickle.root();
+        let x = root.get("x").unwrap().array().unwrap();
+        assert_eq!(
+            (&x.shape[..], &x.values[..]),
+            (&[3, 2][..], &[0.0, 0.25, 0.5, 0.75, 1.0, 1.25][..])
+        );
+        assert_eq!(root.get("same").unwrap().array().unwrap(), x);
+        let y: Vec<f64> =
+            root.get("y").unwrap().items().unwrap().iter().map(|y| y.number().unwrap()).collect();
+        assert_eq!(y, [0.25, 0.5]);
+        let z = root.get("nested").unwrap().get("z").unwrap().items().unwrap()[0];
+        assert_eq!(z.array().unwrap(), &Array { shape: vec![3], values: vec![0.25, 0.75, 1.25] });
+        for (fault, expected) in [
+            (root.get("w").err(), "no \"w\""),
+            (root.get("x").unwrap().get("y").err(), "expected a dictionary"),
+            (root.get("n").unwrap().items().err(), "expected a list"),
+        ] {
+            assert!(fault.unwrap().contains(expected));
+        }
+        assert!(root.get("none").unwrap().array().unwrap_err().contains("none, expected an array"));
+        assert!(
+            root.get("x").unwrap().number().unwrap_err().contains("an array, expected a number")
+        );
+    }
+
+    #[test]
+    fn nothing_is_run() {
+        let calls = b"\x80\x02cos\nsystem\nX\x04\0\0\0true\x85R.";
+        let fault = Pickle::read(calls).err().unwrap();
+        assert_eq!(fault, "byte 2 of the pickle: it calls os.system, which is not run here");
+    }
+
+    #[test]
+    fn damaged_pickles_are_errors_or_values() {
+        for end in 0..SMALL.len() {
+            assert!(Pickle::read(&SMALL[..end]).is_err(), "cut after {end} bytes");
+        }
+        for place in 0..SMALL.len() {
+            for byte in 0..=255 {
+                let mut damaged = SMALL.to_vec();
+                damaged[place] = byte;
+                if let Ok(pickle) = Pickle::read(&damaged) {
+                    assert!(pickle.values.len() <= SMALL.len());
+                }
+            }
+        }
+        for (bytes, expected) in [
+            (&b"\x80\x02)."[..], ""),
+            (b"\x80\x05N.", "protocol 5"),
+            (b"\x80\x02.", "a value is needed"),
+            (b"\x80\x02t.", "no mark"),
+            (b"\x80\x02Na.", "a value is needed"),
+            (b"\x80\x02NNa.", "no list"),
+            (b"\x80\x02}(Nu.", "a key without a value"),
+            (b"\x80\x02h\x07.", "nothing is kept as 7"),
+            (b"\x80\x02X\xff\xff\xff\xff", "ends early"),
+            (b"\x80\x02(NtNR.", "no function is called"),
+            (b"\x80\x02NNb.", "arguments that are not its own"),
+        ] {
+            match Pickle::read(bytes) {
+                Ok(_) => assert_eq!(expected, ""),
+                Err(fault) => assert!(!expected.is_empty() && fault.contains(expected), "{fault}"),
+            }
+        }
+    }
+}
