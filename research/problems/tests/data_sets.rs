@@ -190,8 +190,8 @@ fn an_original_that_is_another_is_refused_by_name() {
 #[test]
 fn damaged_originals_are_errors_or_fields() {
     let plain = mat_file(&small());
-    let step = 7;
     for whole in [SMALL, &plain] {
+        let step = whole.len() / 300;
         for end in (0..whole.len()).step_by(step) {
             assert!(convert_mat(&whole[..end]).is_err(), "cut after {end} bytes");
         }
@@ -205,6 +205,23 @@ fn damaged_originals_are_errors_or_fields() {
             }
         }
     }
+}
+
+/// A few kilobytes that would inflate to a hundred megabytes.
+#[test]
+fn an_original_that_inflates_without_end_is_refused() {
+    use std::io::Write as _;
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    for _ in 0..100 {
+        encoder.write_all(&vec![0; 1 << 20]).unwrap();
+    }
+    let packed = encoder.finish().unwrap();
+    let mut bytes = SMALL[..128].to_vec();
+    bytes.extend(15_u32.to_le_bytes());
+    bytes.extend(u32::try_from(packed.len()).unwrap().to_le_bytes());
+    bytes.extend(packed);
+    let message = convert_mat(&bytes).unwrap_err().to_string();
+    assert!(message.contains("more than 16777216 bytes once inflated"), "{message}");
 }
 
 fn write(folder: &Path, file: &str, text: &str) {
