@@ -47,6 +47,17 @@ fn a_folder_is_made_checked_and_not_overwritten() {
     let figures = "official-results/dpftsde_privacy_utility_from_figure.csv";
     assert_eq!(of("experiments", "dp-landmine")["without_figures"], serde_json::json!([figures]));
 
+    // A malformed file is named with its line, and is code 2 whatever else is complete.
+    let broken = TABLE.replacen("0,train,", "0,trial,", 1);
+    let line = broken.lines().position(|line| line.starts_with("0,trial,")).unwrap() + 1;
+    std::fs::write(&table, &broken).unwrap();
+    let ran = sandbox.fedbo(&["data", "check", "made", "--json"]);
+    let found = json(ran.expect(2, &[]));
+    let set = &found["data_sets"][0];
+    assert_eq!((&set["state"], &set["files"][0]["line"]), (&"malformed".into(), &line.into()));
+    let message = set["files"][0]["message"].as_str().unwrap();
+    assert_eq!(message, "split = \"trial\", expected train or validation");
+
     sandbox.write("plain", "a file");
     let into_file = ["data", "convert", "landmine", "LandmineData.mat", "--out", "plain"];
     sandbox.fedbo(&into_file).expect(4, &["cannot create the folder plain/landmine"]);
