@@ -1,6 +1,8 @@
 //! The check of data folders and the conversion of originals: against scikit-learn and scipy on small originals, against the
 //! published tables where they are at hand, and on hostile bytes.
 
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
+
 use std::path::Path;
 
 use fedbo_problems::data_sets::{
