@@ -154,7 +154,7 @@ fn an_interrupted_experiment_keeps_whole_units_only() {
 fn experiments_and_the_table_of_data_sets_agree() {
     use fedbo_experiments::catalogue::catalogue;
     let sets = fedbo_problems::data_sets::data_sets();
-    let mut needed = Vec::new();
+    let mut needed: Vec<&str> = Vec::new();
     let empty = tempfile::tempdir().unwrap();
     for experiment in catalogue() {
         for name in experiment.data_sets {
@@ -164,7 +164,7 @@ fn experiments_and_the_table_of_data_sets_agree() {
             let mut files = sets.iter().flat_map(|set| &set.files);
             assert!(files.any(|file| file.path == *path), "{}: {path}", experiment.name);
         }
-        needed.extend(experiment.data_sets);
+        needed.extend(experiment.data_sets.iter().copied());
         if !experiment.needs_data() {
             continue;
         }
