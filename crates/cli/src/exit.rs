@@ -290,7 +290,9 @@ impl Exit {
 /// Returns true if an experiment's problem or its data cannot be used.
 #[cfg(feature = "research")]
 fn is_of_a_problem(cause: &(dyn std::error::Error + 'static)) -> bool {
-    cause.is::<fedbo_problems::ProblemError>() || cause.is::<fedbo_problems::DataError>()
+    cause.is::<fedbo_problems::ProblemError>()
+        || cause.is::<fedbo_problems::DataError>()
+        || cause.is::<fedbo_problems::data_sets::OriginalError>()
 }
 
 #[cfg(not(feature = "research"))]

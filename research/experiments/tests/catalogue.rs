@@ -147,3 +147,36 @@ fn an_interrupted_experiment_keeps_whole_units_only() {
     assert!(results(folder.path()).is_empty());
     assert!(Summary::read(folder.path()).unwrap().arms.is_empty());
 }
+
+/// Data sets and figures of an experiment stand in the table of data sets, every data set has its experiments, and without its data
+/// an experiment says what is missing.
+#[test]
+fn experiments_and_the_table_of_data_sets_agree() {
+    use fedbo_experiments::catalogue::catalogue;
+    let sets = fedbo_problems::data_sets::data_sets();
+    let mut needed: Vec<&str> = Vec::new();
+    let empty = tempfile::tempdir().unwrap();
+    for experiment in catalogue() {
+        for name in experiment.data_sets {
+            assert!(sets.iter().any(|set| set.name == *name), "{}: {name}", experiment.name);
+        }
+        for path in experiment.figures {
+            let mut files = sets.iter().flat_map(|set| &set.files);
+            assert!(files.any(|file| file.path == *path), "{}: {path}", experiment.name);
+        }
+        needed.extend(experiment.data_sets.iter().copied());
+        if !experiment.needs_data() {
+            continue;
+        }
+        for data in [None, Some(empty.path().to_owned())] {
+            let out = tempfile::tempdir().unwrap();
+            let out = out.path().join("results");
+            let options = RunOptions { runs: Some(1), seed: 3, data, out, overwrite: false };
+            let error = experiment.run(&options, &Quiet, &AtomicBool::new(false)).err().unwrap();
+            let error = format!("{error:#}");
+            assert!(error.contains("`fedbo data check DIR`"), "{}: {error}", experiment.name);
+        }
+    }
+    let is_figures = |name: &str| name == "official-results";
+    assert!(sets.iter().all(|set| needed.contains(&set.name) || is_figures(set.name)));
+}

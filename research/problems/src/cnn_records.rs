@@ -11,11 +11,11 @@ pub const CNN_DATA_SETS: [&str; 4] = ["cifar_10", "cifar_100", "svhn", "mnist"];
 /// Runs of a target whose initial points were kept.
 pub const N_CNN_RUNS: usize = 10;
 /// Observations of a data set as a meta-task.
-const N_OBSERVATIONS: usize = 50;
+pub(crate) const N_OBSERVATIONS: usize = 50;
 /// Initial points of a run.
-const N_INITIAL: usize = 5;
-const OBSERVATIONS: &str = "meta-bo/meta_observations.csv";
-const INITIALIZATIONS: &str = "meta-bo/initializations_used.csv";
+pub(crate) const N_INITIAL: usize = 5;
+pub(crate) const OBSERVATIONS: &str = "meta-bo/meta_observations.csv";
+pub(crate) const INITIALIZATIONS: &str = "meta-bo/initializations_used.csv";
 
 /// One training of the network.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,20 +43,8 @@ pub struct CnnRecords {
 /// # Errors
 /// If a file is missing, a line is malformed, or a record is missing or stands there twice.
 pub fn read_cnn_records(folder: &Path) -> Result<Vec<CnnRecords>, DataError> {
-    let observations = read_places(folder, OBSERVATIONS, N_OBSERVATIONS, |row| {
-        let phase: String = row.get("phase")?;
-        if phase != "init" && phase != "bo" {
-            return Err(row.malformed(format!("phase = {phase:?}, expected init or bo")));
-        }
-        let k = index(row, "k", N_OBSERVATIONS)?;
-        Ok(data_set(row, "task")? * N_OBSERVATIONS + k)
-    })?;
-    let n_initial = N_CNN_RUNS * N_INITIAL;
-    let initial = read_places(folder, INITIALIZATIONS, n_initial, |row| {
-        let run = index(row, "run", N_CNN_RUNS)?;
-        let k = index(row, "k", N_INITIAL)?;
-        Ok((data_set(row, "target")? * N_CNN_RUNS + run) * N_INITIAL + k)
-    })?;
+    let observations = read_observations(folder)?;
+    let initial = read_initializations(folder)?;
     let runs: Vec<Vec<CnnRecord>> = initial.chunks(N_INITIAL).map(<[_]>::to_vec).collect();
     Ok(CNN_DATA_SETS
         .into_iter()
@@ -68,6 +56,27 @@ pub fn read_cnn_records(folder: &Path) -> Result<Vec<CnnRecords>, DataError> {
             initial: initial.to_vec(),
         })
         .collect())
+}
+
+/// The 50 observations of each data set, in order.
+pub(crate) fn read_observations(folder: &Path) -> Result<Vec<CnnRecord>, DataError> {
+    read_places(folder, OBSERVATIONS, N_OBSERVATIONS, |row| {
+        let phase: String = row.get("phase")?;
+        if phase != "init" && phase != "bo" {
+            return Err(row.malformed(format!("phase = {phase:?}, expected init or bo")));
+        }
+        let k = index(row, "k", N_OBSERVATIONS)?;
+        Ok(data_set(row, "task")? * N_OBSERVATIONS + k)
+    })
+}
+
+/// The five initial points of each data set's ten runs, in order.
+pub(crate) fn read_initializations(folder: &Path) -> Result<Vec<CnnRecord>, DataError> {
+    read_places(folder, INITIALIZATIONS, N_CNN_RUNS * N_INITIAL, |row| {
+        let run = index(row, "run", N_CNN_RUNS)?;
+        let k = index(row, "k", N_INITIAL)?;
+        Ok((data_set(row, "target")? * N_CNN_RUNS + run) * N_INITIAL + k)
+    })
 }
 
 /// All records of a file, `n_each` a data set, each at the place that `place_of` gives it; every place must be taken once.

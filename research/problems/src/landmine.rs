@@ -11,8 +11,8 @@ use crate::table::{self, DataError};
 
 /// Number of fields in the data set.
 pub const N_FIELDS: usize = 29;
-const FILE: &str = "landmine/landmine.csv";
-const N_FEATURES: usize = 9;
+pub(crate) const FILE: &str = "landmine/landmine.csv";
+pub(crate) const N_FEATURES: usize = 9;
 /// Range of the penalty C, mapped linearly from x1 in `[0,1]`.
 pub(crate) const C_RANGE: [f64; 2] = [1e-4, 10.0];
 /// Range of the kernel parameter gamma, mapped linearly from x2 in `[0,1]`.

@@ -9,7 +9,7 @@ use crate::landmine::{C_RANGE, GAMMA_RANGE};
 use crate::problem::linear_space;
 use crate::table::{DataError, read};
 
-const FILE: &str = "landmine/svm_auc_reference.csv";
+pub(crate) const FILE: &str = "landmine/svm_auc_reference.csv";
 /// Coordinates closer than this are the same grid point: the grid's own are 2⁻¹⁰ apart at least.
 const TOLERANCE: f64 = 1e-6;
 

@@ -7,6 +7,7 @@ mod auc;
 mod boosted_trees;
 mod cart_pole;
 mod cnn_records;
+pub mod data_sets;
 mod digits;
 mod feature_selection;
 mod functions;
@@ -21,6 +22,7 @@ mod learning_curves;
 mod logistic;
 mod mixed;
 mod neural;
+mod payoff_functions;
 mod predator_prey;
 mod problem;
 mod softmax;
@@ -49,6 +51,7 @@ pub use logistic::{
     LogisticError, LogisticModel, LogisticSettings, ValidationScore, logistic_curve, train_logistic,
 };
 pub use mixed::MixedSurface;
+pub use payoff_functions::{N_GAMES, N_GRID_ACTIONS, read_payoff_functions};
 pub use predator_prey::{PredatorPrey, PredatorPreyOutcome};
 pub use problem::{BuiltInProblems, PROBLEM_NAMES, ProblemError, problem};
 pub use svm::{Labelled, SplitSvm, SvmError};

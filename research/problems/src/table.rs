@@ -8,7 +8,9 @@ use std::str::FromStr;
 #[non_exhaustive]
 pub enum DataError {
     /// The folder is not there.
-    #[error("there is no folder {folder}; pass the one that holds {file} (--data DIR)")]
+    #[error(
+        "there is no folder {folder}; pass the one that holds {file} (--data DIR); docs/data.md describes it"
+    )]
     NoFolder {
         /// The folder.
         folder: PathBuf,
@@ -16,7 +18,9 @@ pub enum DataError {
         file: String,
     },
     /// The file is not in the folder, or cannot be read.
-    #[error("cannot read {path}: {message}; the data folder (--data DIR) must hold {file}")]
+    #[error(
+        "cannot read {path}: {message}; the data folder (--data DIR) must hold {file}; `fedbo data check DIR` lists what is missing"
+    )]
     Unreadable {
         /// Full path.
         path: PathBuf,
@@ -36,6 +40,9 @@ pub enum DataError {
         message: String,
     },
 }
+
+/// Bytes of a file that is read at most; the largest table of the layout has 3 MB.
+const MAX_BYTES: u64 = 64 << 20;
 
 /// One line of a table.
 pub(crate) struct Row<'a> {
@@ -95,6 +102,77 @@ impl Row<'_> {
     }
 }
 
+fn unreadable(folder: &Path, file: &str, message: String) -> DataError {
+    DataError::Unreadable { path: folder.join(file), file: file.to_owned(), message }
+}
+
+/// Opens `file` within `folder` if it is a file and not too large.
+fn open(folder: &Path, file: &str) -> Result<std::fs::File, DataError> {
+    if !folder.is_dir() {
+        return Err(DataError::NoFolder { folder: folder.to_owned(), file: file.to_owned() });
+    }
+    let refused = |message: String| unreadable(folder, file, message);
+    let path = folder.join(file);
+    let about = std::fs::metadata(&path).map_err(|error| refused(error.to_string()))?;
+    if !about.is_file() {
+        return Err(refused("it is not a file".to_owned()));
+    }
+    if about.len() > MAX_BYTES {
+        return Err(refused(format!(
+            "it has {} bytes, more than any table of this layout",
+            about.len()
+        )));
+    }
+    std::fs::File::open(&path).map_err(|error| refused(error.to_string()))
+}
+
+/// Reads `file` within `folder`: `n_rows` lines of `n_columns` finite numbers, without a header. Row after row.
+pub(crate) fn read_numbers(
+    folder: &Path,
+    file: &str,
+    n_rows: usize,
+    n_columns: usize,
+) -> Result<Vec<f64>, DataError> {
+    let path = folder.join(file);
+    let malformed = |line: u64, message: String| {
+        Err(DataError::Malformed { path: path.clone(), line, message })
+    };
+    let open = open(folder, file)?;
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(open);
+    let mut record = csv::StringRecord::new();
+    let mut values = Vec::with_capacity(n_rows * n_columns);
+    loop {
+        match reader.read_record(&mut record) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => {
+                let line = error.position().map_or(0, csv::Position::line);
+                return malformed(line, error.to_string());
+            }
+        }
+        let line = record.position().map_or(0, csv::Position::line);
+        if record.len() != n_columns {
+            return malformed(line, format!("{} numbers, expected {n_columns}", record.len()));
+        }
+        if values.len() == n_rows * n_columns {
+            return malformed(line, format!("a further line, expected {n_rows} only"));
+        }
+        for (column, cell) in (1..).zip(&record) {
+            match cell.trim().parse::<f64>() {
+                Ok(value) if value.is_finite() => values.push(value),
+                _ => {
+                    let message = format!("column {column} = {cell:?}, expected a finite number");
+                    return malformed(line, message);
+                }
+            }
+        }
+    }
+    match values.len() / n_columns {
+        n if n == n_rows => Ok(values),
+        n => malformed(n as u64 + 1, format!("the table ends after {n} lines, expected {n_rows}")),
+    }
+}
+
 /// Reads `file` within `folder`, one item a line.
 pub(crate) fn read<T>(
     folder: &Path,
@@ -102,15 +180,8 @@ pub(crate) fn read<T>(
     mut item: impl FnMut(&Row<'_>) -> Result<T, DataError>,
 ) -> Result<Vec<T>, DataError> {
     let path = folder.join(file);
-    if !folder.is_dir() {
-        return Err(DataError::NoFolder { folder: folder.to_owned(), file: file.to_owned() });
-    }
-    let unreadable = |message: String| DataError::Unreadable {
-        path: path.clone(),
-        file: file.to_owned(),
-        message,
-    };
-    let open = std::fs::File::open(&path).map_err(|error| unreadable(error.to_string()))?;
+    let open = open(folder, file)?;
+    let unreadable = |message: String| unreadable(folder, file, message);
     let mut reader = csv::Reader::from_reader(open);
     let broken = |error: csv::Error| match error.position() {
         Some(position) => DataError::Malformed {

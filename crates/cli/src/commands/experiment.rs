@@ -76,7 +76,9 @@ impl List {
                 serde_json::json!({
                     "name": each.name,
                     "about": each.about,
-                    "needs_data": each.needs_data,
+                    "needs_data": each.needs_data(),
+                    "data_sets": each.data_sets,
+                    "figures": each.figures,
                     "default_runs": each.default_runs,
                 })
             };
@@ -87,7 +89,7 @@ impl List {
         let width = catalogue().iter().map(|each| each.name.len()).max();
         let width = width.unwrap_or(0);
         for each in catalogue() {
-            let data = if each.needs_data { "; needs --data" } else { "" };
+            let data = if each.needs_data() { "; needs --data" } else { "" };
             console::result(&format!(
                 "{:width$}  {} ({} runs{data})",
                 each.name, each.about, each.default_runs
@@ -111,10 +113,12 @@ impl Run {
             return Err(BadInput(message).into());
         };
         match &self.data {
-            None if experiment.needs_data => {
+            None if experiment.needs_data() => {
                 let name = experiment.name;
-                let message =
-                    format!("experiment {name} needs its data; name their folder with --data DIR");
+                let message = format!(
+                    "experiment {name} needs the data sets {}; name their folder with --data DIR, which `fedbo data check DIR` checks",
+                    experiment.data_sets.join(" and ")
+                );
                 return Err(BadInput(message).into());
             }
             Some(folder) if !folder.is_dir() => {

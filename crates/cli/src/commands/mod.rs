@@ -5,6 +5,8 @@ mod ask;
 mod best;
 mod completions;
 mod coordinator;
+#[cfg(feature = "research")]
+mod data;
 mod dev;
 mod enqueue;
 #[cfg(feature = "research")]
@@ -68,6 +70,9 @@ pub(crate) enum Command {
     #[cfg(feature = "research")]
     #[command(subcommand)]
     Experiment(experiment::Experiment),
+    #[cfg(feature = "research")]
+    #[command(subcommand)]
+    Data(data::Data),
     #[command(subcommand)]
     Privacy(privacy::Privacy),
     #[command(subcommand)]
@@ -102,6 +107,8 @@ impl Command {
             Self::Run(command) => command.run(),
             #[cfg(feature = "research")]
             Self::Experiment(command) => command.run(),
+            #[cfg(feature = "research")]
+            Self::Data(command) => command.run(),
             Self::Plot(command) => command.run(),
             Self::Privacy(command) => command.run(),
             Self::Coordinator(command) => command.run(),

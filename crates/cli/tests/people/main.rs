@@ -9,6 +9,7 @@
 mod commands;
 #[path = "../common/mod.rs"]
 mod common;
+mod data;
 mod documents;
 #[path = "../network/federation_folder.rs"]
 #[allow(dead_code, reason = "each test uses its own part")]

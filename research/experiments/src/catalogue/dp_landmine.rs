@@ -9,7 +9,6 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::Context;
 use fedbo_federated::dp_fts_de::DpFtsDe;
 use fedbo_gp::{Family, FeatureDescription, FeatureMap};
 use fedbo_problems::{LandmineSvm, Problem, read_fields};
@@ -59,8 +58,7 @@ pub(super) fn run(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExperimentResult> {
-    let folder =
-        options.data.as_deref().context("dp-landmine needs the data folder: pass --data DIR")?;
+    let folder = options.data_folder()?;
     let runs = options.runs.unwrap_or(10);
     check_folder(&options.out, options.overwrite)?;
     let setup = Setup::read(folder)?;

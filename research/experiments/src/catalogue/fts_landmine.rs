@@ -13,6 +13,7 @@ use fedbo_gp::{
 };
 use fedbo_objective::{Objective, Outcome};
 use fedbo_optim::Direct;
+use fedbo_problems::data_sets::{FTS_SUMMARY, figures, without_figures};
 use fedbo_problems::{N_FIELDS, Problem};
 use fedbo_protocol::{Agent, AgentPlan};
 use fedbo_strategies::{
@@ -86,8 +87,7 @@ pub(super) fn run(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExperimentResult> {
-    let folder =
-        options.data.as_deref().context("fts-landmine needs the data folder: pass --data DIR")?;
+    let folder = options.data_folder()?;
     let runs = options.runs.unwrap_or(20);
     check_folder(&options.out, options.overwrite)?;
     let seed = Seed::new(options.seed);
@@ -176,7 +176,9 @@ pub(super) fn run(
 
 /// Our results in the paper's setting beside those of the authors' own runs, with the reasons for differences.
 fn compare_with_authors(folder: &Path, summary: &Summary) -> anyhow::Result<Vec<String>> {
-    let path = folder.join("official-results/fts_landmine_summary.csv");
+    let Some(path) = figures(folder, FTS_SUMMARY) else {
+        return Ok(vec![without_figures(FTS_SUMMARY)]);
+    };
     let mut reader =
         csv::Reader::from_path(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut notes =

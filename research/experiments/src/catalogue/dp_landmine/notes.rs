@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
+use fedbo_problems::data_sets::{DP_ENDS, figures, without_figures};
 use fedbo_report::Summary;
 
 use super::arms::{Arm, panel};
@@ -34,7 +35,9 @@ impl Published {
 }
 
 fn published(folder: &Path) -> anyhow::Result<Vec<Published>> {
-    let path = folder.join("official-results/dpftsde_privacy_utility_from_figure.csv");
+    let Some(path) = figures(folder, DP_ENDS) else {
+        return Ok(Vec::new());
+    };
     let mut reader =
         csv::Reader::from_path(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let rows = reader.deserialize().collect::<Result<_, _>>();
@@ -47,7 +50,11 @@ pub(super) fn notes(
     summary: &Summary,
     shares: &SharesOfSignal,
 ) -> anyhow::Result<Vec<String>> {
-    let mut notes = compare_with_authors(&published(folder)?, arms, summary);
+    let published = published(folder)?;
+    let mut notes = compare_with_authors(&published, arms, summary);
+    if published.is_empty() {
+        notes.push(without_figures(DP_ENDS));
+    }
     notes.extend(costs(arms, shares)?);
     notes.push(noise_beside_signal(arms));
     notes.extend(WHY_THEY_DIFFER.map(str::to_owned));

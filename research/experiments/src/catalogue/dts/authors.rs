@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use fedbo_problems::data_sets::{DTS_CURVES, figures};
 
 /// A value that was read from a curve.
 #[derive(Clone, Debug)]
@@ -20,9 +21,11 @@ struct Reading {
 pub(super) struct AuthorsFigures(Vec<Reading>);
 
 impl AuthorsFigures {
-    /// Reads `official-results/distributed_ts_from_figures.csv` of the data folder.
-    pub(super) fn read(data: &Path) -> anyhow::Result<Self> {
-        let path = data.join("official-results/distributed_ts_from_figures.csv");
+    /// Reads [`DTS_CURVES`] of the data folder; none if it lacks them.
+    pub(super) fn read(data: &Path) -> anyhow::Result<Option<Self>> {
+        let Some(path) = figures(data, DTS_CURVES) else {
+            return Ok(None);
+        };
         let mut reader =
             csv::Reader::from_path(&path).with_context(|| path.display().to_string())?;
         let mut readings = Vec::new();
@@ -43,7 +46,7 @@ impl AuthorsFigures {
             });
         }
         anyhow::ensure!(!readings.is_empty(), "{}: no values", path.display());
-        Ok(Self(readings))
+        Ok(Some(Self(readings)))
     }
 
     /// The last reading of a curve, with its iteration.
@@ -73,7 +76,7 @@ mod tests {
     #[ignore = "data: run by cargo xtask test --all"]
     fn readings_are_found_by_curve() {
         let data = fedbo_testkit::published_data("official-results");
-        let figures = AuthorsFigures::read(&data).unwrap();
+        let figures = AuthorsFigures::read(&data).unwrap().unwrap();
         let last = |graph, series, metric| figures.last("ackley", graph, series, metric).unwrap();
         let (round, value) = last("star", "7", "cumulative_best_regret");
         assert_eq!(round, 99);

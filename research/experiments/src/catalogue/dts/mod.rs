@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
+use fedbo_problems::data_sets::{DTS_CURVES, without_figures};
 use fedbo_report::{
     Clusters, Estimate, FigureSpec, Metric, PanelBy, ResultsWriter, Row, Scale, SummaryRequest,
     TeamRegret, TeamRun, check_folder, write_team_regret,
@@ -181,7 +182,7 @@ impl Study {
         let runs = options.runs.unwrap_or(RUNS);
         check_folder(&options.out, options.overwrite)?;
         let authors = options.data.as_deref().map(AuthorsFigures::read);
-        let authors = authors.transpose()?;
+        let authors = authors.transpose()?.flatten();
         let writer = ResultsWriter::create(&options.out, &[], options.overwrite)?;
         let seed = Seed::new(options.seed);
         let regrets: Mutex<BTreeMap<(usize, usize, u32), TeamRegret>> = Mutex::default();
@@ -260,6 +261,7 @@ impl Study {
         if self.published.is_some() {
             notes.push(match authors {
                 Some(_) => AUTHORS_NOTE.to_owned(),
+                None if options.data.is_some() => without_figures(DTS_CURVES),
                 None => "The authors' figures stand beside with --data FOLDER.".to_owned(),
             });
         }

@@ -47,8 +47,7 @@ pub(super) fn run(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExperimentResult> {
-    let folder =
-        options.data.as_deref().context("fts-vs-meta needs the data folder: pass --data DIR")?;
+    let folder = options.data_folder()?;
     let runs = options.runs.unwrap_or(DEFAULT_RUNS);
     check_folder(&options.out, options.overwrite)?;
     let seed = Seed::new(options.seed);
@@ -118,6 +117,7 @@ pub(super) fn run(
     summary.add_tradeoff(notes::tradeoff(&arms, &rows), &options.out)?;
     let mut notes = notes::by_message_length(&authors, &arms, &summary);
     notes.extend(notes::by_run_time(&authors, &rows));
+    notes.extend(authors.missing());
     notes.extend(population_time::run_times(options, progress, stop)?);
     Ok(ExperimentResult { summary, ended, notes })
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context;
+use fedbo_problems::data_sets::{FTS_CURVES, FTS_SUMMARY, figures, without_figures};
 use fedbo_report::{
     ArmRef, Estimate, Row, Scale, Summary, TradeoffPanel, TradeoffPoint, TradeoffSeries,
     TradeoffSpec,
@@ -37,7 +38,7 @@ struct AuthorsCurve {
     best: f64,
 }
 
-/// The results of the authors' own runs.
+/// The results of the authors' own runs; empty if the data folder lacks them.
 pub(super) struct Authors {
     ends: Vec<AuthorsResult>,
     curves: Vec<AuthorsCurve>,
@@ -47,17 +48,23 @@ impl Authors {
     /// Reads them from the data folder.
     ///
     /// # Errors
-    /// If a file is missing or malformed.
+    /// If a file is malformed.
     pub(super) fn read(folder: &Path) -> anyhow::Result<Self> {
-        Ok(Self {
-            ends: read(folder, "fts_landmine_summary.csv")?,
-            curves: read(folder, "fts_landmine_fig3a_field0_M100.csv")?,
-        })
+        Ok(Self { ends: read(folder, FTS_SUMMARY)?, curves: read(folder, FTS_CURVES)? })
+    }
+
+    /// The remarks on figures that the data folder lacks.
+    pub(super) fn missing(&self) -> Vec<String> {
+        let files = [(self.ends.is_empty(), FTS_SUMMARY), (self.curves.is_empty(), FTS_CURVES)];
+        let missing = files.into_iter().filter(|(is_missing, _)| *is_missing);
+        missing.map(|(_, file)| without_figures(file)).collect()
     }
 }
 
-fn read<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) -> anyhow::Result<Vec<T>> {
-    let path = folder.join("official-results").join(name);
+fn read<T: serde::de::DeserializeOwned>(folder: &Path, file: &str) -> anyhow::Result<Vec<T>> {
+    let Some(path) = figures(folder, file) else {
+        return Ok(Vec::new());
+    };
     let mut reader =
         csv::Reader::from_path(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let rows = reader.deserialize().collect::<Result<Vec<T>, _>>();

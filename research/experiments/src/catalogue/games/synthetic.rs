@@ -7,17 +7,15 @@ mod three_agents;
 
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context as _;
 use fedbo_games::{Expectation, Game, Level0Strategy, Reasoner};
+use fedbo_problems::read_payoff_functions;
 use fedbo_report::{Clusters, Metric};
 use fedbo_streams::{Purpose, Seed};
 
 use self::model::{Level0, Model};
 use self::three_agents::ThreeAgentGame;
 use super::arms::{Arm, UNIFORM, arm_name, seats};
-use super::tables::{
-    GridDraws, Kind, N_ACTIONS, N_GAMES, NOISE_STD, TableGame, Values, range, read_authors,
-};
+use super::tables::{GridDraws, Kind, N_ACTIONS, N_GAMES, NOISE_STD, TableGame, Values, range};
 use super::{Configuration, GameProblem, PartPicture, Plan, Shown};
 use crate::catalogue::{ExperimentResult, Progress, RunOptions};
 
@@ -48,9 +46,7 @@ pub(in crate::catalogue) fn run(
     stop: &AtomicBool,
 ) -> anyhow::Result<ExperimentResult> {
     let runs = options.runs.unwrap_or(DEFAULT_RUNS);
-    let data = options.data.as_deref().context(
-        "games-synthetic needs the data folder that holds r2b2-synthetic/game0_f1.csv (--data DIR)",
-    )?;
+    let data = options.data_folder()?;
     let plan = Plan {
         name: "games-synthetic",
         title: "Mean regret of agent 1, ten games and five starts each".into(),
@@ -59,7 +55,7 @@ pub(in crate::catalogue) fn run(
         checkpoints: vec![50],
         clusters: Clusters::Units,
         columns: Vec::new(),
-        configurations: configurations(&read_authors(data)?, Seed::new(options.seed))?,
+        configurations: configurations(&read_payoff_functions(data)?, Seed::new(options.seed))?,
         pictures: pictures(),
         notes: Box::new(notes::notes),
     };

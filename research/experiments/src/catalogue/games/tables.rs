@@ -1,20 +1,14 @@
 //! Games on a grid whose payoffs are tables: the authors', and draws from a Gaussian process.
 
-use std::path::Path;
-
-use anyhow::Context as _;
 use fedbo_games::{Action, ActionSet, Game, PayoffTable};
 use fedbo_gp::linalg::SpdFactor;
 use fedbo_gp::{Family, Kernel};
 use fedbo_optim::Points;
+pub(super) use fedbo_problems::{N_GAMES, N_GRID_ACTIONS as N_ACTIONS};
 use fedbo_streams::{Purpose, Seed, Stream};
 
 use super::{GameProblem, Played};
 
-/// Actions of each of two agents.
-pub(super) const N_ACTIONS: usize = 100;
-/// Pairs of the authors' functions.
-pub(super) const N_GAMES: usize = 10;
 /// Of the process from which payoffs are drawn.
 pub(super) const LENGTHSCALE: f64 = 0.1;
 /// Standard deviation of the observation noise.
@@ -129,32 +123,6 @@ pub(super) type Values = Vec<f64>;
 /// 1 − f.
 pub(super) fn opposite(values: &Values) -> Values {
     values.iter().map(|value| 1.0 - value).collect()
-}
-
-/// Reads the authors' functions from `r2b2-synthetic/game{0..9}_f{1,2}.csv` of the data folder.
-///
-/// # Errors
-/// If a file is missing or is no 100 × 100 table of numbers.
-pub(super) fn read_authors(data: &Path) -> anyhow::Result<Vec<[Values; 2]>> {
-    let read = |game: usize, agent: usize| -> anyhow::Result<Values> {
-        let path = data.join(format!("r2b2-synthetic/game{game}_f{agent}.csv"));
-        let place = || path.display().to_string();
-        let mut reader =
-            csv::ReaderBuilder::new().has_headers(false).from_path(&path).with_context(place)?;
-        let mut values = Vec::with_capacity(N_ACTIONS * N_ACTIONS);
-        for row in reader.deserialize() {
-            let row: Vec<f64> = row.with_context(place)?;
-            values.extend(row);
-        }
-        let n = values.len();
-        anyhow::ensure!(
-            n == N_ACTIONS * N_ACTIONS,
-            "{}: {n} numbers, expected 100 rows of 100",
-            path.display()
-        );
-        Ok(values)
-    };
-    (0..N_GAMES).map(|game| Ok([read(game, 1)?, read(game, 2)?])).collect()
 }
 
 /// Functions on a grid of [0, 1]^M with n points a coordinate, drawn from a zero-mean process with the squared exponential kernel.
@@ -292,7 +260,7 @@ mod tests {
     #[ignore = "data: run by cargo xtask test --all"]
     fn the_authors_functions_are_read_with_agent_1_along_rows() {
         let data = fedbo_testkit::published_data("r2b2-synthetic");
-        let pairs = read_authors(&data).unwrap();
+        let pairs = fedbo_problems::read_payoff_functions(&data).unwrap();
         let text = std::fs::read_to_string(data.join("r2b2-synthetic/games.json")).unwrap();
         let said: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(pairs.len(), N_GAMES);

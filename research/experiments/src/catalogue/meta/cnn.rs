@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context;
 use fedbo_problems::{CNN_DATA_SETS, CnnRecords, Problem, read_cnn_records};
 use fedbo_report::{Clusters, Metric, TaskWeightRow, check_folder, task_weight_table};
 use fedbo_strategies::Domain;
@@ -36,10 +35,7 @@ pub(in super::super) fn run(
 ) -> anyhow::Result<ExperimentResult> {
     let runs = options.runs.unwrap_or(DEFAULT_RUNS);
     check_folder(&options.out, options.overwrite)?;
-    let folder = options
-        .data
-        .as_ref()
-        .context("meta-cnn needs the data folder that holds meta-bo/ (--data DIR)")?;
+    let folder = options.data_folder()?;
     let records = read_cnn_records(folder)?;
     let seed = Seed::new(options.seed);
     // The surfaces belong to the problem: the same for all seeds.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context;
 use fedbo_problems::{LandmineGrid, Problem, read_landmine_grids};
 use fedbo_report::{Clusters, Metric, check_folder, task_weight_table};
 use fedbo_strategies::meta::MetaTask;
@@ -27,9 +26,7 @@ pub(in super::super) fn run(
 ) -> anyhow::Result<ExperimentResult> {
     let runs = options.runs.unwrap_or(DEFAULT_RUNS);
     check_folder(&options.out, options.overwrite)?;
-    let folder = options.data.as_ref().context(
-        "meta-svm-landmine needs the data folder that holds landmine/svm_auc_reference.csv (--data DIR)",
-    )?;
+    let folder = options.data_folder()?;
     let fields: Vec<Arc<LandmineGrid>> =
         read_landmine_grids(folder)?.into_iter().map(Arc::new).collect();
     let mut points = Points::new(2);

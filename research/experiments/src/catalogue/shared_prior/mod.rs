@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context;
 use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_federated::shared_prior::SharedPriorAgent;
 use fedbo_gp::{FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw};
@@ -123,7 +122,7 @@ pub(super) fn run(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExperimentResult> {
-    let folder = options.data.as_deref().context("shared-prior needs --data DIR")?;
+    let folder = options.data_folder()?;
     let runs = options.runs.unwrap_or(DEFAULT_RUNS);
     check_folder(&options.out, options.overwrite)?;
     let families = families::all(folder)?;

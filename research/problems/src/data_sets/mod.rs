@@ -1,0 +1,180 @@
+//! The published data sets that problems and experiments read: one table with their files, a check of a data folder, and the
+//! conversion from the originals.
+//!
+//! docs/data.md describes sources, licences and columns.
+
+mod check;
+mod convert;
+mod mat;
+mod numbers;
+mod pickle;
+mod split;
+
+pub use check::{FileState, SetReport, SetState, check};
+pub use convert::{Conversion, ConvertedFile, OriginalError, conversions};
+
+use std::path::Path;
+
+use crate::table::DataError;
+use crate::{cnn_records, landmine, landmine_grid, payoff_functions};
+
+/// The numbers of shared features for which the authors' draws are read.
+const FEATURE_COUNTS: [usize; 4] = [50, 100, 150, 200];
+
+/// A data set of the layout.
+#[derive(Clone, Debug)]
+pub struct DataSet {
+    /// The name by which commands and experiments know it.
+    pub name: &'static str,
+    /// One line: the contents.
+    pub about: &'static str,
+    /// The files that are read, in order.
+    pub files: Vec<DataFile>,
+}
+
+/// A file of a data set.
+#[derive(Clone, Debug)]
+pub struct DataFile {
+    /// Path within the data folder.
+    pub path: String,
+    content: Content,
+}
+
+/// The content of a file, by which it is checked.
+#[derive(Clone, Copy, Debug)]
+enum Content {
+    Landmine,
+    LandmineGrid,
+    Features(usize),
+    InitialPoints,
+    Observations,
+    CnnObservations,
+    CnnInitializations,
+    Payoffs,
+    /// The columns that an experiment shows beside its own figures.
+    Figures(&'static [(&'static str, Kind)]),
+}
+
+/// The values of a column.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Text,
+    Whole,
+    Number,
+    /// A number, or nothing.
+    Optional,
+}
+
+/// All data sets of the layout.
+pub fn data_sets() -> Vec<DataSet> {
+    let file = |path: &str, content| DataFile { path: path.to_owned(), content };
+    let mut archive: Vec<DataFile> = FEATURE_COUNTS
+        .map(|n| file(&format!("landmine-fts/random_features_M{n}.csv"), Content::Features(n)))
+        .into();
+    archive.push(file("landmine-fts/initial_points.csv", Content::InitialPoints));
+    archive.push(file("landmine-fts/agent_observations.csv", Content::Observations));
+    let games = (0..payoff_functions::N_GAMES).flat_map(|game| [(game, 1), (game, 2)]);
+    let games = games
+        .map(|(game, function)| file(&payoff_functions::file(game, function), Content::Payoffs));
+    vec![
+        DataSet {
+            name: "landmine",
+            about: "29 fields with labelled locations, as training and validation halves",
+            files: vec![file(landmine::FILE, Content::Landmine)],
+        },
+        DataSet {
+            name: "landmine-grid",
+            about: "the AUC of an SVM on each landmine field at 88 hyperparameter settings",
+            files: vec![file(landmine_grid::FILE, Content::LandmineGrid)],
+        },
+        DataSet {
+            name: "landmine-fts",
+            about: "features, initial points and observations of the authors' runs of FTS",
+            files: archive,
+        },
+        DataSet {
+            name: "meta-bo",
+            about: "recorded trainings of a CNN on four image data sets",
+            files: vec![
+                file(cnn_records::OBSERVATIONS, Content::CnnObservations),
+                file(cnn_records::INITIALIZATIONS, Content::CnnInitializations),
+            ],
+        },
+        DataSet {
+            name: "r2b2-synthetic",
+            about: "payoff functions of ten synthetic games, 100 x 100 actions each",
+            files: games.collect(),
+        },
+        DataSet {
+            name: "official-results",
+            about: "figures of the authors' own runs, shown beside ours",
+            files: vec![
+                file(
+                    FTS_SUMMARY,
+                    Content::Figures(&[
+                        ("method", Kind::Text),
+                        ("M", Kind::Whole),
+                        ("mean_best50_auc", Kind::Number),
+                        ("se_over_30_runs", Kind::Number),
+                        ("mean_s_per_iter", Kind::Number),
+                    ]),
+                ),
+                file(
+                    FTS_CURVES,
+                    Content::Figures(&[
+                        ("method", Kind::Text),
+                        ("iter", Kind::Whole),
+                        ("mean_elapsed_s", Kind::Number),
+                        ("mean_best_auc", Kind::Number),
+                    ]),
+                ),
+                file(
+                    DP_ENDS,
+                    Content::Figures(&[
+                        ("method", Kind::Text),
+                        ("q", Kind::Optional),
+                        ("z", Kind::Optional),
+                        ("mean_1_minus_auc_after_60", Kind::Number),
+                    ]),
+                ),
+                file(
+                    DTS_CURVES,
+                    Content::Figures(&[
+                        ("objective", Kind::Text),
+                        ("graph", Kind::Text),
+                        ("series", Kind::Text),
+                        ("metric", Kind::Text),
+                        ("iteration", Kind::Whole),
+                        ("value_read_from_figure", Kind::Optional),
+                    ]),
+                ),
+            ],
+        },
+    ]
+}
+
+/// Ends of the authors' runs of FTS, RGPE and TAF (FTS Fig. 2a), within the data folder.
+pub const FTS_SUMMARY: &str = "official-results/fts_landmine_summary.csv";
+/// Curves of the same (FTS Fig. 3a).
+pub const FTS_CURVES: &str = "official-results/fts_landmine_fig3a_field0_M100.csv";
+/// Ends of the authors' runs of DP-FTS-DE (DP-FTS-DE Fig. 3a).
+pub const DP_ENDS: &str = "official-results/dpftsde_privacy_utility_from_figure.csv";
+/// Curves of distributed Thompson sampling.
+pub const DTS_CURVES: &str = "official-results/distributed_ts_from_figures.csv";
+
+/// The path of a file with the authors' figures, if the data folder has it. Experiments run without.
+pub fn figures(folder: &Path, file: &str) -> Option<std::path::PathBuf> {
+    Some(folder.join(file)).filter(|path| path.exists())
+}
+
+/// The remark of an experiment that shows no figures of the authors, since the data folder lacks the file.
+pub fn without_figures(file: &str) -> String {
+    format!("The authors' figures are left out: the data folder has no {file} (docs/data.md).")
+}
+
+impl DataFile {
+    /// Reads the file as experiments do, and checks that nothing is missing in it. Returns the number of rows.
+    fn rows(&self, folder: &Path) -> Result<usize, DataError> {
+        check::rows(folder, &self.path, self.content)
+    }
+}

@@ -1,0 +1,87 @@
+//! The division into training and validation halves that the authors of FTS used.
+
+use rand_mt::Mt;
+
+/// The positions of the training and of the validation half, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Halves {
+    pub(super) train: Vec<usize>,
+    pub(super) validation: Vec<usize>,
+}
+
+/// Divides the positions of `labels` as scikit-learn's `train_test_split(test_size=0.5, stratify=labels, random_state=0)` does, to
+/// the bit (`preprocess_landmine.py` of the FTS repository).
+///
+/// Both labels must be there, twice each at least.
+pub(super) fn stratified_halves(labels: &[bool]) -> Halves {
+    let mut draws = Mt::new(0);
+    let classes = [false, true].map(|class| {
+        let positions = labels.iter().enumerate().filter(|(_, label)| **label == class);
+        positions.map(|(position, _)| position).collect::<Vec<usize>>()
+    });
+    let n_validation = labels.len().div_ceil(2);
+    let counts = [classes[0].len(), classes[1].len()];
+    let of_train = shares(counts, labels.len() - n_validation, &mut draws);
+    let left = [counts[0] - of_train[0], counts[1] - of_train[1]];
+    let of_validation = shares(left, n_validation, &mut draws);
+    let mut halves = Halves { train: Vec::new(), validation: Vec::new() };
+    for (class, positions) in classes.iter().enumerate() {
+        let mut order: Vec<usize> = (0..positions.len()).collect();
+        shuffle(&mut order, &mut draws);
+        let mut of_class = order.into_iter().map(|place| positions[place]);
+        halves.train.extend(of_class.by_ref().take(of_train[class]));
+        halves.validation.extend(of_class.take(of_validation[class]));
+    }
+    shuffle(&mut halves.train, &mut draws);
+    shuffle(&mut halves.validation, &mut draws);
+    halves
+}
+
+/// How many of `n` draws fall on each class: their expectation, rounded down, and one more where the remainder is largest; ties are
+/// broken at random (`_approximate_mode` of scikit-learn).
+fn shares(counts: [usize; 2], n: usize, draws: &mut Mt) -> [usize; 2] {
+    let total = (counts[0] + counts[1]) as f64;
+    let expected = counts.map(|count| count as f64 / total * n as f64);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of n draws is from 0 to n"
+    )]
+    let mut shares = expected.map(|share| share.floor() as usize);
+    let mut missing = n - shares.iter().sum::<usize>();
+    let remainders = expected.map(|share| share - share.floor());
+    let mut values = remainders.to_vec();
+    values.sort_by(|a, b| b.total_cmp(a));
+    values.dedup();
+    for value in values {
+        if missing == 0 {
+            break;
+        }
+        let tied = (0..2).filter(|class| remainders[*class].total_cmp(&value).is_eq());
+        let mut tied: Vec<usize> = tied.collect();
+        shuffle(&mut tied, draws);
+        for class in tied.into_iter().take(missing) {
+            shares[class] += 1;
+            missing -= 1;
+        }
+    }
+    shares
+}
+
+/// numpy's `RandomState.shuffle`.
+fn shuffle<T>(values: &mut [T], draws: &mut Mt) {
+    for last in (1..values.len()).rev() {
+        values.swap(last, below_or_at(last, draws));
+    }
+}
+
+/// A number from 0 to `largest`: draws are masked, and rejected while they are too large.
+fn below_or_at(largest: usize, draws: &mut Mt) -> usize {
+    let mask = u32::MAX >> u32::try_from(largest).map_or(0, u32::leading_zeros);
+    loop {
+        let drawn = (draws.next_u32() & mask) as usize;
+        if drawn <= largest {
+            return drawn;
+        }
+    }
+}
