@@ -13,7 +13,6 @@ use fedbo_strategies::{
 };
 
 pub use agent::SharedPriorAgent;
-pub use options::SharedPriorTable;
 
 use crate::{AgentSetup, Algorithm, Alone, Arm, Exchange, Relayed, Role};
 
