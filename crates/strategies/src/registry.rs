@@ -444,7 +444,8 @@ mod tests {
         let of_rules: Vec<String> = StoppingRuleSpec::all(50).iter().map(stored).collect();
         let expected = [
             "{\"name\":\"bo-bos\",\"bounds\":null,\"first_epochs\":8,\"stop_std_ratio\":2.0,\"wrong_stop_loss\":100.0,\
-             \"wrong_stop_growth\":1.0526315789473684,\"wrong_continue_loss\":99.0,\"epoch_cost\":1.0}",
+             \"wrong_stop_growth\":1.0526315789473684,\"wrong_continue_loss\":99.0,\"epoch_cost\":1.0,\
+             \"expected_end\":false}",
             r#"{"name":"median","warmup_epochs":5,"trials_min":5}"#,
             r#"{"name":"asha","reduction":3,"first_rung":1}"#,
             r#"{"name":"hyperband","reduction":3}"#,
