@@ -89,8 +89,9 @@ fn run(mut party: SharedPrior, n: u64) -> Vec<(f64, f64)> {
 /// The old study of a task: 20 observations.
 fn old_study(task: u32, sign: f64) -> MetaTask {
     let observed = observed(task, &on_grid(20, u64::from(task)), sign);
-    let (inputs, outputs) = observed.into_iter().map(|o| (o.unit, o.value.unwrap())).unzip();
-    let (inputs, name): (Vec<Vec<f64>>, _) = (inputs, format!("task {task}"));
+    let pairs = observed.into_iter().map(|o| (o.unit, o.value.unwrap()));
+    let (inputs, outputs): (Vec<Vec<f64>>, Vec<f64>) = pairs.unzip();
+    let name = format!("task {task}");
     MetaTask { name, inputs: Points::from_rows(2, inputs.iter()), outputs }
 }
 
@@ -123,7 +124,7 @@ fn an_old_study_is_a_party_that_has_finished() {
         |task: &MetaTask| target.message_of_task(task, &settings.own.surrogate, Seed::new(9));
     let old = old_study(3, 1.0);
     assert_eq!(message(&old).unwrap(), other.message().unwrap());
-    // Level and size of its values say nothing, and its order hardly rounds anything.
+    // Level and size of its values say nothing, but for rounding.
     let scaled = old.outputs.iter().map(|y| 1e3 * y - 7.0).collect();
     let scaled = message(&MetaTask { outputs: scaled, ..old.clone() }).unwrap();
     let pairs = scaled.numbers(2).into_iter().zip(other.message().unwrap().numbers(2));
