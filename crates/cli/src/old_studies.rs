@@ -69,11 +69,12 @@ pub(crate) fn trust(meta: &MetaSpec, step: &TransferStep) -> String {
         let name = text::shown(&study.name);
         format!("{name} {}", percent(study.weight))
     });
-    let mut lines = match used.is_empty() {
-        true => "old studies: none of them counts any more".to_owned(),
-        false => format!("old studies: {}", each.collect::<Vec<_>>().join(", ")),
-    };
     let share = percent(step.share);
+    let mut lines = match (step.studies.is_empty(), used.is_empty()) {
+        (true, _) => format!("old studies: their shared prior has {share} of the next query"),
+        (false, true) => "old studies: none of them counts any more".to_owned(),
+        (false, false) => format!("old studies: {}", each.collect::<Vec<_>>().join(", ")),
+    };
     lines += &match step.studies.as_slice() {
         // Beside no other, it cannot be dropped: its share falls, and this says why.
         [OldStudyTrust { distance: Some(distance), .. }] => format!(
@@ -162,14 +163,16 @@ struct OldStudyRecord<'a> {
     left_out: &'a [LeftOut],
     assumptions: &'a [String],
     best: Option<f64>,
-    weight: f64,
+    /// `None`, as `dropped`, where the strategy weighs all old studies as one.
+    weight: Option<f64>,
     distance: Option<f64>,
-    dropped: bool,
+    dropped: Option<bool>,
 }
 
 impl<'a> OldStudiesRecord<'a> {
     pub(crate) fn new(meta: &'a MetaSpec, step: &'a TransferStep, direction: Direction) -> Self {
-        let pairs = meta.studies.iter().zip(&step.studies);
+        let trusts = step.studies.iter().map(Some).chain(std::iter::repeat(None));
+        let pairs = meta.studies.iter().zip(trusts);
         Self {
             scale: meta.settings.scale,
             share: step.share,
@@ -181,9 +184,9 @@ impl<'a> OldStudiesRecord<'a> {
                     left_out: &study.left_out,
                     assumptions: &study.assumptions,
                     best: study.best(direction),
-                    weight: trust.weight,
-                    distance: trust.distance,
-                    dropped: trust.dropped,
+                    weight: trust.map(|trust| trust.weight),
+                    distance: trust.and_then(|trust| trust.distance),
+                    dropped: trust.map(|trust| trust.dropped),
                 })
                 .collect(),
         }
@@ -224,6 +227,12 @@ mod tests {
             trust(&meta, &alone),
             "old studies: old1 28 %; it has less than 1 % of the next query, and its values differ from this study's by up to \
              0.5 on average"
+        );
+        // One prior of all.
+        let together = TransferStep { studies: Vec::new(), ..step.clone() };
+        assert_eq!(
+            trust(&meta, &together),
+            "old studies: their shared prior has less than 1 % of the next query"
         );
         // A distance that has become small does not explain it.
         step.studies[1].distance = Some(0.3);

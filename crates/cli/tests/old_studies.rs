@@ -108,6 +108,60 @@ fn a_misleading_old_study_is_dropped_and_named_with_the_reason() {
     assert!(!ran.stdout.contains("transfer"), "{}", ran.stdout);
 }
 
+/// Two of three old studies are like the new one: one prior of all three, whose weight is shown wherever those of single studies are.
+#[test]
+fn a_shared_prior_of_old_studies_shows_its_trust_in_all_places() {
+    let sandbox = with_old_studies();
+    let shared = |rest: &str| format!("[strategy]\nname = \"shared-prior\"\n{rest}{TWO}");
+    sandbox.write("new.toml", &study("new", "new.db", 9, &shared(""), NEW));
+    let ran = tune(&sandbox, &["--trials", "4"]);
+    ran.expect(0, &["new: a new study in sqlite:new.db: 4 trials by shared-prior\n"]);
+    let ran = tune(&sandbox, &[]);
+    let of_best = sandbox.fedbo(&["best", "new.toml"]);
+    let line = |text: &str| {
+        let found = text.lines().find(|line| line.starts_with("old studies: "));
+        found.unwrap_or_else(|| panic!("{text}")).to_owned()
+    };
+    let trust = line(&of_best.stdout);
+    assert_eq!(trust, line(&ran.stdout));
+    let old = &json(&sandbox.fedbo(&["best", "new.toml", "--json"]))["old_studies"];
+    let share = old["share"].as_f64().expect("a number");
+    let expected =
+        format!("old studies: their shared prior has {:.0} % of the next query", 100.0 * share);
+    assert_eq!(trust, expected);
+    for index in 0..2 {
+        let each = &old["studies"][index];
+        assert_eq!(each["trials"], 15);
+        assert!(each["weight"].is_null() && each["dropped"].is_null(), "{each}");
+    }
+    assert_eq!(&json(&tune(&sandbox, &["--json", "--quiet"]))["old_studies"], old);
+    // In the source of each trial, where others had a part in it.
+    let rows = sandbox.told("new.toml");
+    let first: f64 = rows[0]["value"].parse().expect("a value");
+    assert!(first < 0.1 && rows[0]["source"] == "shared:50%", "{rows:?}");
+    assert!(rows[8]["source"].starts_with("shared:") && rows[8]["source"].ends_with('%'));
+    let table = sandbox.fedbo(&["trials", "new.toml"]);
+    assert!(table.stdout.contains("shared:50%"), "{}", table.stdout);
+    // In the picture: the share, and no part of a single study.
+    sandbox.fedbo(&["plot", "new.toml", "--out", "pictures"]).expect(0, &[]);
+    let picture = sandbox.path("pictures/transfer.svg");
+    let picture = std::fs::read_to_string(picture).expect("a picture");
+    assert!(picture.contains("share of all") && !picture.contains("part of each old study"));
+    assert!(picture.contains("after 9 told: old studies have "));
+    // The same trials without the interruption, and other options are another study.
+    let whole = with_old_studies();
+    whole.write("new.toml", &study("new", "new.db", 9, &shared(""), NEW));
+    tune(&whole, &["--quiet"]).expect(0, &[]);
+    assert_eq!(told(&sandbox), told(&whole));
+    sandbox.write("new.toml", &study("new", "new.db", 9, &shared("trust = 0.9\n"), NEW));
+    tune(&sandbox, &[])
+        .expect(2, &["strategy.trust is 0.9 in new.toml:", "the stored study has 0.5"]);
+    let scaled = format!("{}\nscale = \"common\"", shared(""));
+    sandbox.write("new.toml", &study("new", "new.db", 9, &scaled, NEW));
+    tune(&sandbox, &[])
+        .expect(2, &["finds level and size of each study by itself; remove meta.scale"]);
+}
+
 #[test]
 fn what_was_read_at_the_beginning_counts_after_a_kill_and_whatever_became_of_old_studies() {
     let whole = with_old_studies();

@@ -53,6 +53,34 @@ pub struct FeatureDescription {
     pub sampling: FeatureSampling,
 }
 
+impl FeatureDescription {
+    /// The default for parties that share a map, in [0,1]^d: 100 random features of squared exponential kernels, a mixture of length scales.
+    ///
+    /// # Panics
+    /// If `dim` is 0.
+    pub fn for_parties(dim: usize) -> Self {
+        assert!(dim > 0, "a map without coordinates");
+        Self {
+            n_features: 100,
+            dim,
+            family: Family::SquaredExponential,
+            lengthscale: LengthscaleLaw::LogNormal {
+                median: default_lengthscale(dim),
+                spread: 0.5,
+            },
+            sampling: FeatureSampling::default(),
+        }
+    }
+}
+
+/// 0.3 √d: a length scale to begin with.
+#[must_use]
+pub fn default_lengthscale(dim: usize) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "input dimensions are far below 2^53")]
+    let root = (dim as f64).sqrt();
+    0.3 * root
+}
+
 /// Fingerprint of a feature map: SHA-256 of its shape and of every frequency and phase.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MapHash(pub [u8; 32]);

@@ -31,7 +31,9 @@ mod weights;
 pub use decay::{Continuation, DecayAverage, DecayFit, DecayNoise, DecayProcess};
 pub use evidence::{Evidence, evidence};
 pub use feature_error::FeatureError;
-pub use features::{FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw, MapHash};
+pub use features::{
+    FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw, MapHash, default_lengthscale,
+};
 pub use fit::{FitCriterion, FitOptions, Fitted, Hyperparameters, LogNormal, fit};
 pub use function_basis::FunctionBasis;
 pub use joint::JointSampler;

@@ -88,7 +88,7 @@ pub struct PlottedOldStudy {
 pub struct PlottedTransfer {
     /// The old studies' share of each query, from 0 to 1.
     pub shares: Vec<f64>,
-    /// The old studies, each with as many weights as there are shares.
+    /// The old studies, each with as many weights as there are shares; none if they weigh as one.
     pub studies: Vec<PlottedOldStudy>,
 }
 

@@ -50,7 +50,9 @@ pub use registry::{
     StrategyOptions, StrategySpec, in_words, keys_of,
 };
 pub use released_function::{FromArchive, ReleasedFunction};
-pub use shared_prior::{OthersUse, SharedMessage, SharedPrior, SharedPriorSettings};
+pub use shared_prior::{
+    OthersUse, SharedMessage, SharedPrior, SharedPriorOptions, SharedPriorSettings,
+};
 pub use sobol::{SobolOptions, SobolSearch};
 pub use strategy::{Observation, Proposal, Source, Strategy, StrategyError};
 pub use surrogate::{

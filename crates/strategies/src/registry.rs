@@ -20,8 +20,8 @@ use crate::meta::{
     TafOptions, TaskModels,
 };
 use crate::{
-    Domain, GpUcbOptions, LogEiOptions, RandomOptions, Repeats, SobolOptions, Strategy,
-    StrategyError, Surrogate, SurrogateSettings, TsOptions, UcbMultiplier,
+    Domain, GpUcbOptions, LogEiOptions, RandomOptions, Repeats, SharedPriorOptions, SobolOptions,
+    Strategy, StrategyError, Surrogate, SurrogateSettings, TsOptions, UcbMultiplier,
 };
 
 /// The study that a strategy is made for.
@@ -121,6 +121,16 @@ pub trait MetaOptions {
     /// True if it weighs earlier studies by their distance from the new one, by [`Earlier::scale`] and [`Earlier::belief`].
     fn weighs_by_distance(&self) -> bool {
         false
+    }
+
+    /// The reason why it needs no scale of values, in words that follow its name, unless it weighs by distance.
+    fn without_scale(&self) -> &'static str {
+        "compares rankings, which have no scale"
+    }
+
+    /// True if its first query asks earlier studies, compared in these units, in place of an initial design.
+    fn begins_with_old_studies(&self, scale: OutputScale) -> bool {
+        scale != OutputScale::Own // it needs some values of the new study
     }
 }
 
@@ -261,6 +271,8 @@ registry! {
     "rgpe" => rgpe Rgpe(RgpeOptions) Maker::Meta;
     /// A mean of expected improvements over the old studies, weighted by how they rank the new trials.
     "taf" => taf Taf(TafOptions) Maker::Meta;
+    /// Expected improvement of a mixture of two models: one with a prior of functions that the old studies give, and the study's own.
+    "shared-prior" => shared_prior SharedPrior(SharedPriorOptions) Maker::Meta;
     /// Uniformly random points.
     "random" => random Random(RandomOptions) Maker::Alone;
     /// Points of a scrambled Sobol sequence.
@@ -314,6 +326,20 @@ impl StrategySpec {
     /// Returns true if it weighs old studies by their distance from this one.
     pub fn weighs_by_distance(&self) -> bool {
         matches!(self.options(), Maker::Meta(options) if options.weighs_by_distance())
+    }
+
+    /// The reason why it needs no scale of old studies' values, in words that follow its name; `None` unless it learns from old studies
+    /// and does not weigh them by distance.
+    pub fn without_scale(&self) -> Option<&'static str> {
+        match self.options() {
+            Maker::Meta(options) if !options.weighs_by_distance() => Some(options.without_scale()),
+            _ => None,
+        }
+    }
+
+    /// Returns true if its first query asks old studies, compared in these units, in place of an initial design.
+    pub fn begins_with_old_studies(&self, scale: OutputScale) -> bool {
+        matches!(self.options(), Maker::Meta(options) if options.begins_with_old_studies(scale))
     }
 
     /// Returns true if it models the objective.
@@ -408,6 +434,7 @@ mod tests {
             r#"{"name":"rm-gp-ts"}"#,
             r#"{"name":"rgpe"}"#,
             r#"{"name":"taf"}"#,
+            r#"{"name":"shared-prior","rank":25,"trust":0.5,"best_points":3,"probe":true}"#,
             r#"{"name":"random"}"#,
             r#"{"name":"sobol"}"#,
             r#"{"name":"own"}"#,
@@ -417,7 +444,8 @@ mod tests {
         let of_rules: Vec<String> = StoppingRuleSpec::all(50).iter().map(stored).collect();
         let expected = [
             "{\"name\":\"bo-bos\",\"bounds\":null,\"first_epochs\":8,\"stop_std_ratio\":2.0,\"wrong_stop_loss\":100.0,\
-             \"wrong_stop_growth\":1.0526315789473684,\"wrong_continue_loss\":99.0,\"epoch_cost\":1.0}",
+             \"wrong_stop_growth\":1.0526315789473684,\"wrong_continue_loss\":99.0,\"epoch_cost\":1.0,\
+             \"expected_end\":false}",
             r#"{"name":"median","warmup_epochs":5,"trials_min":5}"#,
             r#"{"name":"asha","reduction":3,"first_rung":1}"#,
             r#"{"name":"hyperband","reduction":3}"#,
@@ -457,7 +485,7 @@ mod tests {
     fn what_an_entry_needs_and_goes_with_is_said_by_its_options() {
         assert_eq!(
             StrategySpec::names("or", StrategySpec::requires_old_studies),
-            r#""rm-gp-ucb", "rm-gp-ts", "rgpe" or "taf""#
+            r#""rm-gp-ucb", "rm-gp-ts", "rgpe", "taf" or "shared-prior""#
         );
         assert_eq!(
             StrategySpec::names("and", StrategySpec::weighs_by_distance),

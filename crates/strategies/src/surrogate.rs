@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fedbo_gp::{
     Family, FitCriterion, FitOptions, Fitted, GpError, Hyperparameters, JointSampler, Kernel,
-    LogNormal, OutputTransform, Posterior, Prior, Standardizer, fit,
+    LogNormal, OutputTransform, Posterior, Prior, Standardizer, default_lengthscale, fit,
 };
 use fedbo_optim::Points;
 use fedbo_space::{Kind, Space};
@@ -95,9 +95,7 @@ impl SurrogateSettings {
     /// # Panics
     /// If `dim` is 0.
     pub fn default_for(dim: usize) -> Self {
-        #[expect(clippy::cast_precision_loss, reason = "input dimensions are far below 2^53")]
-        let lengthscale = 0.3 * (dim as f64).sqrt();
-        let kernel = Kernel::isotropic(Family::Matern52, dim, lengthscale, 1.0);
+        let kernel = Kernel::isotropic(Family::Matern52, dim, default_lengthscale(dim), 1.0);
         let initial = Hyperparameters {
             kernel: kernel.unwrap_or_else(|error| unreachable!("a positive length scale: {error}")),
             noise_variance: 1e-2,

@@ -4,12 +4,9 @@ mod objectives;
 
 use std::collections::BTreeSet;
 
-use fedbo_config::{
-    Check, FileError, LengthscaleEntry, NAME_CHARS_MAX, SurrogateTable, TomlFile,
-    default_lengthscale,
-};
+use fedbo_config::{Check, FileError, LengthscaleEntry, NAME_CHARS_MAX, SurrogateTable, TomlFile};
 use fedbo_federated::{Algorithm, Exchange, PublicConfig, Read, Reading, Role, Settings};
-use fedbo_gp::{Family, FeatureDescription, FeatureSampling, LengthscaleLaw};
+use fedbo_gp::{FeatureDescription, FeatureSampling, LengthscaleLaw};
 use fedbo_objective::Problems;
 use fedbo_optim::MultiStart;
 use fedbo_space::Direction;
@@ -32,10 +29,6 @@ pub const N_FEATURES_MAX: usize = 100_000;
 
 /// The length scales of features where a file names none: log-normal around that of surrogates in `dim` dimensions.
 #[must_use]
-pub fn default_feature_lengthscale(dim: usize) -> LengthscaleLaw {
-    LengthscaleLaw::LogNormal { median: default_lengthscale(dim), spread: 0.5 }
-}
-
 impl FederationFile {
     /// Checks everything that can be checked before a run; `file` is where the data came from, `problems` and `algorithms` are those that
     /// it may name.
@@ -311,11 +304,12 @@ impl Parts<'_> {
     }
 
     fn features(&self, given: &FeaturesTable, dim: usize) -> Result<FeatureDescription, FileError> {
-        let n_features =
-            self.check.count(&["features", "count"], given.count.unwrap_or(100), N_FEATURES_MAX)?;
+        let default = FeatureDescription::for_parties(dim);
+        let n_features = given.count.unwrap_or(default.n_features);
+        let n_features = self.check.count(&["features", "count"], n_features, N_FEATURES_MAX)?;
         let path = ["features", "lengthscale"];
         let lengthscale = match given.lengthscale {
-            None => default_feature_lengthscale(dim),
+            None => default.lengthscale,
             Some(LengthscaleEntry::Fixed(lengthscale)) => {
                 LengthscaleLaw::Fixed(self.check.positive(&path, lengthscale)?)
             }
@@ -337,9 +331,9 @@ impl Parts<'_> {
         Ok(FeatureDescription {
             n_features,
             dim,
-            family: family.unwrap_or(Family::SquaredExponential),
+            family: family.unwrap_or(default.family),
             lengthscale,
-            sampling: sampling.unwrap_or_default(),
+            sampling: sampling.unwrap_or(default.sampling),
         })
     }
 }

@@ -18,7 +18,7 @@ mod topology;
 mod topology_changes;
 
 pub use archive::ArchiveFailed;
-pub use check::{N_FEATURES_MAX, default_feature_lengthscale};
+pub use check::N_FEATURES_MAX;
 pub use checked::{
     AgentObjective, Collaboration, Federation, FederationAgent, Objectives, UnknownAgent,
 };

@@ -1,4 +1,4 @@
-//! `transfer`: what each old study weighed at every query, and what all of them together had of it.
+//! `transfer`: what each old study weighed at every query, where each has a weight, and what all of them together had of it.
 
 use super::PlottedTransfer;
 use crate::chart::axis::Axis;
@@ -38,7 +38,9 @@ pub(super) fn chart(title: &str, transfer: &PlottedTransfer) -> Chart {
         let sign = Sign::curve(stroke, glyph);
         keys.push(Key::new(sign, name + &what));
     }
-    let mut lower = panel(1, LOWER * size.1, "share of all");
+    let weighs_each = !transfer.studies.is_empty();
+    let (row, height) = if weighs_each { (1, LOWER * size.1) } else { (0, size.1) };
+    let mut lower = panel(row, height, "share of all");
     lower.line(corners(&transfer.shares), Stroke::solid(INK, LINE_WIDTH));
     lower.points(corners(&transfer.shares), Glyph::disc(INK).bare(), mark);
     let footnote = match transfer.shares.last() {
@@ -52,7 +54,7 @@ pub(super) fn chart(title: &str, transfer: &PlottedTransfer) -> Chart {
     Chart {
         title: title.to_owned(),
         keys,
-        panels: vec![upper, lower],
+        panels: if weighs_each { vec![upper, lower] } else { vec![lower] },
         x_label: "trials told".to_owned(),
         footnote,
         ..Chart::default()

@@ -242,7 +242,7 @@ impl Function for Objective<'_> {
 }
 
 /// Tasks live in the domain's cube.
-fn check_dims<'a>(
+pub(crate) fn check_dims<'a>(
     domain: &Domain,
     mut tasks: impl Iterator<Item = (usize, &'a str)>,
 ) -> Result<(), StrategyError> {

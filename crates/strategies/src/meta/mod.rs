@@ -30,6 +30,8 @@ mod task_weights;
 mod warm_start;
 mod weighted_sum;
 
+pub(crate) use ensemble::check_dims;
+
 pub use belief::{InitialDesign, MetaBeliefSettings};
 pub use comparison::OutputScale;
 pub use feature_task::{FeatureReport, FeatureTask};
@@ -47,9 +49,9 @@ pub use weighted_sum::WeightedSum;
 /// The reliance of a strategy on each meta-task at its next query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transfer {
-    /// The share of all meta-tasks together, in `[0, 1]`: ν_t of robust meta-learning.
+    /// The share of all meta-tasks together, in `[0, 1]`: ν_t of robust meta-learning, the trust of a shared prior.
     pub meta_share: f64,
-    /// One for each meta-task, in their order; the weights sum to 1 unless all of them are 0.
+    /// One for each meta-task, in their order; the weights sum to 1 unless all of them are 0. Empty if all weigh as one.
     pub tasks: Vec<TaskTrust>,
     /// The size of one unit of gaps, in units of the target's values.
     pub gap_unit: f64,

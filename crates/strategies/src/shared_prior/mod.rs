@@ -2,6 +2,7 @@
 
 mod message;
 mod mixture;
+mod options;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -15,12 +16,16 @@ use fedbo_optim::{Function, Points};
 use fedbo_streams::{Seed, Stream};
 
 pub use message::SharedMessage;
+pub use options::SharedPriorOptions;
 pub use settings::{OthersUse, SharedPriorSettings};
 
 use self::mixture::{Component, Mixture};
-use crate::meta::Transfer;
+use crate::meta::{GpTask, MetaTask, Transfer, check_dims};
 use crate::proposer::Proposer;
-use crate::{Domain, Incumbent, Observation, Proposal, Source, Strategy, StrategyError, Surrogate};
+use crate::{
+    Domain, Incumbent, Observation, Proposal, Source, Strategy, StrategyError, Surrogate,
+    SurrogateSettings,
+};
 
 /// One party that learns from others by a prior of functions.
 ///
@@ -170,7 +175,23 @@ impl SharedPrior {
     /// If its covariance has no Cholesky factor.
     pub fn message(&self) -> Result<SharedMessage, StrategyError> {
         let posterior = self.proposer.surrogate().posterior();
-        self.message_of(posterior.inputs(), posterior.outputs())
+        self.message_of(posterior, posterior.inputs(), posterior.outputs())
+    }
+
+    /// The message of a task that has ended, as a party with its observations would send it. Its model has `surrogate`'s settings, and
+    /// `seed` feeds the fit of its hyperparameters. Cost O(n³).
+    ///
+    /// # Errors
+    /// If it has another dimension than the domain, no finite output, or no posterior.
+    pub fn message_of_task(
+        &self,
+        task: &MetaTask,
+        surrogate: &SurrogateSettings,
+        seed: Seed,
+    ) -> Result<SharedMessage, StrategyError> {
+        check_dims(self.domain(), [(task.inputs.dim(), &task.name[..])].into_iter())?;
+        let task = GpTask::new(task, surrogate, seed)?;
+        self.message_of(task.predictor().posterior(), task.inputs(), task.outputs())
     }
 
     /// A message of the same length that says nothing of the objective: as many outputs as the party has, a draw of the prior at random
@@ -185,11 +206,16 @@ impl SharedPrior {
         let w = stream.normals(self.basis.rank());
         let value = |row: &Vec<f64>| row.iter().zip(&w).map(|(psi, w)| psi * w).sum();
         let outputs: Vec<f64> = self.basis.rows(&inputs).iter().map(value).collect();
-        self.message_of(&inputs, &outputs)
+        self.message_of(self.proposer.surrogate().posterior(), &inputs, &outputs)
     }
 
-    fn message_of(&self, inputs: &Points, outputs: &[f64]) -> Result<SharedMessage, StrategyError> {
-        let posterior = self.proposer.surrogate().posterior();
+    /// The message of outputs, with the hyperparameters of `posterior`.
+    fn message_of(
+        &self,
+        posterior: &Posterior,
+        inputs: &Points,
+        outputs: &[f64],
+    ) -> Result<SharedMessage, StrategyError> {
         let remainder = self.settings.remainder(true, posterior);
         let kernel = posterior.kernel();
         let statistics =

@@ -2,6 +2,7 @@
 
 use fedbo_gp::WeightPriorSettings;
 
+use super::SharedPriorOptions;
 use crate::{LogEiSettings, StrategyError};
 
 /// The part of the others' messages that a party uses.
@@ -54,21 +55,7 @@ impl SharedPriorSettings {
     /// # Panics
     /// If `dim` is 0.
     pub fn default_for(dim: usize, noisy: bool) -> Self {
-        Self {
-            own: LogEiSettings::for_study(dim, noisy),
-            others: OthersUse::Prior,
-            rank: 25,
-            prior: WeightPriorSettings::default(),
-            own_variance: 0.1,
-            level_variance: 10.0,
-            least_noise: 1e-2,
-            sizes: (-4..=6).map(|step| 2.0_f64.powf(f64::from(step) / 2.0)).collect(),
-            trust_before: 0.5,
-            n_best_first: 3,
-            probes: true,
-            n_random_first: 3,
-            sends_best: true,
-        }
+        SharedPriorOptions::default().settings(LogEiSettings::for_study(dim, noisy))
     }
 
     /// Checks the numbers.

@@ -1,7 +1,10 @@
 use fedbo_gp::{Family, FeatureDescription, FeatureSampling, LengthscaleLaw};
+use fedbo_space::{ParameterSpec, Space};
 use fedbo_testkit::{test_stream, uniform_points};
 
 use super::*;
+use crate::meta::{MetaBeliefSettings, OutputScale};
+use crate::{Earlier, MetaOptions, Setup};
 
 /// 100 features of two coordinates.
 pub(super) fn map() -> Arc<FeatureMap> {
@@ -81,6 +84,117 @@ fn run(mut party: SharedPrior, n: u64) -> Vec<(f64, f64)> {
         (best - reached, party.trust().unwrap())
     };
     (0..n).map(step).collect()
+}
+
+/// The old study of a task: 20 observations.
+fn old_study(task: u32, sign: f64) -> MetaTask {
+    let observed = observed(task, &on_grid(20, u64::from(task)), sign);
+    let pairs = observed.into_iter().map(|o| (o.unit, o.value.unwrap()));
+    let (inputs, outputs): (Vec<Vec<f64>>, Vec<f64>) = pairs.unzip();
+    let name = format!("task {task}");
+    MetaTask { name, inputs: Points::from_rows(2, inputs.iter()), outputs }
+}
+
+fn unit_square() -> Space {
+    let spec = ParameterSpec::float(0.0, 1.0);
+    Space::from_specs([("x", &spec), ("y", &spec)]).unwrap()
+}
+
+/// The strategy of a study that learns from these.
+fn learning(tasks: &[MetaTask]) -> Box<dyn Strategy> {
+    let setup = Setup { space: &unit_square(), noisy: false, seed: Seed::new(4) };
+    let earlier = Earlier {
+        tasks,
+        scale: OutputScale::Own,
+        belief: MetaBeliefSettings::default(),
+        noisy: false,
+    };
+    SharedPriorOptions::default().make(&setup, &earlier).unwrap()
+}
+
+/// An old study sends what a party with its observations and its seed would send.
+#[test]
+fn an_old_study_is_a_party_that_has_finished() {
+    let target = party(SharedPriorSettings::default_for(2, false));
+    let settings = SharedPriorSettings::default_for(2, false);
+    let mut other =
+        SharedPrior::new(Domain::Finite(grid()), settings.clone(), map(), Seed::new(9)).unwrap();
+    other.tell(&observed(3, &on_grid(20, 3), 1.0)).unwrap();
+    let message =
+        |task: &MetaTask| target.message_of_task(task, &settings.own.surrogate, Seed::new(9));
+    let old = old_study(3, 1.0);
+    assert_eq!(message(&old).unwrap(), other.message().unwrap());
+    // Level and size of its values say nothing, but for rounding.
+    let scaled = old.outputs.iter().map(|y| 1e3 * y - 7.0).collect();
+    let scaled = message(&MetaTask { outputs: scaled, ..old.clone() }).unwrap();
+    let pairs = scaled.numbers(2).into_iter().zip(other.message().unwrap().numbers(2));
+    for (a, b) in pairs {
+        assert!((a - b).abs() < 1e-4 * b.abs().max(1.0), "{a} {b}");
+    }
+    let flat = MetaTask { inputs: Points::from_flat(1, vec![0.5; 20]), ..old };
+    assert!(message(&flat).unwrap_err().to_string().contains("task 3"));
+}
+
+#[test]
+fn a_study_queries_where_like_old_studies_were_best_and_drops_misleading_ones() {
+    let run = |sign: f64| {
+        let tasks: Vec<MetaTask> = (1..=5).map(|task| old_study(task, sign)).collect();
+        let mut strategy = learning(&tasks);
+        let shares = (0..8).map(|query| {
+            let none = Points::new(2);
+            let proposal = strategy.ask(&none, &mut test_stream(100 + query)).unwrap();
+            let value = Some(value(0, &proposal.unit));
+            strategy
+                .tell(&[Observation {
+                    unit: proposal.unit.clone(),
+                    value,
+                    source: proposal.source,
+                }])
+                .unwrap();
+            let transfer = strategy.transfer().unwrap();
+            assert!(transfer.tasks.is_empty());
+            (proposal.unit, transfer.meta_share)
+        });
+        shares.collect::<Vec<_>>()
+    };
+    let like = run(1.0);
+    let distance = (like[0].0[0] - 0.7).hypot(like[0].0[1] - 0.3);
+    assert!(distance < 0.15 && like[7].1 > 0.5, "{like:?}");
+    let unlike = run(-1.0);
+    assert!(unlike[7].1 < 0.1, "{unlike:?}");
+}
+
+/// Old studies that are constant, huge, or of one trial, and outputs of a study that are equal, huge, or none.
+#[test]
+fn whatever_old_studies_and_outputs_are_there_is_a_query() {
+    let tasks = [
+        old_study(1, 1.0),
+        MetaTask { outputs: vec![3.0; 20], ..old_study(2, 1.0) },
+        MetaTask { outputs: (0..20).map(|i| 1e200 * f64::from(i)).collect(), ..old_study(3, 1.0) },
+        MetaTask {
+            name: "one".into(),
+            inputs: Points::from_flat(2, vec![0.2, 0.9]),
+            outputs: vec![-4.0],
+        },
+    ];
+    let point = |x: f64, value| Observation { unit: vec![x, 0.5], value, source: Source::Own };
+    let histories = [
+        vec![],
+        vec![point(0.1, None), point(0.2, Some(f64::NAN))],
+        vec![point(0.3, Some(1.0)); 5],
+        vec![point(0.1, Some(1e300)), point(0.9, Some(-1e300)), point(0.5, Some(0.0))],
+        vec![point(0.1, Some(0.0)), point(0.1, Some(1e-300)), point(0.2, Some(2.0))],
+    ];
+    for tasks in [&tasks[..], &tasks[1..2], &tasks[3..]] {
+        for history in &histories {
+            let mut strategy = learning(tasks);
+            strategy.tell(history).unwrap();
+            let share = strategy.transfer().unwrap().meta_share;
+            assert!((0.0..=1.0).contains(&share), "{share}");
+            let proposal = strategy.ask(&Points::new(2), &mut test_stream(1)).unwrap();
+            assert!(proposal.unit.iter().all(|x| (0.0..=1.0).contains(x)));
+        }
+    }
 }
 
 #[test]

@@ -21,6 +21,6 @@ pub use check::{Check, NAME_CHARS_MAX};
 pub use command::CommandKeys;
 pub use entry::{LengthscaleEntry, NumberOrList, WordOrNumbers};
 pub use options::TableOptions;
-pub use surrogate::{SurrogateTable, default_lengthscale};
+pub use surrogate::SurrogateTable;
 pub use toml_file::{FileError, Place, TomlFile, nearest};
 pub use untrusted::{ListedChoices, UnlistedChoice, choices_to_write, odd_choices};

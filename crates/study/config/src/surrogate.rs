@@ -1,6 +1,6 @@
 //! The table `[surrogate]`: how somebody models an objective of their own.
 
-use fedbo_gp::{Family, FitOptions, Hyperparameters, Kernel, Prior};
+use fedbo_gp::{Family, FitOptions, Hyperparameters, Kernel, Prior, default_lengthscale};
 use fedbo_strategies::{HyperparameterPolicy, OwnSampler, Refit, SurrogateSettings};
 use serde::Deserialize;
 
@@ -97,12 +97,4 @@ impl Check<'_> {
             sampler: OwnSampler::Exact(Prior::default()),
         })
     }
-}
-
-/// 0.3 √d, the start of every fit (`SurrogateSettings::default_for`).
-#[must_use]
-pub fn default_lengthscale(dim: usize) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "input dimensions are far below 2^53")]
-    let root = (dim as f64).sqrt();
-    0.3 * root
 }

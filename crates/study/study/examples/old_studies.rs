@@ -87,6 +87,7 @@ fn main() -> Result<(), StudyError> {
             "rm-gp-ucb",
             "rm-gp-ucb, ucb_multiplier = 2",
             "log-ei, warm_start = 3",
+            "shared-prior",
         ] {
             let mut courses = Vec::new();
             for seed in 0..n_seeds {
@@ -97,6 +98,7 @@ fn main() -> Result<(), StudyError> {
                 let definition = match arm {
                     "rm-gp-ucb" => learning()?,
                     "rm-gp-ucb, ucb_multiplier = 2" => learning()?.strategy(wide),
+                    "shared-prior" => learning()?.strategy(StrategySpec::shared_prior()),
                     "log-ei, warm_start = 3" => {
                         let n_initial = plain(seed).n_initial;
                         let definition = learning()?.warm_start(3).strategy(StrategySpec::log_ei());

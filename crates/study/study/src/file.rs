@@ -16,7 +16,7 @@ use crate::archive::{ArchiveFile, ArchiveTable};
 use crate::definition::{Learning, Misfit, Parts};
 use crate::early_stopping::{DEFAULT_GRACE, EarlyStoppingTable};
 use crate::meta::MetaTable;
-use crate::{Definition, EarlyStoppingSpec, MetaFile, MetaScale, NamedParameter};
+use crate::{Definition, EarlyStoppingSpec, MetaFile, NamedParameter};
 
 /// A whole file: plain data, not yet checked.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -180,8 +180,8 @@ impl StudyToml {
         let meta = self.meta.as_ref();
         let meta = meta.map(|meta| meta.validate(check, &strategy));
         let meta = meta.transpose()?;
-        // Old studies on a common scale stand in for the initial design; a scale of one's own needs some trials.
-        let asks_first = |meta: &MetaFile| meta.settings.scale != MetaScale::Own;
+        let asks_first =
+            |meta: &MetaFile| strategy.begins_with_old_studies(meta.settings.scale.output_scale());
         let n_initial = match study.initial {
             Some(0) if strategy.requires_old_studies() || self.archive.is_some() => 0,
             Some(n) => check.count(&["study", "initial"], n, 10_000)?,

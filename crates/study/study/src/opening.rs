@@ -2,6 +2,7 @@
 
 use fedbo_config::Changes;
 use fedbo_storage::{Mode, StorageError};
+use fedbo_strategies::StoppingRuleSpec;
 
 use crate::definition::STORED;
 use crate::{ArchiveFile, Definition, OldStudy, Study, StudyError, StudyFile};
@@ -73,10 +74,12 @@ impl StudyFile {
                 changes: Box::new(changes),
             });
         }
-        stored.difference(&Definition {
-            archive: stored.archive.clone(),
-            ..self.definition_with(studies)
-        })
+        let mut given =
+            Definition { archive: stored.archive.clone(), ..self.definition_with(studies) };
+        if !self.source.keys_in_order(&["early_stopping"]).iter().any(|key| key == "expected_end") {
+            keep_expected_end(&mut given, stored);
+        }
+        stored.difference(&given)
     }
 
     /// Goes on with the study that is stored, or creates it: then, and only then, old studies are read.
@@ -89,7 +92,8 @@ impl StudyFile {
             Some(differs) => Err(differs),
             None => Ok(study),
         };
-        if self.meta.is_some() || self.archive.is_some() {
+        if self.meta.is_some() || self.archive.is_some() || self.definition.early_stopping.is_some()
+        {
             match fedbo_storage::open(&self.storage, Mode::Existing) {
                 // What is empty holds no study yet; what is none of ours is refused when it is to be created.
                 Err(StorageError::Absent { .. } | StorageError::NotAStorage { .. }) => {}
@@ -118,5 +122,16 @@ impl StudyFile {
             return Vec::new();
         };
         file.news(&self.definition, &self.space, &self.storage, &stored.studies)
+    }
+}
+
+/// Gives a definition the `expected_end` of the stored one: what a file leaves out is as it was by default when the study began.
+fn keep_expected_end(given: &mut Definition, stored: &Definition) {
+    let stored = stored.early_stopping.as_ref().map(|spec| &spec.rule);
+    if let Some(StoppingRuleSpec::BoBos(stored)) = stored
+        && let Some(StoppingRuleSpec::BoBos(given)) =
+            given.early_stopping.as_mut().map(|spec| &mut spec.rule)
+    {
+        given.expected_end = stored.expected_end;
     }
 }

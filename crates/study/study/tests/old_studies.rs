@@ -8,8 +8,8 @@ use std::sync::Arc;
 use fedbo_optim::Points;
 use fedbo_space::{ParameterSpec, Point, Value};
 use fedbo_storage::{MemoryStorage, Storage};
-use fedbo_strategies::SurrogateSettings;
 use fedbo_strategies::meta::{MetaTask, OutputScale, TaskModel, TaskModels};
+use fedbo_strategies::{Source, SurrogateSettings};
 use fedbo_streams::Seed;
 use fedbo_study::{
     Definition, MetaError, MetaScale, OldStudy, StrategySpec, Study, StudyError, StudyFile,
@@ -74,6 +74,37 @@ fn a_misleading_study_is_dropped_and_the_other_helps_from_the_first_query_on() {
     }
 }
 
+/// One prior of all old studies: its weight falls where they mislead, and it says so trial by trial.
+#[test]
+fn a_shared_prior_of_old_studies_is_trusted_as_far_as_they_agree_with_this_one() {
+    let run = |studies: [OldStudy; 3]| {
+        let definition = studies.into_iter().fold(plain(), Definition::learn_from);
+        let study = Study::in_memory(&definition.strategy(StrategySpec::shared_prior())).unwrap();
+        study.optimize(8, evaluate).unwrap();
+        let steps = study.transfer_history().unwrap().unwrap();
+        assert!(steps.len() == 9 && steps.iter().all(|step| step.studies.is_empty()), "{steps:?}");
+        assert_eq!(study.transfer().unwrap().as_ref(), steps.last());
+        // A trial's source has the trust with which it was asked for; the probe is the own model's.
+        let trials = study.trials().unwrap();
+        for (trial, step) in trials.iter().zip(&steps) {
+            if let Some(percent) = Source::trust_percent_of(&trial.source) {
+                assert!((f64::from(percent) - 100.0 * step.share).abs() <= 0.5, "{steps:?}");
+            }
+        }
+        let named = trials.iter().filter(|trial| trial.source.starts_with("shared:")).count();
+        (trials[0].value().unwrap(), named, steps[8].share)
+    };
+    let like = |x: f64, y: f64, size: f64| 7.0 + size * bowl(x, y);
+    let (first, named, trust) = run([
+        old("a", |x, y| like(x, y, 1.1)),
+        old("b", |x, y| like(x - 0.03, y, 50.0)),
+        old("c", |x, y| like(x, y + 0.03, 0.2)),
+    ]);
+    assert!(first < 0.02 && named >= 7 && trust > 0.5, "{first} {named} {trust}");
+    let (first, _, trust) = run(["a", "b", "c"].map(|name| old(name, |x, y| -like(x, y, 1.0))));
+    assert!(first > 0.1 && trust < 0.2, "{first} {trust}");
+}
+
 /// d̄ of Lemma 7.1 in the values' units, on the raw scale and on the common one, where it would be about four times as large in
 /// standard units.
 #[test]
@@ -115,6 +146,7 @@ fn every_strategy_goes_on_after_an_interruption_as_if_there_had_been_none() {
         StrategySpec::rm_gp_ts(),
         StrategySpec::rgpe(),
         StrategySpec::taf(),
+        StrategySpec::shared_prior(),
     ] {
         let definition = learning().strategy(strategy).initial(2);
         let whole = Study::in_memory(&definition).unwrap();

@@ -272,6 +272,13 @@ pub fn catalogue() -> &'static [Experiment] {
             run: bos::policy::run,
         },
         Experiment {
+            name: "bos-ends",
+            about: "BO-BOS as a study has it: what its model is told of the end of a stopped trial",
+            needs_data: false,
+            default_runs: bos::ends::DEFAULT_RUNS,
+            run: bos::ends::run,
+        },
+        Experiment {
             name: "games-synthetic",
             about: "Thesis Fig. 8.2, E.1-E.5: R2-B2 in synthetic games, levels against levels, models, level-0 strategies, wrong beliefs, three agents",
             data_sets: &["r2b2-synthetic"],

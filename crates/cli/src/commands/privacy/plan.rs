@@ -1,6 +1,6 @@
 //! `fedbo privacy plan`: how a roster gets the most out of a budget.
 
-use fedbo_federation::{N_FEATURES_MAX, default_feature_lengthscale};
+use fedbo_federation::N_FEATURES_MAX;
 use fedbo_gp::{
     Family, FeatureDescription, FeatureError, FeatureMap, FeatureSampling, LengthscaleLaw,
 };
@@ -147,7 +147,7 @@ impl Plan {
         let n_features = self.features as usize;
         let lengthscale = match self.lengthscale {
             Some(lengthscale) => LengthscaleLaw::Fixed(lengthscale),
-            None => default_feature_lengthscale(dim),
+            None => FeatureDescription::for_parties(dim).lengthscale,
         };
         let description = FeatureDescription {
             n_features,

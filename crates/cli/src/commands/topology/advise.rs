@@ -1,10 +1,10 @@
 //! `fedbo topology advise`: what the graph is worth in the regret bound, and which edge would raise it.
 
-use fedbo_config::{NumberOrList, default_lengthscale};
+use fedbo_config::NumberOrList;
 use fedbo_federated::distributed_ts::regret_bound::{
     N_POINTS_MAX, RegretBound, RegretBoundError, RegretPrior,
 };
-use fedbo_gp::{Family, Kernel};
+use fedbo_gp::{Family, Kernel, default_lengthscale};
 use fedbo_topology::{Clique, Edge, Graph};
 use serde::Serialize;
 

@@ -14,7 +14,6 @@ use fedbo_strategies::{
 };
 
 pub use agent::SharedPriorAgent;
-pub use options::SharedPriorTable;
 pub use private::{PRIVATE, PrivatePriorAgent, PrivatePriorSettings};
 
 use crate::{AgentSetup, Algorithm, Alone, Arm, Exchange, Relayed, Role};

@@ -40,6 +40,17 @@ fn weights_of_old_studies_stand_above_their_share() {
     assert!(good < share, "{good} {share}");
 }
 
+/// Where old studies weigh as one, there is a panel of their share alone, as high as the other would be.
+#[test]
+fn old_studies_that_weigh_as_one_have_a_share_only() {
+    let transfer = PlottedTransfer { shares: vec![0.5, 0.7, 0.93], studies: Vec::new() };
+    let svg = drawn("one", &transfer);
+    let words: Vec<String> = texts(&svg).into_iter().map(|(text, _)| text).collect();
+    let has = |word: &str| words.iter().any(|text| text == word);
+    assert!(has("share of all") && !has("part of each old study"), "{words:?}");
+    assert!(has("after 2 told: old studies have 93 % of the next query"), "{words:?}");
+}
+
 #[test]
 fn a_study_that_learns_from_old_ones_has_a_further_picture() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -31,6 +31,15 @@ pub struct BoBosOptions {
     /// c: what an epoch costs.
     #[serde(deserialize_with = "positive")]
     pub epoch_cost: f64,
+    /// True if the model is told the expected end of a trial that was stopped, the mean of the predicted curves, as if it had been observed
+    /// at epoch N. Studies that were stored without this option were told it, and go on so.
+    #[serde(default = "of_stored_without")]
+    pub expected_end: bool,
+}
+
+/// The option `expected_end` of a definition that was stored before there was one.
+fn of_stored_without() -> bool {
+    true
 }
 
 impl BoBosOptions {
@@ -45,6 +54,7 @@ impl BoBosOptions {
             wrong_stop_growth: 1.0 / 0.95,
             wrong_continue_loss: 99.0,
             epoch_cost: 1.0,
+            expected_end: false,
         }
     }
 }

@@ -15,8 +15,7 @@ pub(crate) struct ToldTrials {
     space: Space,
     direction: Direction,
     told: Vec<Trial>,
-    /// The settings of BO-BOS, where it is the rule: a trial that it stopped stands in the model with its expected end
-    /// as well.
+    /// The settings of BO-BOS, where it is the rule: a trial that it stopped may stand in the model with its expected end as well.
     bos: Option<BosSettings>,
 }
 
@@ -79,13 +78,13 @@ impl ToldTrials {
         })
     }
 
-    /// Returns the final value that is expected of a stopped trial, seen from its own reports; `None` without BO-BOS.
+    /// Returns the final value that is expected of a stopped trial, seen from its own reports; `None` unless BO-BOS is to tell it.
     fn expected_end(
         &self,
         trial: &Trial,
         curve: &LearningCurve,
     ) -> Result<Option<f64>, StudyError> {
-        let Some(bos) = &self.bos else {
+        let Some(bos) = self.bos.as_ref().filter(|bos| bos.options.expected_end) else {
             return Ok(None);
         };
         let first = curve.until(bos.first_epochs().min(curve.n_epochs()));
@@ -137,14 +136,16 @@ pub(super) fn curve(trial: &Trial, direction: Direction) -> Option<LearningCurve
 mod tests {
     use fedbo_space::ParameterSpec;
     use fedbo_storage::TellAuthority;
+    use fedbo_strategies::StoppingRuleSpec;
+    use fedbo_strategies::early_stopping::BoBosOptions;
 
     use super::*;
     use crate::{EarlyStoppingSpec, Study};
 
     /// Accuracies that rise to 0.8 and were stopped after 12 of 30 epochs: only what BO-BOS stopped has an expected end, between the
-    /// last value and the best possible one.
+    /// last value and the best possible one, and only if it is asked for.
     #[test]
-    fn what_bo_bos_stopped_has_an_expected_end() {
+    fn what_bo_bos_stopped_may_have_an_expected_end() {
         let ends = |early_stopping: EarlyStoppingSpec| {
             let definition = Definition::new("training")
                 .parameter("x", ParameterSpec::float(0.0, 1.0))
@@ -176,9 +177,11 @@ mod tests {
             assert_eq!(stopped.complete, None);
             (value(12), stopped.expected_end)
         };
-        let (last, end) = ends(EarlyStoppingSpec::bo_bos(30));
+        let told = BoBosOptions { expected_end: true, ..BoBosOptions::for_epochs(30) };
+        let (last, end) = ends(EarlyStoppingSpec::new(StoppingRuleSpec::BoBos(told), 30));
         let end = end.unwrap();
         assert!(last < end && end < 1.2, "{end}");
+        assert_eq!(ends(EarlyStoppingSpec::bo_bos(30)).1, None);
         assert_eq!(ends(EarlyStoppingSpec::median(30)).1, None);
     }
 }

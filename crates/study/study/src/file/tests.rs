@@ -2,9 +2,10 @@
 
 use fedbo_strategies::early_stopping::{AshaOptions, HyperbandOptions, MedianOptions};
 use fedbo_strategies::meta::RmGpUcbOptions;
-use fedbo_strategies::{GpUcbOptions, StoppingRuleSpec, UcbMultiplier};
+use fedbo_strategies::{GpUcbOptions, SharedPriorOptions, StoppingRuleSpec, UcbMultiplier};
 
 use super::*;
+use crate::MetaScale;
 
 const WHOLE: &str = "\
 [study]
@@ -108,6 +109,12 @@ fn old_studies_stand_in_for_strategy_and_initial_design() {
     assert_eq!(own.definition.n_initial, 8);
     let ranked = load(&(short.clone() + "[strategy]\nname = \"rgpe\"\n")).unwrap();
     assert_eq!(ranked.meta.unwrap().settings.scale, MetaScale::Own);
+    // A shared prior has units of its own and asks it first all the same.
+    let options = "[strategy]\nname = \"shared-prior\"\nrank = 12\nprobe = false\n";
+    let shared = load(&(short.clone() + options)).unwrap();
+    assert_eq!(shared.definition.n_initial, 0);
+    let expected = SharedPriorOptions { rank: 12, probe: false, ..SharedPriorOptions::default() };
+    assert_eq!(shared.definition.strategy, StrategySpec::SharedPrior(expected));
     let wide = "[strategy]\nname = \"rm-gp-ucb\"\nucb_multiplier = 3.0\n";
     let wide = load(&(short.clone() + wide)).unwrap().definition.strategy;
     let ucb_multiplier = UcbMultiplier::Constant(3.0);
@@ -133,7 +140,23 @@ fn mistakes_about_old_studies_are_named_with_their_place_and_a_way_out() {
         whole.replacen(from, to, 1)
     };
     let added = |line: &str| format!("{whole}{line}\n");
-    let cases: [(String, &[&str]); 13] = [
+    let shared = |line: &str| whole.replace("\"rm-gp-ts\"", &format!("\"shared-prior\"\n{line}"));
+    let cases: [(String, &[&str]); 19] = [
+        (
+            shared("rank = 0"),
+            &["line 18: strategy.rank = 0, expected a whole number from 1 to 100"],
+        ),
+        (shared("rank = 101"), &["strategy.rank = 101, expected a whole number from 1 to 100"]),
+        (shared("trust = 1.0"), &["strategy.trust = 1.0, expected a number above 0 and below 1"]),
+        (shared("send_best = true"), &["strategy.send_best is unknown", "best_points, probe"]),
+        (
+            replaced("\"rm-gp-ts\"", "\"rm-gp-ts\"\ntrust = 0.9"),
+            &["strategy.trust is for \"shared-prior\"; remove it, or choose \"shared-prior\""],
+        ),
+        (
+            shared("").replace("[meta]", "[meta]\nscale = \"raw\""),
+            &["\"shared-prior\" finds level and size of each study by itself; remove meta.scale"],
+        ),
         (replaced("rm-gp-ts", "log-ei"), &["strategy \"log-ei\" does not learn", "\"taf\""]),
         (replaced(META, ""), &["\"rm-gp-ts\" learns from old studies", "[meta]"]),
         (replaced("[meta]\nstudies", "[meta]\nstudy"), &["meta.study", "did you mean studies?"]),

@@ -87,22 +87,22 @@ impl MetaTable {
         let scale = check.word(&["meta", "scale"], self.scale.as_deref(), &words)?;
         let default_scale = match strategy.weighs_by_distance() {
             true => MetaScale::default(),
-            false => MetaScale::Own, // rankings know no other
+            false => MetaScale::Own, // others compare no values
         };
         if let Some(scale) = scale
             && scale != default_scale
             && !strategy.weighs_by_distance()
         {
-            if !strategy.requires_old_studies() {
+            let Some(reason) = strategy.without_scale() else {
                 let message = format!(
                     "{:?} compares no values of old studies, so that they need no scale; remove meta.scale = {:?}",
                     strategy.name(),
                     scale.name()
                 );
                 return Err(file.error(&["meta", "scale"], message));
-            }
+            };
             let message = format!(
-                "{:?} compares rankings, which have no scale; remove meta.scale = {:?}, or choose {}",
+                "{:?} {reason}; remove meta.scale = {:?}, or choose {}",
                 strategy.name(),
                 scale.name(),
                 StrategySpec::names("or", StrategySpec::weighs_by_distance)

@@ -12,7 +12,7 @@ pub struct TransferStep {
     pub n_told: u64,
     /// The share of all old studies together in the next query, in `[0, 1]`.
     pub share: f64,
-    /// One entry an old study, in their order.
+    /// One entry an old study, in their order; none if the strategy weighs all of them as one.
     pub studies: Vec<OldStudyTrust>,
 }
 

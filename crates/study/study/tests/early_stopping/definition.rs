@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use fedbo_space::ParameterSpec;
-use fedbo_storage::MemoryStorage;
+use fedbo_storage::{MemoryStorage, Mode};
 use fedbo_strategies::early_stopping::MedianOptions;
 use fedbo_study::{
-    Definition, EarlyStoppingSpec, StoppingRuleSpec, StrategySpec, Study, StudyError,
+    Definition, EarlyStoppingSpec, StoppingRuleSpec, StrategySpec, Study, StudyError, StudyFile,
 };
 
 use crate::fixtures::{N_EPOCHS, definition, spec};
@@ -40,6 +40,48 @@ fn a_definition_says_what_does_not_go_together() {
     assert!(Study::open(storage, &none).unwrap_err().to_string().contains(
         "early_stopping.rule is not set in what is given, the stored study has \"median\""
     ));
+}
+
+/// A study that was stored before there was a choice goes on with expected ends, whatever the default is now; a file that says
+/// otherwise is refused.
+#[test]
+fn a_study_goes_on_with_the_expected_ends_that_it_began_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("net.toml");
+    let file = |further: &str| {
+        let text = format!(
+            "[study]\nname = \"net\"\ndirection = \"minimize\"\ntrials = 9\nstorage = \"sqlite:net.db\"\n\
+             [space.x]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n\
+             [early_stopping]\nrule = \"bo-bos\"\nepochs = 30\n{further}"
+        );
+        std::fs::write(&path, text).unwrap();
+        StudyFile::load(&path).unwrap()
+    };
+    let told = |study: &Study| match study.definition().early_stopping.unwrap().rule {
+        StoppingRuleSpec::BoBos(options) => options.expected_end,
+        rule => panic!("{rule:?}"),
+    };
+    let new = file("").read_definition().unwrap();
+    let text = serde_json::to_string(&new).unwrap();
+    let before = text.replace(",\"expected_end\":false", "");
+    assert_ne!(text, before);
+    let storage = fedbo_storage::open(&file("").storage, Mode::Create).unwrap();
+    storage.create("net", &before).unwrap();
+    for further in ["", "expected_end = true\n"] {
+        let file = file(further);
+        assert!(told(&file.open().unwrap()), "{further}");
+        assert!(file.difference(file.open().unwrap().definition()).is_none(), "{further}");
+    }
+    let error = file("expected_end = false\n").open().unwrap_err().to_string();
+    assert!(error.contains("early_stopping.expected_end is false"), "{error}");
+    assert!(error.contains("the stored study has true"), "{error}");
+    // A new study is told none, unless it is to be.
+    let fresh = |further: &str, name: &str| {
+        let mut file = file(further);
+        file.definition.name = name.to_owned();
+        told(&file.open().unwrap())
+    };
+    assert!(!fresh("", "fresh") && fresh("expected_end = true\n", "other"));
 }
 
 /// A program cannot store what no reader accepts: the study would never open again.

@@ -32,6 +32,8 @@ pub(super) enum Method {
     BoBosLinear(f64),
     /// The same with one process of each curve, as in the thesis.
     BoBosOneProcess(f64),
+    /// BO-BOS as a study has it, with one process of each curve and schedule b, and what its model is told of the end of a stopped trial.
+    BoBosOfStudy(ToldEnd),
     /// BO-BOS as in the authors' code.
     BoBosAuthors,
     /// BO-BOS with α and β by the Bayesian update, as the text has it.
@@ -52,6 +54,17 @@ pub(super) enum Method {
     Boca,
     /// Learning-curve prediction.
     Prediction,
+}
+
+/// The value that BO-BOS's model is told as that of a stopped trial at epoch N, beside what the trial reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ToldEnd {
+    /// None.
+    Nothing,
+    /// The mean of the predicted curves.
+    Expected,
+    /// The last value that it reported.
+    Last,
 }
 
 /// An arm's name and method.
@@ -80,6 +93,11 @@ pub(super) fn pairs(arms: &[Arm]) -> Vec<(String, String)> {
         if matches!(method, Method::BoBos(_)) && names.contains(&GP_UCB) {
             pairs.push(((*name).to_owned(), GP_UCB.to_owned()));
         }
+    }
+    let untold = Method::BoBosOfStudy(ToldEnd::Nothing);
+    if let Some((untold, _)) = arms.iter().find(|(_, method)| *method == untold) {
+        let others = names.iter().filter(|name| *name != untold);
+        pairs.extend(others.map(|other| ((*untold).to_owned(), (*other).to_owned())));
     }
     if let Some(bos) = bos {
         for (name, method) in arms {
@@ -181,11 +199,24 @@ impl Setup {
         strategy: EpochGpUcbSettings,
         settings: BosSettings,
     ) -> anyhow::Result<Box<dyn Tuner>> {
+        let told_end = match self.modelling {
+            Modelling::Ours => ToldEnd::Expected,
+            Modelling::Paper => ToldEnd::Nothing,
+        };
+        self.bo_bos_told(strategy, settings, told_end)
+    }
+
+    fn bo_bos_told(
+        &self,
+        strategy: EpochGpUcbSettings,
+        settings: BosSettings,
+        told_end: ToldEnd,
+    ) -> anyhow::Result<Box<dyn Tuner>> {
         Ok(Box::new(Bos {
             bo_bos: BoBos::new(self.domain(), strategy, settings, self.seed)?,
             dim: self.space.dim(),
             seed: self.seed,
-            imputes: self.modelling == Modelling::Ours,
+            told_end,
             rule: None,
         }))
     }
@@ -268,6 +299,10 @@ impl Setup {
             )?,
             Method::BoBosOneProcess(divisor) => {
                 self.bo_bos(self.epoch_settings(), self.scheduled(divisor).with_one_process())?
+            }
+            Method::BoBosOfStudy(told_end) => {
+                let settings = self.scheduled(SCHEDULE_B).with_one_process();
+                self.bo_bos_told(self.epoch_settings(), settings, told_end)?
             }
             Method::DealtStops(divisor) => {
                 let (course, ended) = self.run(Method::BoBos(divisor), run, stop)?;

@@ -2,6 +2,7 @@
 
 mod arms;
 pub(super) mod curves;
+pub(super) mod ends;
 pub(super) mod features;
 pub(super) mod logistic;
 mod pictures;

@@ -8,6 +8,8 @@ use fedbo_strategies::early_stopping::{
 use fedbo_strategies::{GpUcb, Observation, Points, Proposal, RandomSearch, Source, Strategy};
 use fedbo_streams::{Purpose, Seed, Stream};
 
+use super::arms::ToldEnd;
+
 /// A trial to train.
 pub(super) struct TrainingTrial {
     pub(super) unit: Vec<f64>,
@@ -167,8 +169,8 @@ pub(super) struct Bos {
     pub(super) bo_bos: BoBos,
     pub(super) dim: usize,
     pub(super) seed: Seed,
-    /// True if the expected ends of stopped trials are told.
-    pub(super) imputes: bool,
+    /// The value at epoch N that is told of a stopped trial.
+    pub(super) told_end: ToldEnd,
     /// The rule of the trial that runs, and its number.
     pub(super) rule: Option<(u64, Option<BosRule>)>,
 }
@@ -201,9 +203,13 @@ impl Tuner for Bos {
         _: &[TrainedTrial],
     ) -> anyhow::Result<()> {
         let mut ended = ended.clone();
-        if let (None, Some(curve), true) = (ended.complete, &ended.curve, self.imputes) {
+        if let (None, Some(curve)) = (ended.complete, &ended.curve) {
             let settings = self.bo_bos.settings();
-            ended.expected_end = expected_end(curve, settings.bounds(), settings.n_epochs)?;
+            ended.expected_end = match self.told_end {
+                ToldEnd::Nothing => None,
+                ToldEnd::Expected => expected_end(curve, settings.bounds(), settings.n_epochs)?,
+                ToldEnd::Last => Some(curve.last()),
+            };
         }
         Ok(self.bo_bos.tell(&[ended])?)
     }
