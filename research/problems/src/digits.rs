@@ -34,9 +34,58 @@ pub(crate) fn digits() -> Vec<Digit> {
         .collect()
 }
 
+/// Number of forms that the images come from.
+pub const N_FORMS: usize = 14;
+
+/// The first image of each form, and the end.
+///
+/// The writers copied one preprinted form of 130 digits. Labels follow that sequence from image 0 to 129, and start over at these
+/// images; up to 8 digits of a form are missing. The data set's description says 13 writers and gives no boundaries
+/// (docs/decisions/0016).
+const FORM_STARTS: [usize; N_FORMS + 1] =
+    [0, 130, 256, 386, 516, 646, 776, 906, 1029, 1157, 1287, 1415, 1545, 1667, 1797];
+
+/// The images form by form, each in the order of the form.
+pub(crate) fn forms() -> Vec<Vec<Digit>> {
+    let digits = digits();
+    let bounds = FORM_STARTS.iter().zip(&FORM_STARTS[1..]);
+    bounds.map(|(&start, &end)| digits[start..end].to_vec()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The labels of each form are those of the first, a full one, with at most 8 left out and one read otherwise; with boundaries
+    /// that stand one image earlier or later some form would begin or end with a digit that is not its own.
+    #[test]
+    fn the_forms_are_copies_of_one_sequence() {
+        let forms = forms();
+        let labels = |form: &[Digit]| form.iter().map(|image| image.digit).collect::<Vec<_>>();
+        let sequence = labels(&forms[0]);
+        assert_eq!(sequence.len(), 130);
+        for form in &forms {
+            let found = labels(form);
+            assert!((122..=130).contains(&found.len()), "{}", found.len());
+            assert!(common(&found, &sequence) + 1 >= found.len(), "{found:?}");
+        }
+        let misplaced = labels(&[&forms[6][1..], &forms[7][..1]].concat());
+        assert!(common(&misplaced, &sequence) < misplaced.len());
+    }
+
+    /// Length of the longest common subsequence.
+    fn common(a: &[usize], b: &[usize]) -> usize {
+        let mut lengths = vec![0; b.len() + 1];
+        for x in a {
+            let mut diagonal = 0;
+            for (k, y) in b.iter().enumerate() {
+                let above = lengths[k + 1];
+                lengths[k + 1] = if x == y { diagonal + 1 } else { above.max(lengths[k]) };
+                diagonal = above;
+            }
+        }
+        lengths[b.len()]
+    }
 
     /// The counts of the data set's own description, its first image (a zero), and the known sum of all grey levels.
     #[test]

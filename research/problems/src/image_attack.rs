@@ -1,14 +1,13 @@
 //! An attacker and a defender who change an image before a classifier sees it: a game of two (thesis 8.4.2 and E.6.2).
 
 mod autoencoder;
-mod classifier;
 
 use fedbo_objective::Failure;
 use fedbo_streams::{Purpose, Seed};
 
 use autoencoder::Autoencoder;
-use classifier::Classifier;
 
+use crate::digit_classifier::{DigitClassifier, TrainingSettings};
 use crate::digits::{Digit, N_DIGITS, N_PIXELS, digits};
 use crate::problem::ProblemError;
 
@@ -18,6 +17,15 @@ const SEED: u64 = 1998;
 const HELD_OUT: usize = 5;
 /// Actions are mapped onto moves of a code in this range, in each dimension.
 const MOVE_RANGE: [f64; 2] = [-2.0, 2.0];
+/// The training of the attacked model.
+const CLASSIFIER: TrainingSettings = TrainingSettings {
+    n_hidden: 128,
+    n_epochs: 60,
+    batch_size: 32,
+    learning_rate: 3e-3,
+    l2: 0.0,
+    pixel_noise: 0.2,
+};
 /// The longest code.
 const MAX_CODE: usize = 16;
 
@@ -40,7 +48,7 @@ const MAX_CODE: usize = 16;
 pub struct ImageAttack {
     n_code: usize,
     max_change: f64,
-    classifier: Classifier,
+    classifier: DigitClassifier,
     autoencoder: Autoencoder,
     accuracy: f64,
     images: Vec<Digit>,
@@ -96,7 +104,8 @@ impl ImageAttack {
         }
         let seed = Seed::new(SEED);
         let [train, held_out] = split(seed);
-        let classifier = Classifier::trained(&train, seed.child(Purpose::Problem, 0));
+        let classifier =
+            DigitClassifier::trained(&train, &CLASSIFIER, seed.child(Purpose::Problem, 0));
         let autoencoder = Autoencoder::trained(n_code, &train, seed.child(Purpose::Problem, 1));
         let n_held_out = held_out.len();
         let knows = |image: &Digit| !outcome(&classifier, &image.pixels, image.digit).success();
@@ -244,7 +253,7 @@ fn split(seed: Seed) -> [Vec<Digit>; 2] {
 }
 
 /// Returns the outcome that the classifier's probabilities give for an image of `digit`.
-fn outcome(classifier: &Classifier, pixels: &[f64; N_PIXELS], digit: usize) -> AttackOutcome {
+fn outcome(classifier: &DigitClassifier, pixels: &[f64; N_PIXELS], digit: usize) -> AttackOutcome {
     let probabilities = classifier.probabilities(pixels);
     let wrong = (0..N_DIGITS).filter(|&other| other != digit);
     AttackOutcome {

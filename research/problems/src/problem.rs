@@ -6,15 +6,26 @@ use fedbo_objective::{Failure, Outcome, Problem, ProblemSpec, Problems};
 use fedbo_space::{Parameter, ParameterSpec, Point, Space};
 use fedbo_streams::Seed;
 
+use crate::digits_perceptron::DigitsPerceptron;
 use crate::functions::{Function, TestFunction};
 use crate::landmine::{LandmineSvm, read_fields};
 use crate::svm::SvmError;
 use crate::table::DataError;
 use crate::wine::{N_SILOS, WineSites, WineSvm};
+use crate::wine_trees::{N_TREE_SILOS, WineTrees};
 
 /// Names of the built-in problems.
-pub const PROBLEM_NAMES: [&str; 7] =
-    ["branin", "ackley", "rosenbrock", "hartmann6", "levy", "wine-svm", "landmine-svm"];
+pub const PROBLEM_NAMES: [&str; 9] = [
+    "branin",
+    "ackley",
+    "rosenbrock",
+    "hartmann6",
+    "levy",
+    "wine-svm",
+    "wine-trees",
+    "digits-perceptron",
+    "landmine-svm",
+];
 
 /// The reason why there is no such problem.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -76,7 +87,8 @@ impl Problems for BuiltInProblems {
     }
 }
 
-/// The built-in problem that `spec` describes. `dim` is 2 by default, `noise_std` 0, `n_silos` 8, `seed` 0; `data` is the folder that
+/// The built-in problem that `spec` describes. `dim` is 2 by default, `noise_std` 0, `n_silos` 8 for
+/// `wine-svm` and 12 for `wine-trees`, `seed` 0; `data` is the folder that
 /// holds `landmine/landmine.csv`.
 ///
 /// # Errors
@@ -119,6 +131,16 @@ pub fn problem(spec: &ProblemSpec) -> Result<Arc<dyn Problem>, ProblemError> {
             let silo = spec.silo.ok_or_else(|| missing("silo", "which site, from 0"))?;
             let sites = WineSites::new(spec.n_silos.unwrap_or(N_SILOS))?;
             Ok(Arc::new(WineSvm::new(&sites, silo)?))
+        }
+        "wine-trees" => {
+            only(&["silo", "n_silos"])?;
+            let silo = spec.silo.ok_or_else(|| missing("silo", "which site, from 0"))?;
+            Ok(Arc::new(WineTrees::new(spec.n_silos.unwrap_or(N_TREE_SILOS), silo)?))
+        }
+        "digits-perceptron" => {
+            only(&["silo"])?;
+            let form = spec.silo.ok_or_else(|| missing("silo", "which form, from 0 to 13"))?;
+            Ok(Arc::new(DigitsPerceptron::new(form)?))
         }
         "landmine-svm" => {
             only(&["field", "data"])?;

@@ -85,18 +85,28 @@ impl WineSites {
     /// # Errors
     /// If there are too few bottles for as many sites.
     pub fn new(n_silos: usize) -> Result<Self, ProblemError> {
+        Self::with_at_least(SILO_MIN, n_silos, "wine-svm")
+    }
+
+    /// The same for `problem`, with at least `silo_min` bottles at each site in place of 120.
+    pub(crate) fn with_at_least(
+        silo_min: usize,
+        n_silos: usize,
+        problem: &str,
+    ) -> Result<Self, ProblemError> {
         let bottles = distinct_bottles();
-        let n_silos_max = bottles.len() / SILO_MIN;
+        let n_silos_max = bottles.len() / silo_min;
         if !(1..=n_silos_max).contains(&n_silos) {
             return Err(ProblemError::Option {
-                problem: "wine-svm".into(),
+                problem: problem.into(),
                 key: "n_silos",
                 found: n_silos.to_string(),
                 expected: format!("a number from 1 to {n_silos_max}"),
             });
         }
         let seed = Seed::new(SPLIT_SEED);
-        let assigned = assign(&bottles, n_silos, &mut seed.stream(Purpose::Problem, 0, 0));
+        let sizes = quotas(bottles.len(), n_silos, silo_min);
+        let assigned = assign(&bottles, sizes, &mut seed.stream(Purpose::Problem, 0, 0));
         let silos = (1..)
             .zip(assigned)
             .map(|(index, own)| WineSilo {
@@ -111,6 +121,16 @@ impl WineSites {
     /// The sites, in order.
     pub fn silos(&self) -> &[WineSilo] {
         &self.silos
+    }
+
+    /// Site number `silo`, of which `problem` is.
+    pub(crate) fn silo(&self, silo: usize, problem: &str) -> Result<&WineSilo, ProblemError> {
+        self.silos.get(silo).ok_or_else(|| ProblemError::Option {
+            problem: problem.into(),
+            key: "silo",
+            found: silo.to_string(),
+            expected: format!("a number from 0 to {}", self.silos.len() - 1),
+        })
     }
 }
 
@@ -129,15 +149,19 @@ pub(crate) fn distinct_bottles() -> Vec<WineSample> {
     bottles
 }
 
-/// Gives each site its quota of bottles.
+/// Gives each site its quota of bottles, `room`.
 ///
 /// Sites sit evenly on a circle in the plane of standardised alcohol and volatile acidity, every third one next in size
 /// (or every fourth, fifth, … when 3 divides N), so that sites of similar size lie apart. Bottles come in
 /// random order, and each goes to a site with room left, with probability ∝ room_s exp(−‖z − c_s‖²/(2w²)).
-fn assign(bottles: &[WineSample], n_silos: usize, stream: &mut Stream) -> Vec<Vec<WineSample>> {
+fn assign(
+    bottles: &[WineSample],
+    mut room: Vec<usize>,
+    stream: &mut Stream,
+) -> Vec<Vec<WineSample>> {
+    let n_silos = room.len();
     let (alcohol, acidity) =
         (column_scale(bottles, ALCOHOL), column_scale(bottles, VOLATILE_ACIDITY));
-    let mut room = quotas(bottles.len(), n_silos);
     let stride = (3..).find(|&s| gcd(s, n_silos) == 1).unwrap_or(1);
     let centres: Vec<(f64, f64)> = (0..n_silos)
         .map(|silo| {
@@ -173,8 +197,8 @@ fn gcd(a: usize, b: usize) -> usize {
 }
 
 /// Sizes of the sites, rising: the minimum, and a share of the rest that grows by a constant factor.
-fn quotas(n_rows: usize, n_silos: usize) -> Vec<usize> {
-    let rest = (n_rows - n_silos * SILO_MIN) as f64;
+fn quotas(n_rows: usize, n_silos: usize, silo_min: usize) -> Vec<usize> {
+    let rest = (n_rows - n_silos * silo_min) as f64;
     let shares: Vec<f64> = (0..n_silos).map(|silo| GROWTH.powf(silo as f64)).collect();
     let total: f64 = shares.iter().sum();
     #[expect(
@@ -183,7 +207,7 @@ fn quotas(n_rows: usize, n_silos: usize) -> Vec<usize> {
         reason = "a share of at most some thousand rows, rounded down on purpose"
     )]
     let mut sizes: Vec<usize> =
-        shares.iter().map(|share| SILO_MIN + (rest * share / total) as usize).collect();
+        shares.iter().map(|share| silo_min + (rest * share / total) as usize).collect();
     let n_given: usize = sizes.iter().sum();
     sizes[n_silos - 1] += n_rows - n_given;
     sizes
@@ -240,12 +264,7 @@ impl WineSvm {
     /// If there is no such site.
     pub fn new(sites: &WineSites, silo: usize) -> Result<Self, ProblemError> {
         let n_silos = sites.silos.len();
-        let data = sites.silos.get(silo).ok_or_else(|| ProblemError::Option {
-            problem: "wine-svm".into(),
-            key: "silo",
-            found: silo.to_string(),
-            expected: format!("a number from 0 to {}", n_silos - 1),
-        })?;
+        let data = sites.silo(silo, "wine-svm")?;
         Ok(Self {
             silo,
             n_silos,
@@ -310,7 +329,7 @@ mod tests {
         for n_silos in [1, 2, 5, 8, 11] {
             let sites = WineSites::new(n_silos).unwrap();
             let sizes: Vec<usize> = sites.silos().iter().map(WineSilo::len).collect();
-            assert_eq!(sizes, quotas(n_rows, n_silos));
+            assert_eq!(sizes, quotas(n_rows, n_silos, SILO_MIN));
             assert_eq!(sizes.iter().sum::<usize>(), n_rows);
             for silo in sites.silos().iter().flat_map(|silo| &silo.splits) {
                 assert!(silo.validation.len() >= 60);

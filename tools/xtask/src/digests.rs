@@ -38,10 +38,14 @@ const HEAD: &str = "\
 ";
 
 /// Examples: what each runs, in a copy of the folder `examples`.
-const EXAMPLES: [(&str, &str); 10] = [
+const EXAMPLES: [(&str, &str); 11] = [
     (
         "branin",
         "fedbo run branin.toml --arms fts,ts,placebo --out out",
+    ),
+    (
+        "digits",
+        "fedbo run digits.toml --arms shared-prior,log-ei,warm-start,placebo --out out",
     ),
     (
         "wine",

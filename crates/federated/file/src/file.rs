@@ -149,9 +149,9 @@ pub struct AgentTable {
     pub timeout_s: Option<f64>,
     /// Name of a built-in problem.
     pub problem: Option<String>,
-    /// Site of `wine-svm`, from 0.
+    /// Site of `wine-svm` or `wine-trees`, or form of `digits-perceptron`, from 0.
     pub silo: Option<usize>,
-    /// Number of sites of `wine-svm`; default 8.
+    /// Number of sites of `wine-svm` (default 8) or `wine-trees` (default 12).
     pub n_silos: Option<usize>,
     /// Field of `landmine-svm`, from 0.
     pub field: Option<usize>,

@@ -52,6 +52,34 @@ impl<'a> Job<'a> {
     ) -> Self {
         Self::new(unit, move |unit, stop| run_session_of(unit, build()?, stop))
     }
+
+    /// The same work with rows that have all `columns`: spaces differ, and a parameter that is not this space's stays empty.
+    pub(super) fn in_columns(self, columns: &'a [String]) -> Self {
+        let Self { unit, work } = self;
+        Self::new(unit, move |unit, stop| {
+            let (mut rows, ended) = work(unit, stop)?;
+            for row in &mut rows {
+                let known = std::mem::take(&mut row.parameters);
+                let value = |name: &String| {
+                    let found = known.iter().find(|(known, _)| known == name);
+                    (name.clone(), found.map_or_else(String::new, |(_, v)| v.clone()))
+                };
+                row.parameters = columns.iter().map(value).collect();
+            }
+            Ok((rows, ended))
+        })
+    }
+}
+
+/// The parameters of all spaces, each name once.
+pub(super) fn columns_of<'s>(spaces: impl IntoIterator<Item = &'s Space>) -> Vec<String> {
+    let mut columns: Vec<String> = Vec::new();
+    for parameter in spaces.into_iter().flat_map(Space::parameters) {
+        if !columns.iter().any(|known| known == parameter.name()) {
+            columns.push(parameter.name().to_owned());
+        }
+    }
+    columns
 }
 
 /// The objective without noise at a point.

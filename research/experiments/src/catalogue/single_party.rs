@@ -10,7 +10,7 @@ use fedbo_strategies::{GpUcbOptions, UcbMultiplier};
 use fedbo_streams::{Purpose, Seed};
 use fedbo_study::{Definition, NullObserver, RunOptions as StudyOptions, StrategySpec, Study};
 
-use super::jobs::{Job, JobResult, conclude, run_jobs};
+use super::jobs::{Job, JobResult, columns_of, conclude, run_jobs};
 use super::{ExperimentResult, Progress, RunOptions};
 use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Row, Scale, SummaryRequest, check_folder,
@@ -62,12 +62,7 @@ pub(super) fn run(
     let runs = options.runs.unwrap_or(10);
     check_folder(&options.out, options.overwrite)?;
     let problems = problems()?;
-    let mut columns: Vec<String> = Vec::new();
-    for parameter in problems.iter().flat_map(|(_, p)| p.space().parameters()) {
-        if !columns.iter().any(|known| known == parameter.name()) {
-            columns.push(parameter.name().to_owned());
-        }
-    }
+    let columns = columns_of(problems.iter().map(|(_, problem)| problem.space()));
     let writer = ResultsWriter::create(&options.out, &columns, options.overwrite)?;
     let seed = Seed::new(options.seed);
     let mut jobs = Vec::new();
@@ -80,14 +75,14 @@ pub(super) fn run(
                     agent: "study".into(),
                     run,
                 };
-                let columns = &columns;
-                jobs.push(Job::new(unit, move |unit, stop| {
+                let job = Job::new(unit, move |unit, stop| {
                     // The seed of a study is a number: the run's, drawn from the experiment's.
                     let mut stream = seed.stream(Purpose::Run, u64::from(run), 0);
                     let number = u64::from(stream.bits());
                     let definition = definition(problem.as_ref(), strategy, number);
-                    work(problem.as_ref(), &definition, unit, columns, stop)
-                }));
+                    work(problem.as_ref(), &definition, unit, stop)
+                });
+                jobs.push(job.in_columns(&columns));
             }
         }
     }
@@ -143,7 +138,6 @@ fn work(
     problem: &dyn Problem,
     definition: &Definition,
     unit: &RowLabels,
-    columns: &[String],
     stop: &AtomicBool,
 ) -> JobResult {
     let study = Study::in_memory(definition)?;
@@ -159,16 +153,7 @@ fn work(
             _ => Ok(trial.value()),
         };
         let truth = problem.noiseless(&trial.point);
-        let mut row = tally.next(&trial.point, trial.source, ended, truth, trial.ask_seconds);
-        // Problems have different parameters; a column that is not this problem's stays empty.
-        row.parameters = columns
-            .iter()
-            .map(|name| {
-                let value = row.parameters.iter().find(|(known, _)| known == name);
-                (name.clone(), value.map_or(String::new(), |(_, v)| v.clone()))
-            })
-            .collect();
-        row
+        tally.next(&trial.point, trial.source, ended, truth, trial.ask_seconds)
     });
     Ok((rows.collect(), Ended::Complete))
 }

@@ -30,7 +30,7 @@ use rayon::prelude::*;
 use self::arms::{Arm, GP_UCB, Modelling, Setup, pairs};
 use self::training_run::{TrainingRun, TrialTrace};
 use self::wrong_stops::StopCount;
-use super::jobs::{Job, conclude, run_jobs};
+use super::jobs::{Job, columns_of, conclude, run_jobs};
 use super::{ExperimentResult, Progress, RunOptions};
 use fedbo_runner::Ended;
 use fedbo_runner::RowLabels;
@@ -86,14 +86,7 @@ impl Plan {
         stop: &AtomicBool,
     ) -> anyhow::Result<ExperimentResult> {
         check_folder(&options.out, options.overwrite)?;
-        let mut columns: Vec<String> = Vec::new();
-        for each in &self.configurations {
-            for parameter in each.problem.space().parameters() {
-                if !columns.iter().any(|known| known == parameter.name()) {
-                    columns.push(parameter.name().to_owned());
-                }
-            }
-        }
+        let columns = columns_of(self.configurations.iter().map(|each| each.problem.space()));
         let writer = ResultsWriter::create(&options.out, &columns, options.overwrite)?;
         let book: Mutex<TrialBook> = Mutex::new(BTreeMap::new());
         let mut jobs = Vec::new();
@@ -106,14 +99,14 @@ impl Plan {
                         agent: "study".into(),
                         run,
                     };
-                    let (columns, book, seed) = (&columns, &book, Seed::new(options.seed));
-                    jobs.push(Job::new(unit, move |unit, stop| {
+                    let (book, seed) = (&book, Seed::new(options.seed));
+                    let job = Job::new(unit, move |unit, stop| {
                         let (course, ended) = configuration.course(unit, *arm, seed, stop)?;
                         let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
                         book.insert((index, place, unit.run), course.trials);
-                        let rows = course.rows.into_iter();
-                        Ok((rows.map(|row| with_columns(row, columns)).collect(), ended))
-                    }));
+                        Ok((course.rows, ended))
+                    });
+                    jobs.push(job.in_columns(&columns));
                 }
             }
         }
@@ -298,15 +291,4 @@ impl Configuration {
         };
         setup.run(arm.1, &run, stop)
     }
-}
-
-/// The row with all columns: problems have different parameters, and one that is not this problem's stays empty.
-fn with_columns(mut row: Row, columns: &[String]) -> Row {
-    let known = std::mem::take(&mut row.parameters);
-    let value = |name: &String| {
-        let found = known.iter().find(|(known, _)| known == name);
-        (name.clone(), found.map_or_else(String::new, |(_, v)| v.clone()))
-    };
-    row.parameters = columns.iter().map(value).collect();
-    row
 }

@@ -1,10 +1,13 @@
-//! Families of tasks: several parties with one space, each with an objective of its own.
+//! Families of tasks: several parties with one space, each with an objective of its own, all to be maximized.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use fedbo_objective::Problem;
-use fedbo_problems::{LandmineSvm, N_FIELDS, WineSites, WineSvm, read_fields};
+use fedbo_problems::{
+    DigitsPerceptron, LandmineSvm, N_FIELDS, N_FORMS, N_TREE_SILOS, WineSites, WineSvm, WineTrees,
+    read_fields,
+};
 
 use super::Arm;
 
@@ -93,9 +96,18 @@ pub(super) fn all(folder: &Path) -> anyhow::Result<Vec<Family>> {
     let wines = (0..N_SITES)
         .map(|site| Ok(Arc::new(WineSvm::new(&sites, site)?)))
         .collect::<anyhow::Result<Vec<_>>>()?;
+    let digits = (0..N_FORMS)
+        .map(|form| Ok(Arc::new(DigitsPerceptron::new(form)?)))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let trees = (0..N_TREE_SILOS)
+        .map(|site| Ok(Arc::new(WineTrees::new(N_TREE_SILOS, site)?)))
+        .collect::<anyhow::Result<Vec<_>>>()?;
     let all = vec![Outlook::Honest, Outlook::Negated, Outlook::HalfNegated];
+    let two = vec![Outlook::Honest, Outlook::Negated];
     Ok(vec![
         Family::of("landmine", "field", landmine, all),
-        Family::of("wine", "site", wines, vec![Outlook::Honest, Outlook::Negated]),
+        Family::of("wine", "site", wines, two.clone()),
+        Family::of("digits", "form", digits, two.clone()),
+        Family::of("wine trees", "site", trees, two),
     ])
 }

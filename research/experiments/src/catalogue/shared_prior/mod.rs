@@ -24,7 +24,7 @@ use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 
 use self::families::{Family, Outlook};
-use super::jobs::{AnyAgent, Job, Session, conclude, message_of, run_jobs};
+use super::jobs::{AnyAgent, Job, Session, columns_of, conclude, message_of, run_jobs};
 use super::{ExperimentResult, Progress, RunOptions};
 
 /// Queries of the party that joins.
@@ -141,10 +141,8 @@ pub(super) fn run(
     let prepared: BTreeMap<(usize, u32), (Arc<FeatureMap>, Messages)> =
         units.into_iter().zip(prepared.into_iter().collect::<anyhow::Result<Vec<_>>>()?).collect();
 
-    let space = families[0].tasks[0].space();
-    let parameters: Vec<String> =
-        space.parameters().iter().map(|parameter| parameter.name().to_owned()).collect();
-    let writer = ResultsWriter::create(&options.out, &parameters, options.overwrite)?;
+    let columns = columns_of(families.iter().map(|family| family.tasks[0].space()));
+    let writer = ResultsWriter::create(&options.out, &columns, options.overwrite)?;
     let mut jobs = Vec::new();
     for (index, family) in families.iter().enumerate() {
         for outlook in &family.outlooks {
@@ -159,9 +157,10 @@ pub(super) fn run(
                         };
                         let known = &prepared[&(index, run)];
                         let seed = unit_seed(seed, index, run);
-                        jobs.push(Job::session(unit, move || {
+                        let job = Job::session(unit, move || {
                             session(family, *outlook, arm, task, known, seed)
-                        }));
+                        });
+                        jobs.push(job.in_columns(&columns));
                     }
                 }
             }

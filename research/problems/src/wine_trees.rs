@@ -1,0 +1,198 @@
+//! Red wines split over at least a dozen sites, each tuning boosted trees on its own bottles.
+//!
+//! Sites are made as those of [`WineSites::new`], with fewer bottles; docs/decisions/0017-wine-trees.md shows the surfaces.
+
+use fedbo_objective::{Direction, Failure, Objective, Outcome, Problem, TrialId};
+use fedbo_space::{ParameterSpec, Point, Space};
+
+use crate::boosted_trees::{BoosterSettings, Columns, boosted_scores};
+use crate::problem::{ProblemError, coordinates};
+use crate::svm::Labelled;
+use crate::wine::WineSites;
+
+/// Number of sites unless said otherwise.
+pub const N_TREE_SILOS: usize = 12;
+/// Fewest bottles at a site: 40 of them validate in each split.
+const SILO_MIN: usize = 80;
+
+/// One site's objective: validation AUC of gradient boosted trees, the mean over the site's splits; to be maximized.
+#[derive(Clone, Debug)]
+pub struct WineTrees {
+    silo: usize,
+    n_silos: usize,
+    space: Space,
+    splits: Vec<Split>,
+}
+
+/// A split with rows as columns.
+#[derive(Clone, Debug)]
+struct Split {
+    train: Columns,
+    validation: Columns,
+    /// The columns that are not the same in all training rows: the booster refuses the others.
+    features: Vec<usize>,
+}
+
+impl WineTrees {
+    /// Splits the wines over `n_silos` sites and returns the objective of site number `silo`.
+    ///
+    /// # Errors
+    /// If there are too few bottles for as many sites, or no such site.
+    pub fn new(n_silos: usize, silo: usize) -> Result<Self, ProblemError> {
+        let sites = WineSites::with_at_least(SILO_MIN, n_silos, "wine-trees")?;
+        let data = sites.silo(silo, "wine-trees")?;
+        let specs = [
+            ("learning_rate", ParameterSpec::log_float(1e-3, 1.0)),
+            ("trees", ParameterSpec::log_int(2, 100)),
+            ("max_depth", ParameterSpec::int(1, 8)),
+            ("l1", ParameterSpec::log_float(1e-3, 1e1)),
+        ];
+        let space = Space::from_specs(specs.iter().map(|(name, spec)| (*name, spec)))
+            .unwrap_or_else(|error| unreachable!("a valid space: {error}"));
+        let splits = data.splits.iter().map(|split| {
+            let (train, validation) = (columns(&split.train), columns(&split.validation));
+            let features = (0..train.features.len()).filter(|&f| train.varies(f)).collect();
+            Split { train, validation, features }
+        });
+        Ok(Self { silo, n_silos, splits: splits.collect(), space })
+    }
+
+    /// The settings that a point of the space stands for, and the number of trees.
+    fn settings(&self, point: &Point) -> Result<(BoosterSettings, usize), Failure> {
+        let at = coordinates(&self.space, point)?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "whole numbers from 1 to 100"
+        )]
+        let (n_trees, max_depth) = (at[1] as usize, at[2] as usize);
+        let settings =
+            BoosterSettings { learning_rate: at[0], max_depth, feature_share: 1.0, l1: at[3] };
+        Ok((settings, n_trees))
+    }
+
+    /// Mean share of the log loss that the trees save, over the site's splits.
+    fn saved(&self, point: &Point) -> Result<f64, Failure> {
+        let (settings, n_trees) = self.settings(point)?;
+        let mut total = 0.0;
+        for Split { train, validation, features } in &self.splits {
+            let scores = boosted_scores(train, validation, features, &settings, n_trees, 0)?;
+            let share = train.labels.iter().sum::<f64>() / train.n_rows() as f64;
+            let base_rate = (share / (1.0 - share)).ln();
+            let base = log_loss(std::iter::repeat(base_rate), &validation.labels);
+            total += 1.0 - log_loss(scores.into_iter(), &validation.labels) / base;
+        }
+        Ok(total / self.splits.len() as f64)
+    }
+}
+
+/// Mean of −ln p of the right labels, p = 1/(1 + exp(∓score)).
+fn log_loss(scores: impl Iterator<Item = f64>, labels: &[f64]) -> f64 {
+    let losses = scores.zip(labels).map(|(score, label)| {
+        let right = if *label > 0.5 { score } else { -score };
+        // ln(1 + exp(−right)), without overflow.
+        (-right).max(0.0) + (-right.abs()).exp().ln_1p()
+    });
+    losses.sum::<f64>() / labels.len() as f64
+}
+
+/// Rows as columns.
+fn columns(rows: &Labelled) -> Columns {
+    let n_features = rows.rows.first().map_or(0, Vec::len);
+    let column = |feature: usize| rows.rows.iter().map(|row| row[feature]).collect();
+    Columns {
+        features: (0..n_features).map(column).collect(),
+        labels: rows.positive.iter().map(|&good| if good { 1.0 } else { 0.0 }).collect(),
+    }
+}
+
+impl Objective for WineTrees {
+    fn evaluate(&self, point: &Point, _: TrialId) -> Outcome {
+        self.saved(point).map_or_else(Outcome::Failed, Outcome::Value)
+    }
+}
+
+impl Problem for WineTrees {
+    fn name(&self) -> String {
+        format!("wine-trees silo {} of {}", self.silo, self.n_silos)
+    }
+
+    fn space(&self) -> &Space {
+        &self.space
+    }
+
+    fn direction(&self) -> Direction {
+        Direction::Maximize
+    }
+
+    fn optimum(&self) -> Option<f64> {
+        None
+    }
+
+    fn noiseless(&self, point: &Point) -> Option<f64> {
+        self.saved(point).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_space::Value;
+
+    use super::*;
+
+    /// The point with these hyperparameters, without a penalty to speak of.
+    fn point(learning_rate: f64, trees: i64, max_depth: i64) -> Point {
+        Point::new(vec![
+            ("learning_rate".into(), Value::Float(learning_rate)),
+            ("trees".into(), Value::Int(trees)),
+            ("max_depth".into(), Value::Int(max_depth)),
+            ("l1".into(), Value::Float(1e-3)),
+        ])
+    }
+
+    fn saved(silo: usize, point: &Point) -> f64 {
+        let problem = WineTrees::new(N_TREE_SILOS, silo).unwrap();
+        match problem.evaluate(point, TrialId { agent: 0, trial: 0 }) {
+            Outcome::Value(value) => value,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// −ln p by hand, for both labels; scores of ±1000 overflow nothing.
+    #[test]
+    fn the_log_loss_is_that_of_the_definition() {
+        let p = |score: f64| 1.0 / (1.0 + (-score).exp());
+        let found = log_loss([0.3, -2.0].into_iter(), &[1.0, 0.0]);
+        assert!((found + (p(0.3).ln() + (1.0 - p(-2.0)).ln()) / 2.0).abs() < 1e-12);
+        assert!((log_loss([1000.0, -1000.0].into_iter(), &[0.0, 0.0]) - 500.0).abs() < 1e-9);
+    }
+
+    /// A few slow trees say about as little as the base rate, moderate ones save some of its loss, and many fast ones, too sure
+    /// of what they have seen, are worse than it.
+    #[test]
+    fn too_little_and_too_much_training_both_cost() {
+        for silo in [5, 9, 10] {
+            let moderate = saved(silo, &point(0.05, 40, 3));
+            assert!((0.05..1.0).contains(&moderate), "{silo}: {moderate}");
+            let little = saved(silo, &point(1e-3, 2, 3));
+            let much = saved(silo, &point(1.0, 100, 3));
+            assert!(little < 0.05 && much < 0.0, "{silo}: {little} {much}");
+        }
+    }
+
+    #[test]
+    fn sites_keep_their_minimum_and_differ_and_equal_points_have_equal_values() {
+        let sites = WineSites::with_at_least(SILO_MIN, 16, "wine-trees").unwrap();
+        assert!(sites.silos().iter().all(|silo| silo.len() >= SILO_MIN));
+        let moderate = point(0.05, 40, 3);
+        assert!((saved(8, &moderate) - saved(10, &moderate)).abs() > 0.05);
+        let problem = WineTrees::new(N_TREE_SILOS, 5).unwrap();
+        assert_eq!(problem.noiseless(&moderate), Some(saved(5, &moderate)));
+        for (n_silos, silo, expected) in
+            [(17, 0, "n_silos = 17, expected a number from 1 to 16"), (12, 12, "silo = 12")]
+        {
+            let refused = WineTrees::new(n_silos, silo).unwrap_err().to_string();
+            assert!(refused.contains(expected) && refused.contains("wine-trees"), "{refused}");
+        }
+    }
+}
