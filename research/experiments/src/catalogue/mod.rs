@@ -155,7 +155,8 @@ pub fn catalogue() -> &'static [Experiment] {
         Experiment {
             name: "shared-prior-private",
             about: "When joining a private federation pays: one release by epsilon and number of parties, beside DP-FTS-DE, its noise alone and log-ei",
-            needs_data: true,
+            data_sets: &["landmine"],
+            figures: &[],
             default_runs: shared_prior::private::DEFAULT_RUNS,
             run: shared_prior::private::run,
         },

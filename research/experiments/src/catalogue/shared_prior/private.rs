@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context;
 use fedbo_federated::Alone;
 use fedbo_federated::dp_fts_de::{
     AggregateUse, DpFtsDe, DpFtsDeSettings, ExplorationWeights, Memory,
@@ -30,12 +29,14 @@ use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 
 use super::families::{self, Family};
-use super::{CHECKPOINTS, N_FEATURES, feature_map, past, session_of, unit_seed};
-use crate::catalogue::jobs::{AnyAgent, Job, conclude, run_jobs};
+use super::{N_FEATURES, feature_map, past, session_of, unit_seed};
+use crate::catalogue::jobs::{AnyAgent, Job, columns_of, conclude, run_jobs};
 use crate::catalogue::{ExperimentResult, Progress, RunOptions};
 
 /// Repetitions unless asked otherwise.
 pub(in crate::catalogue) const DEFAULT_RUNS: u32 = 10;
+/// The families whose parties join.
+const FAMILIES: [&str; 2] = ["landmine", "digits"];
 /// ε of the release, at [`DELTA`].
 const EPSILONS: [f64; 2] = [2.0, 4.0];
 const DELTA: f64 = 1e-5;
@@ -118,10 +119,11 @@ pub(in crate::catalogue) fn run(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExperimentResult> {
-    let folder = options.data.as_deref().context("shared-prior-private needs --data DIR")?;
+    let folder = options.data_folder()?;
     let runs = options.runs.unwrap_or(DEFAULT_RUNS);
     check_folder(&options.out, options.overwrite)?;
-    let families = families::all(folder)?;
+    let mut families = families::all(folder)?;
+    families.retain(|family| FAMILIES.contains(&family.name));
     let seed = Seed::new(options.seed);
     let known = everything_known(&families, runs, seed, progress)?;
     let mut noise = Vec::new();
@@ -131,10 +133,8 @@ pub(in crate::catalogue) fn run(
         let found = smallest_multiplier(AccountantKind::Pld, sampling, 1, budget)?;
         noise.push((epsilon, found.value));
     }
-    let space = families[0].tasks[0].space();
-    let parameters: Vec<String> =
-        space.parameters().iter().map(|parameter| parameter.name().to_owned()).collect();
-    let writer = ResultsWriter::create(&options.out, &parameters, options.overwrite)?;
+    let columns = columns_of(families.iter().map(|family| family.tasks[0].space()));
+    let writer = ResultsWriter::create(&options.out, &columns, options.overwrite)?;
     let mut jobs = Vec::new();
     for (index, family) in families.iter().enumerate() {
         for (epsilon, multiplier) in &noise {
@@ -148,13 +148,14 @@ pub(in crate::catalogue) fn run(
                             run,
                         };
                         let (known, seed) = (&known, unit_seed(seed, index, run));
-                        jobs.push(Job::session(unit, move || {
+                        let job = Job::session(unit, move || {
                             let maps = |algorithm| &known[&(index, run, algorithm)];
                             let (agent, map) =
                                 joining(family, task, arm, *multiplier, &maps, seed)?;
                             let message_len = map.n_features();
                             session_of(family, task, agent, (Vec::new(), message_len), &map, seed)
-                        }));
+                        });
+                        jobs.push(job.in_columns(&columns));
                     }
                 }
             }
@@ -177,7 +178,7 @@ pub(in crate::catalogue) fn run(
         seed: options.seed,
         direction: families[0].tasks[0].direction(),
         metric: Metric::Best,
-        checkpoints: CHECKPOINTS.to_vec(),
+        checkpoints: vec![3, 5, 10],
         pairs: Vec::new(),
         clusters: Clusters::Agents,
         private: Some(false),
