@@ -20,7 +20,7 @@ use crate::releases::ReleasePlan;
 pub enum ArchiveFailed {
     /// The federation is not one whose releases a ledger charges.
     #[error(
-        "{federation} has no releases that a ledger charges; an archive is made of those of dp-fts-de with a privacy budget"
+        "{federation} has no releases that a ledger charges; an archive is made of those of dp-fts-de or dp-shared-prior with a privacy budget"
     )]
     NotPrivate {
         /// Its name.

@@ -27,8 +27,6 @@ const N_INITIAL_MAX: usize = 10_000;
 /// The most features that a file may ask for.
 pub const N_FEATURES_MAX: usize = 100_000;
 
-/// The length scales of features where a file names none: log-normal around that of surrogates in `dim` dimensions.
-#[must_use]
 impl FederationFile {
     /// Checks everything that can be checked before a run; `file` is where the data came from, `problems` and `algorithms` are those that
     /// it may name.

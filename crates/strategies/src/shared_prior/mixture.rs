@@ -9,6 +9,8 @@ use crate::{Proposal, Score, Source, StrategyError, log_expected_improvement};
 
 /// A model whose weight is below this share of all is left out.
 const LEAST_WEIGHT: f64 = 1e-4;
+/// Below this trust the others have no part in a query: a model that is probably wrong can still promise the largest improvement.
+const LEAST_TRUST: f64 = 0.1;
 /// The variance of a latent function is known to about this share of the size's square.
 const LEAST_VARIANCE: f64 = 1e-14;
 
@@ -56,7 +58,8 @@ impl Mixture {
             }
             component.sizes.retain(|(_, weight)| *weight >= LEAST_WEIGHT.ln());
         }
-        components.retain(|component| !component.sizes.is_empty());
+        let is_used = |component: &Component| !component.is_shared || trust >= LEAST_TRUST;
+        components.retain(|component| !component.sizes.is_empty() && is_used(component));
         Ok(Self { basis, components, trust: f64::min(trust, 1.0), incumbent })
     }
 

@@ -30,7 +30,7 @@ pub struct SharedPriorOptions {
 
 impl Default for SharedPriorOptions {
     fn default() -> Self {
-        Self { rank: 25, trust: 0.5, best_points: 3, probe: true }
+        Self { rank: 25, trust: 0.5, best_points: 1, probe: true }
     }
 }
 

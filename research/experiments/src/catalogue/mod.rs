@@ -275,7 +275,8 @@ pub fn catalogue() -> &'static [Experiment] {
         Experiment {
             name: "bos-ends",
             about: "BO-BOS as a study has it: what its model is told of the end of a stopped trial",
-            needs_data: false,
+            data_sets: &[],
+            figures: &[],
             default_runs: bos::ends::DEFAULT_RUNS,
             run: bos::ends::run,
         },
