@@ -52,7 +52,7 @@ impl SharedPriorOptions {
             trust_before: self.trust,
             n_best_first: self.best_points,
             probes: self.probe,
-            n_random_first: 1,
+            n_random_first: 3,
             sends_best: true,
         }
     }

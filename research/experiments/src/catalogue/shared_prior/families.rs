@@ -43,7 +43,7 @@ impl Outlook {
 
     /// Arms that do not learn from others are run once.
     pub(super) fn has(self, arm: Arm) -> bool {
-        self == Self::Honest || matches!(arm, Arm::SharedPrior | Arm::LogEi)
+        self == Self::Honest || matches!(arm, Arm::SharedPrior | Arm::LogEi | Arm::LogEiFromOne)
     }
 }
 

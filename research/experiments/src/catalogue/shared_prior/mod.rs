@@ -43,21 +43,30 @@ enum Arm {
     SharedPrior,
     Fts,
     LogEi,
+    /// The same with one random point in place of three.
+    LogEiFromOne,
     Ts,
     WarmStart,
     Placebo,
 }
 
 impl Arm {
-    const ALL: [Self; 6] =
-        [Self::SharedPrior, Self::Fts, Self::LogEi, Self::Ts, Self::WarmStart, Self::Placebo];
-    const CONTROLS: [Self; 5] = [Self::Fts, Self::LogEi, Self::Ts, Self::WarmStart, Self::Placebo];
+    const ALL: [Self; 7] = [
+        Self::SharedPrior,
+        Self::Fts,
+        Self::LogEi,
+        Self::LogEiFromOne,
+        Self::Ts,
+        Self::WarmStart,
+        Self::Placebo,
+    ];
 
     fn name(self) -> &'static str {
         match self {
             Self::SharedPrior => "shared-prior",
             Self::Fts => "fts",
             Self::LogEi => "log-ei",
+            Self::LogEiFromOne => "log-ei-1",
             Self::Ts => "ts",
             Self::WarmStart => "warm-start",
             Self::Placebo => "placebo",
@@ -95,6 +104,9 @@ impl Arm {
         };
         match self {
             Self::LogEi => settings.others = OthersUse::Nothing,
+            Self::LogEiFromOne => {
+                (settings.others, settings.n_random_first) = (OthersUse::Nothing, 1);
+            }
             Self::WarmStart => {
                 (settings.others, settings.n_best_first) = (OthersUse::BestPoints, 10);
             }
@@ -109,7 +121,7 @@ impl Arm {
         match self {
             Self::SharedPrior | Self::WarmStart => Some(Self::SharedPrior),
             Self::Fts | Self::Placebo => Some(self),
-            Self::LogEi | Self::Ts => None,
+            Self::LogEi | Self::LogEiFromOne | Self::Ts => None,
         }
     }
 }
@@ -192,7 +204,7 @@ pub(super) fn run(
         figure: Some(figure),
     };
     let pairs_of = |_: &str| {
-        let controls = Arm::CONTROLS.into_iter();
+        let controls = Arm::ALL.into_iter().filter(|arm| *arm != Arm::SharedPrior);
         controls.map(|each| (Arm::SharedPrior.name().into(), each.name().into())).collect()
     };
     let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;

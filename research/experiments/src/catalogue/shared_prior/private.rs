@@ -23,7 +23,7 @@ use fedbo_runner::RowLabels;
 use fedbo_space::Partition;
 use fedbo_strategies::{
     Collaborator, Domain, LocalProb, LogEiSettings, MessageContent, MessageNoise, MessageSettings,
-    OthersUse, SharedPriorSettings, Strategy, ThompsonSettings,
+    OthersUse, SharedPrior, SharedPriorSettings, Strategy, ThompsonSettings,
 };
 use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
@@ -68,14 +68,20 @@ struct Released {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Arm {
     Joins(Released),
-    LogEi,
+    /// Log expected improvement alone after so many random points.
+    LogEi {
+        n_random: usize,
+    },
     Ts,
 }
+
+/// The parties alone.
+const ALONE: [Arm; 3] = [Arm::LogEi { n_random: 3 }, Arm::LogEi { n_random: 1 }, Arm::Ts];
 
 impl Arm {
     /// The arms of a panel, which is an ε.
     fn of(epsilon: f64) -> Vec<Self> {
-        let mut arms = vec![Self::LogEi, Self::Ts];
+        let mut arms = ALONE.to_vec();
         for n_parties in SIZES {
             let released =
                 Released { algorithm: Algorithm::SharedPrior, epsilon, n_parties, is_null: false };
@@ -90,7 +96,8 @@ impl Arm {
 
     fn name(self) -> String {
         match self {
-            Self::LogEi => "log-ei".into(),
+            Self::LogEi { n_random: 1 } => "log-ei-1".into(),
+            Self::LogEi { .. } => "log-ei".into(),
             Self::Ts => "ts".into(),
             Self::Joins(Released { algorithm, n_parties, is_null, .. }) => {
                 let name = match (algorithm, is_null) {
@@ -199,7 +206,7 @@ fn pairs() -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     for n_parties in SIZES {
         let own = format!("dp-shared-prior, N = {n_parties}");
-        pairs.push((own.clone(), Arm::LogEi.name()));
+        pairs.extend(ALONE[..2].iter().map(|alone| (own.clone(), alone.name())));
         if COMPARED.contains(&n_parties) {
             pairs.push((own.clone(), format!("placebo, N = {n_parties}")));
             pairs.push((own, format!("dp-fts-de, N = {n_parties}")));
@@ -243,8 +250,7 @@ fn vectors(family: &Family, seed: Seed) -> anyhow::Result<[Known; 2]> {
         for copy in 0..n_copies {
             let seed = seed.child(Purpose::History, task as u64).child(Purpose::Run, copy as u64);
             let history = past(problem, seed)?;
-            let (content, others) = (MessageContent::Mean, OthersUse::Prior);
-            let mut own = private_agent(problem, content, others, n_others, &known[0].map, seed)?;
+            let mut own = private_agent(problem, n_others, &known[0].map, seed)?;
             let mut fts = dp_fts_de(problem, n_others, &known[1].map, seed)?;
             let told: [&mut dyn Strategy; 2] = [&mut own, &mut fts];
             for each in told {
@@ -260,22 +266,28 @@ fn vectors(family: &Family, seed: Seed) -> anyhow::Result<[Known; 2]> {
     Ok(known)
 }
 
+/// A party's own model and search.
+fn party(problem: &dyn Problem) -> SharedPriorSettings {
+    let space = problem.space();
+    SharedPriorSettings {
+        own: LogEiSettings::for_agent(space, false),
+        ..SharedPriorSettings::default_for(space.dim(), false)
+    }
+}
+
 fn private_agent(
     problem: &dyn Problem,
-    content: MessageContent,
-    others: OthersUse,
     n_agents: usize,
     map: &Arc<FeatureMap>,
     seed: Seed,
 ) -> anyhow::Result<PrivatePriorAgent> {
-    let space = problem.space();
-    let party = SharedPriorSettings {
-        own: LogEiSettings::for_agent(space, false),
-        others,
-        ..SharedPriorSettings::default_for(space.dim(), false)
+    let settings = PrivatePriorSettings {
+        party: party(problem),
+        content: MessageContent::Mean,
+        n_agents,
+        sampling_rate: 1.0,
     };
-    let settings = PrivatePriorSettings { party, content, n_agents, sampling_rate: 1.0 };
-    let domain = Domain::Space(space.clone());
+    let domain = Domain::Space(problem.space().clone());
     Ok(PrivatePriorAgent::new(domain, settings, Arc::clone(map), seed)?)
 }
 
@@ -317,14 +329,15 @@ fn joining<'a>(
     let problem = family.tasks[task].as_ref();
     let own_seed = seed.child(Purpose::Agent, task as u64);
     let domain = Domain::Space(problem.space().clone());
-    let shared = |others| {
-        let map = &known(Algorithm::SharedPrior).map;
-        private_agent(problem, MessageContent::Mean, others, 1, map, own_seed)
-    };
     match arm {
-        Arm::LogEi => {
+        Arm::LogEi { n_random } => {
             let map = Arc::clone(&known(Algorithm::SharedPrior).map);
-            let agent = shared(OthersUse::Nothing)?;
+            let settings = SharedPriorSettings {
+                others: OthersUse::Nothing,
+                n_random_first: n_random,
+                ..party(problem)
+            };
+            let agent = SharedPrior::new(domain.clone(), settings, Arc::clone(&map), own_seed)?;
             Ok((alone(agent, domain, &map), map))
         }
         Arm::Ts => {
@@ -339,8 +352,7 @@ fn joining<'a>(
             let n = released.n_parties;
             let agent = match released.algorithm {
                 Algorithm::SharedPrior => {
-                    let (content, others) = (MessageContent::Mean, OthersUse::Prior);
-                    let mut agent = private_agent(problem, content, others, n, &map, own_seed)?;
+                    let mut agent = private_agent(problem, n, &map, own_seed)?;
                     anyhow::ensure!(agent.receive(&sum), "the release does not fit");
                     alone(agent, domain, &map)
                 }
