@@ -201,7 +201,7 @@ fn whatever_old_studies_and_outputs_are_there_is_a_query() {
 fn a_federation_of_like_tasks_is_trusted_and_leads_at_once() {
     let alone = run(party(SharedPriorSettings::default_for(2, false)), 6);
     let together = run(joined(&messages(1.0)), 6);
-    assert!(together[0].0 < 0.6 && together[5].0 < 0.15, "{together:?}");
+    assert!(together[0].0 < 0.6 && together[2].0 < 0.25, "{together:?}");
     assert!(together[5].1 > 0.5, "{together:?}");
     assert!(alone.iter().all(|(_, trust)| *trust <= 0.0) && alone[2].0 > together[2].0);
 }
@@ -305,7 +305,7 @@ fn controls_use_what_they_say() {
     assert_eq!(ask(&alone), ask(&lonely));
 }
 
-/// The first query is a best point, the fourth is of the own model alone, and the trust is in the source of the others; with initial points
+/// The first query is a best point, the second is of the own model alone, and the trust is in the source of the others; with initial points
 /// there is no such query.
 #[test]
 fn one_query_of_the_own_model_follows_the_best_points() {
@@ -329,7 +329,7 @@ fn one_query_of_the_own_model_follows_the_best_points() {
     };
     let is_shared = |source: &Source| matches!(source, Source::Shared { .. });
     let found = sources(0);
-    assert!(found[..3].iter().all(is_shared) && is_shared(&found[4]), "{found:?}");
-    assert_eq!(found[3], Source::Own);
+    assert!(is_shared(&found[0]) && found[2..].iter().all(is_shared), "{found:?}");
+    assert_eq!(found[1], Source::Own);
     assert!(sources(5).iter().all(is_shared));
 }

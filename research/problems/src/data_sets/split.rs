@@ -37,7 +37,7 @@ pub(super) fn stratified_halves(labels: &[bool]) -> Halves {
     halves
 }
 
-/// How many of `n` draws fall on each class: their expectation, rounded down, and one more where the remainder is largest; ties are
+/// The number of `n` draws that fall on each class: their expectation, rounded down, and one more where the remainder is largest; ties are
 /// broken at random (`_approximate_mode` of scikit-learn).
 fn shares(counts: [usize; 2], n: usize, draws: &mut Mt) -> [usize; 2] {
     let total = (counts[0] + counts[1]) as f64;

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::Federated;
 use crate::{Read, Reading, Settings};
 
-/// What `[shared-prior]` says beside [`SharedPriorOptions`].
+/// The keys of `[shared-prior]` beside those of [`SharedPriorOptions`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct SharedPriorTable {

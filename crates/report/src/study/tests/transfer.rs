@@ -40,7 +40,7 @@ fn weights_of_old_studies_stand_above_their_share() {
     assert!(good < share, "{good} {share}");
 }
 
-/// Where old studies weigh as one, there is a panel of their share alone, as high as the other would be.
+/// Old studies that weigh as one have a panel of their share alone, as high as the other would be.
 #[test]
 fn old_studies_that_weigh_as_one_have_a_share_only() {
     let transfer = PlottedTransfer { shares: vec![0.5, 0.7, 0.93], studies: Vec::new() };
