@@ -384,7 +384,9 @@ fn the_help_lists_the_exit_codes() {
 fn the_examples_run() {
     let sandbox = Sandbox::new();
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/");
-    for (name, n_rows) in [("digits", 14 * 21), ("wine", 8 * 33), ("branin", 3 * 18)] {
+    for (name, n_rows) in
+        [("digits", 14 * 21), ("wine", 8 * 33), ("branin", 3 * 18), ("private-prior", 24 * 13)]
+    {
         let file = format!("{examples}{name}.toml");
         let ran = sandbox.fedbo(&["run", &file, "--out", name]);
         ran.expect(0, &[]);

@@ -91,8 +91,7 @@ impl LogisticModel {
         let losses = labelled.map(|(row, positive)| {
             let score = self.score(row);
             let margin = if *positive { score } else { -score };
-            // ln(1 + exp(−margin)) without overflow.
-            (-margin).max(0.0) + (-margin.abs()).exp().ln_1p()
+            logistic_loss(margin)
         });
         losses.sum::<f64>() / rows.len() as f64
     }
@@ -221,6 +220,11 @@ fn check_rows(half: &'static str, rows: &Labelled, expected: usize) -> Result<()
     let regular = rows.rows.len() == rows.positive.len()
         && rows.rows.iter().all(|row| row.len() == expected && row.iter().all(|x| x.is_finite()));
     if regular { Ok(()) } else { Err(LogisticError::Ragged { half, expected }) }
+}
+
+/// ln(1 + exp(−margin)), without overflow.
+pub(crate) fn logistic_loss(margin: f64) -> f64 {
+    (-margin).max(0.0) + (-margin.abs()).exp().ln_1p()
 }
 
 #[cfg(test)]

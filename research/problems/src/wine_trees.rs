@@ -6,6 +6,7 @@ use fedbo_objective::{Direction, Failure, Objective, Outcome, Problem, TrialId};
 use fedbo_space::{ParameterSpec, Point, Space};
 
 use crate::boosted_trees::{BoosterSettings, Columns, boosted_scores};
+use crate::logistic::logistic_loss;
 use crate::problem::{ProblemError, coordinates};
 use crate::svm::Labelled;
 use crate::wine::WineSites;
@@ -15,7 +16,8 @@ pub const N_TREE_SILOS: usize = 12;
 /// Fewest bottles at a site: 40 of them validate in each split.
 const SILO_MIN: usize = 80;
 
-/// One site's objective: validation AUC of gradient boosted trees, the mean over the site's splits; to be maximized.
+/// One site's objective: the share of the validation log loss that gradient boosted trees save over the base rate, the mean over the site's
+/// splits; to be maximized.
 #[derive(Clone, Debug)]
 pub struct WineTrees {
     silo: usize,
@@ -88,11 +90,9 @@ impl WineTrees {
 
 /// Mean of −ln p of the right labels, p = 1/(1 + exp(∓score)).
 fn log_loss(scores: impl Iterator<Item = f64>, labels: &[f64]) -> f64 {
-    let losses = scores.zip(labels).map(|(score, label)| {
-        let right = if *label > 0.5 { score } else { -score };
-        // ln(1 + exp(−right)), without overflow.
-        (-right).max(0.0) + (-right.abs()).exp().ln_1p()
-    });
+    let losses = scores
+        .zip(labels)
+        .map(|(score, label)| logistic_loss(if *label > 0.5 { score } else { -score }));
     losses.sum::<f64>() / labels.len() as f64
 }
 

@@ -8,8 +8,11 @@ use fedbo_gp::FeatureMap;
 use fedbo_protocol::{Handout, UpdateRejected, UsesHandouts};
 use fedbo_strategies::{
     Collaborator, Domain, Observation, Points, Proposal, Strategy, StrategyError, Surrogate,
+    ThompsonSampling, ThompsonSettings,
 };
 use fedbo_streams::Stream;
+
+use crate::AgentSetup;
 
 /// A strategy of one party in a federation: it uses no handout, and what it sends is zero.
 pub struct Alone<S, H> {
@@ -24,6 +27,24 @@ impl<S, H> Alone<S, H> {
     /// An agent whose messages have `message_len` numbers.
     pub fn new(strategy: S, domain: Domain, map: Arc<FeatureMap>, message_len: usize) -> Self {
         Self { strategy, domain, map, message_len, handouts: PhantomData }
+    }
+}
+
+impl<H> Alone<ThompsonSampling, H> {
+    /// An agent by Thompson sampling alone, beside an algorithm whose own agents are none.
+    ///
+    /// # Errors
+    /// If the strategy refuses its settings.
+    pub fn thompson_sampling(
+        setup: &AgentSetup<'_>,
+        settings: &ThompsonSettings,
+        message_len: usize,
+    ) -> Result<Self, StrategyError> {
+        let mut settings = settings.clone();
+        settings.ucb_multiplier = setup.alone_ucb_multiplier;
+        let domain = Domain::Space(setup.space.clone());
+        let strategy = ThompsonSampling::new(domain.clone(), settings, setup.seed)?;
+        Ok(Self::new(strategy, domain, Arc::clone(setup.map), message_len))
     }
 }
 

@@ -35,6 +35,9 @@ pub(crate) struct Belief {
 }
 
 impl Belief {
+    /// The largest number of a release: squares and sums of such are still numbers.
+    const LARGEST: f64 = 1e100;
+
     pub(crate) fn new(
         emphasis: ExplorationWeights,
         memory: Memory,
@@ -60,10 +63,12 @@ impl Belief {
         self.round
     }
 
-    /// Takes a release; false if its shape is not ours, a number is not finite, or it is not newer than the last.
+    /// Takes a release; false if its shape is not ours, a number is far out of range, or it is not newer than the last.
     pub(crate) fn take(&mut self, aggregate: &Aggregate) -> bool {
         let n_features = self.sums[0].len();
-        let fits = |row: &Vec<f64>| row.len() == n_features && row.iter().all(|w| w.is_finite());
+        let fits = |row: &Vec<f64>| {
+            row.len() == n_features && row.iter().all(|w| w.abs() <= Self::LARGEST)
+        };
         let rows = match &aggregate.content {
             AggregateContent::RegionSums(rows) | AggregateContent::Weighted(rows)
                 if rows.len() == self.sums.len() =>
@@ -74,7 +79,9 @@ impl Belief {
             _ => return false,
         };
         let is_newer = self.round.is_none_or(|round| aggregate.round > round);
-        if !(rows.iter().all(fits) && is_newer && aggregate.noise_std >= 0.0) {
+        let noise = aggregate.noise_std;
+        let has_scale = noise == 0.0 || (1.0 / Self::LARGEST..=Self::LARGEST).contains(&noise);
+        if !(rows.iter().all(fits) && is_newer && has_scale) {
             return false;
         }
         let age = self.round.map_or(0, |round| aggregate.round - round);

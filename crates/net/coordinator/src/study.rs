@@ -141,7 +141,9 @@ mod tests {
         let alone = StudyUnusable::Alone { algorithm: "ts" }.to_string();
         assert!(
             alone.contains("\"ts\" is each agent alone")
-                && alone.ends_with("algorithm = \"shared-prior\", \"dp-shared-prior\", \"fts\" or \"dp-fts-de\""),
+                && alone.ends_with(
+                    "algorithm = \"shared-prior\", \"dp-shared-prior\", \"fts\" or \"dp-fts-de\""
+                ),
             "{alone}"
         );
         let neighbours = StudyUnusable::Neighbours { algorithm: "distributed-ts" }.to_string();

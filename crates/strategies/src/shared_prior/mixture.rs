@@ -9,8 +9,6 @@ use crate::{Proposal, Score, Source, StrategyError, log_expected_improvement};
 
 /// A model whose weight is below this share of all is left out.
 const LEAST_WEIGHT: f64 = 1e-4;
-/// Below this trust the others have no part in a query: a model that is probably wrong can still promise the largest improvement.
-const LEAST_TRUST: f64 = 0.1;
 /// The variance of a latent function is known to about this share of the size's square.
 const LEAST_VARIANCE: f64 = 1e-14;
 
@@ -32,7 +30,7 @@ pub(super) struct Mixture {
 }
 
 impl Mixture {
-    /// Of components whose weights need not sum to 1.
+    /// Of components whose weights need not sum to 1; those in which others had a part are left out if their weight is below `least_trust`.
     ///
     /// # Errors
     /// If no weight is above 0.
@@ -40,6 +38,7 @@ impl Mixture {
         basis: Arc<FunctionBasis>,
         mut components: Vec<Component>,
         incumbent: f64,
+        least_trust: f64,
     ) -> Result<Self, StrategyError> {
         let mut total = LogSum::EMPTY;
         for (_, weight) in components.iter().flat_map(|component| &component.sizes) {
@@ -54,11 +53,12 @@ impl Mixture {
         for component in &mut components {
             component.sizes.iter_mut().for_each(|(_, weight)| *weight -= total);
             if component.is_shared {
-                trust += component.sizes.iter().map(|(_, weight)| weight.exp()).sum::<f64>();
+                let weights = component.sizes.iter().map(|(_, weight)| weight.exp());
+                trust += weights.filter(|weight| weight.is_finite()).sum::<f64>();
             }
             component.sizes.retain(|(_, weight)| *weight >= LEAST_WEIGHT.ln());
         }
-        let is_used = |component: &Component| !component.is_shared || trust >= LEAST_TRUST;
+        let is_used = |component: &Component| !component.is_shared || trust >= least_trust;
         components.retain(|component| !component.sizes.is_empty() && is_used(component));
         Ok(Self { basis, components, trust: f64::min(trust, 1.0), incumbent })
     }
@@ -68,7 +68,7 @@ impl Mixture {
         self.trust
     }
 
-    /// The proposal, with the trust where others had a part in it.
+    /// The proposal, with the trust where it is above 0.
     pub(super) fn named(&self, proposal: Proposal) -> Proposal {
         let is_shared = self.components.iter().any(|component| component.is_shared);
         if proposal.source != Source::Own || !(is_shared || self.trust > 0.0) {
@@ -217,7 +217,7 @@ mod tests {
                     [0.5, 1.0, 2.0].map(|size| (size, flat + 0.1 * posterior.log_evidence(size)));
                 Component { sizes: sizes.to_vec(), posterior, is_shared }
             });
-        Mixture::new(basis, components.into(), incumbent).unwrap()
+        Mixture::new(basis, components.into(), incumbent, 0.0).unwrap()
     }
 
     /// Against the trapezoidal rule over the density of the mixture of normal laws, with weights by the evidence.

@@ -62,6 +62,10 @@ impl fmt::Debug for SharedPrior {
 }
 
 impl SharedPrior {
+    /// Below this trust the others have no part in a query: a model that is probably wrong can still promise the largest improvement. Below
+    /// its start, if that is less.
+    const LEAST_TRUST: f64 = 0.1;
+
     /// A party without observations or messages. `map` is shared by all; `seed` feeds hyperparameter fits.
     ///
     /// # Errors
@@ -151,11 +155,16 @@ impl SharedPrior {
     }
 
     /// The shape of what this party knows, without its size: R w̄/‖w̄‖ (M weights of the features, of length 1), w̄ the mean of its
-    /// coefficients under w ~ N(0, I). Zeros before any output.
+    /// coefficients under w ~ N(0, I). Zeros before any output, and of outputs that are all alike.
     ///
     /// # Errors
     /// As [`SharedPrior::message`].
     pub fn direction(&self) -> Result<Vec<f64>, StrategyError> {
+        let outputs = self.proposer.surrogate().posterior().outputs();
+        // Outputs that are all alike have no shape: what is left of them is rounding.
+        if outputs.iter().all(|y| y.abs() < 1e-12) {
+            return Ok(vec![0.0; self.basis.map().n_features()]);
+        }
         let mut mean = self.message()?.statistics.mean()?;
         let length = mean.iter().map(|w| w * w).sum::<f64>().sqrt();
         if length > 0.0 {
@@ -283,7 +292,8 @@ impl SharedPrior {
             weight -= self.settings.trust_before;
         }
         components.push(self.settings.component(alone, weight.ln(), false));
-        Mixture::new(Arc::clone(&self.basis), components, incumbent)
+        let least_trust = Self::LEAST_TRUST.min(self.settings.trust_before);
+        Mixture::new(Arc::clone(&self.basis), components, incumbent, least_trust)
     }
 
     /// The others' best points that may still be queried.

@@ -49,6 +49,10 @@ impl TableOptions<'_> {
         if let Some(key) = given.iter().find(|key| !known(key)) {
             let owners = entries.iter().filter(|e| e.keys().contains(&key.as_str()));
             let owners: Vec<&str> = owners.map(Registered::name).collect();
+            if owners.is_empty() {
+                let known = [self.keys, &chosen.keys()].concat();
+                return Err(file.unknown_key(&[table, key], &known));
+            }
             let instead = match owners.len() {
                 0..=2 => in_words(owners.iter().copied(), "or"),
                 _ => "one of them".to_owned(),

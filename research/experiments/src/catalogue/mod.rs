@@ -146,7 +146,7 @@ pub fn catalogue() -> &'static [Experiment] {
         },
         Experiment {
             name: "shared-prior",
-            about: "When joining pays: a party joins others by a shared prior, beside FTS, log-ei and ts alone, a warm start and a placebo",
+            about: "The worth of joining: a party joins others by a shared prior, beside FTS, log-ei (after three random points, or one) and ts alone, a warm start and a placebo",
             data_sets: &["landmine"],
             figures: &[],
             default_runs: shared_prior::DEFAULT_RUNS,
@@ -154,7 +154,7 @@ pub fn catalogue() -> &'static [Experiment] {
         },
         Experiment {
             name: "shared-prior-private",
-            about: "When joining a private federation pays: one release by epsilon and number of parties, beside DP-FTS-DE, its noise alone and log-ei",
+            about: "The worth of joining a private federation: one release by epsilon and number of parties, beside DP-FTS-DE, its noise alone and log-ei",
             data_sets: &["landmine"],
             figures: &[],
             default_runs: shared_prior::private::DEFAULT_RUNS,

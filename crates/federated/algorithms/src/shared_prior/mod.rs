@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use fedbo_protocol::{Broadcast, UsesHandouts};
 use fedbo_strategies::{
-    Domain, OthersUse, SharedMessage, SharedPriorSettings, StrategyError, ThompsonSampling,
-    ThompsonSettings,
+    Domain, OthersUse, SharedMessage, SharedPriorSettings, StrategyError, ThompsonSettings,
 };
 
 pub use agent::SharedPriorAgent;
@@ -64,10 +63,8 @@ impl Relayed for Federated {
         let mut settings = self.settings.clone();
         match setup.role {
             Role::Alone => {
-                let mut alone = self.alone.clone();
-                alone.ucb_multiplier = setup.alone_ucb_multiplier;
-                let strategy = ThompsonSampling::new(domain(), alone, setup.seed)?;
-                return Ok(Box::new(Alone::new(strategy, domain(), map(), message_len)));
+                let alone = Alone::thompson_sampling(setup, &self.alone, message_len)?;
+                return Ok(Box::new(alone));
             }
             Role::LogEi => settings.others = OthersUse::Nothing,
             Role::WarmStart => {

@@ -9,7 +9,7 @@ use fedbo_protocol::{Aggregate, AggregateHandout, UpdateRejected, UsesHandouts};
 use fedbo_strategies::{
     Collaborator, Domain, MessageContent, Observation, OthersUse, Points, Proposal,
     ReleasedFunction, SharedPrior, SharedPriorSettings, Strategy, StrategyError, Surrogate,
-    ThompsonSampling, ThompsonSettings, meta::Transfer,
+    ThompsonSettings, meta::Transfer,
 };
 use fedbo_streams::{Seed, Stream};
 
@@ -55,7 +55,7 @@ pub struct PrivatePriorSettings {
 ///
 /// m = c a Rᵀ u,   a = max(0, 1 − E‖noise‖²/‖Rᵀ u‖²),   Λ = λ I
 ///
-/// (James & Stein 1961: what is noise in a mean is taken off its length). There is no second moment and no best point, which would cost
+/// (James & Stein 1961: what is noise in a mean is taken off its length), and a Rᵀu is no longer than 1, as no mean of directions is. There is no second moment and no best point, which would cost
 /// more privacy. A mean that is all noise (a = 0) is not used.
 #[derive(Clone)]
 pub struct PrivatePriorAgent {
@@ -131,8 +131,13 @@ impl PrivatePriorAgent {
     /// (m, Λ), if the releases say anything.
     pub fn prior(&self) -> Option<WeightPrior> {
         let (mut mean, share) = self.mean()?;
-        mean.iter_mut().for_each(|c| *c *= Self::MEAN_LENGTH * share);
-        WeightPrior::with_mean(mean, Self::VARIANCE).ok().filter(|_| share > 0.0)
+        let length = mean.iter().map(|c| c * c).sum::<f64>().sqrt();
+        if !(share > 0.0 && length.is_finite()) {
+            return None;
+        }
+        let factor = Self::MEAN_LENGTH * share.min(1.0 / length);
+        mean.iter_mut().for_each(|c| *c *= factor);
+        WeightPrior::with_mean(mean, Self::VARIANCE).ok()
     }
 }
 
@@ -239,12 +244,9 @@ impl Released for Federated {
         let (content, others) = match setup.role {
             Role::WarmStart => return Err(setup.role.not_of_this_algorithm()),
             Role::Alone => {
-                let mut alone = self.alone.clone();
-                alone.ucb_multiplier = setup.alone_ucb_multiplier;
-                let domain = Domain::Space(setup.space.clone());
-                let strategy = ThompsonSampling::new(domain.clone(), alone, setup.seed)?;
-                let (map, message_len) = (Arc::clone(setup.map), setup.map.n_features());
-                return Ok(Box::new(Alone::new(strategy, domain, map, message_len)));
+                let message_len = setup.map.n_features();
+                let alone = Alone::thompson_sampling(setup, &self.alone, message_len)?;
+                return Ok(Box::new(alone));
             }
             Role::LogEi => (MessageContent::Zero, OthersUse::Nothing),
             Role::Own => (MessageContent::Mean, OthersUse::Prior),
@@ -293,6 +295,14 @@ impl Released for Federated {
 /// Reads `[shared-prior]`.
 fn read_private(reading: &Reading<'_>) -> Result<Read, FileError> {
     let party = options::private(reading)?;
+    let file = &reading.check.file;
+    if file.keys_in_order(&["privacy"]).iter().any(|key| key == "max_norm") {
+        let message = format!(
+            "privacy.max_norm has no use with algorithm \"{}\", whose vectors have length 1; remove it",
+            PRIVATE.name
+        );
+        return Err(file.error(&["privacy", "max_norm"], message));
+    }
     let alone = reading.own.clone();
     let ucb_multiplier = alone.ucb_multiplier;
     let settings = Federated { party, alone, n_agents: reading.n_agents };

@@ -242,6 +242,34 @@ fn the_prior_is_the_shrunk_mean_of_the_releases() {
     assert_eq!(diagonal, [PrivatePriorAgent::VARIANCE; RANK]);
 }
 
+/// A sum that no directions have is taken as the longest that they can have: the agent goes on, before any output too.
+#[test]
+fn a_sum_that_is_too_long_is_shortened() {
+    let mut agent = private_agent(MessageContent::Mean, 1.0);
+    let direction = agent.party().basis().weights(&test_stream(5).normals(RANK));
+    let sum = direction.iter().map(|w| 1e90 * w).collect();
+    assert!(agent.receive(&total(0, sum, 0.0)));
+    let prior = agent.prior().unwrap();
+    assert!((length(prior.mean()) - PrivatePriorAgent::MEAN_LENGTH).abs() < 1e-9);
+    agent.ask(&Points::new(2), &mut test_stream(6)).unwrap();
+}
+
+/// Outputs that are all alike have no direction, whatever rounding makes of them.
+#[test]
+fn equal_outputs_have_no_direction() {
+    for n in 1..12 {
+        let mut agent = private_agent(MessageContent::Mean, 1.0);
+        let points = uniform_points(n, 2, &mut test_stream(3));
+        let told = points.rows().map(|x| Observation {
+            unit: x.to_vec(),
+            value: Some(0.1),
+            source: Source::Initial,
+        });
+        agent.tell(&told.collect::<Vec<_>>()).unwrap();
+        assert_eq!(vector(&agent), [0.0; 40], "{n} outputs");
+    }
+}
+
 /// A release that is no more than its noise is not used: the agent asks as it would alone.
 #[test]
 fn noise_alone_is_not_used() {
@@ -264,11 +292,16 @@ fn releases_that_do_not_fit_a_shared_prior_change_nothing() {
     let before = agent.prior();
     let mut broken = second.clone();
     broken[7] = f64::NAN;
+    let mut huge = second.clone();
+    huge[7] = 1e300;
     let regions = AggregateContent::RegionSums(vec![second.clone(), second.clone()]);
     let bad = [
         total(4, second[..39].to_vec(), 0.1),
         total(4, broken, 0.1),
+        total(4, huge, 0.1),
         total(4, second.clone(), f64::NAN),
+        total(4, second.clone(), 1e200),
+        total(4, second.clone(), 1e-160),
         Aggregate { content: regions, ..total(4, Vec::new(), 0.1) },
         total(3, second, 0.1),
     ];

@@ -144,11 +144,11 @@ fn mistakes_about_old_studies_are_named_with_their_place_and_a_way_out() {
     let cases: [(String, &[&str]); 19] = [
         (
             shared("rank = 0"),
-            &["line 18: strategy.rank = 0, expected a whole number from 1 to 100"],
+            &["line 19: strategy.rank = 0, expected a whole number from 1 to 100"],
         ),
         (shared("rank = 101"), &["strategy.rank = 101, expected a whole number from 1 to 100"]),
         (shared("trust = 1.0"), &["strategy.trust = 1.0, expected a number above 0 and below 1"]),
-        (shared("send_best = true"), &["strategy.send_best is unknown", "best_points, probe"]),
+        (shared("send_best = true"), &["unknown key strategy.send_best", "best_points, probe"]),
         (
             replaced("\"rm-gp-ts\"", "\"rm-gp-ts\"\ntrust = 0.9"),
             &["strategy.trust is for \"shared-prior\"; remove it, or choose \"shared-prior\""],
