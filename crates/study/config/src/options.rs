@@ -50,7 +50,7 @@ impl TableOptions<'_> {
             let owners = entries.iter().filter(|e| e.keys().contains(&key.as_str()));
             let owners: Vec<&str> = owners.map(Registered::name).collect();
             if owners.is_empty() {
-                let known = [self.keys, &chosen.keys()].concat();
+                let known = [self.keys, chosen.keys()].concat();
                 return Err(file.unknown_key(&[table, key], &known));
             }
             let instead = match owners.len() {
