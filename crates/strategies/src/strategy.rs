@@ -26,7 +26,8 @@ pub enum Source {
         /// Index of the region that it lies in.
         region: usize,
     },
-    /// A mixture of the own model and of one with a prior that other parties' messages gave.
+    /// A mixture of the own model and of one with a prior that came from other parties, which has no part in the query while its weight is
+    /// below a tenth.
     Shared {
         /// The weight of the latter, in percent: the trust in the others.
         trust_percent: u8,

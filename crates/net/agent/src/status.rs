@@ -41,7 +41,7 @@ pub struct MembershipStatus {
     pub n_trials: u64,
     /// The best value.
     pub best: Option<f64>,
-    /// The trust in the other agents at the newest query that they had a part in, in percent.
+    /// The trust in the other agents at the newest query whose source names it, in percent.
     pub trust_percent: Option<u8>,
     /// The direction in which values get better.
     pub direction: Direction,
