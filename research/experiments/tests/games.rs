@@ -113,5 +113,5 @@ fn without_data_the_message_says_what_is_missing() {
     let experiment = find("games-synthetic").unwrap();
     let error = experiment.run(&options, &Quiet, &AtomicBool::new(false));
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("r2b2-synthetic/game0_f1.csv"), "{error}");
+    assert!(error.contains("--data DIR") && error.contains("fedbo data check"), "{error}");
 }

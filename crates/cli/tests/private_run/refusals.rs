@@ -98,7 +98,7 @@ fn what_cannot_be_promised_is_refused_with_the_key_and_the_way_out() {
     for algorithm in ["fts", "ts"] {
         let other = text.replace("\"dp-fts-de\"", &format!("{algorithm:?}"));
         sandbox.write("f.toml", &other);
-        let part = "[privacy] has no effect unless federation.algorithm is \"dp-fts-de\"";
+        let part = "[privacy] has no effect unless federation.algorithm is \"dp-shared-prior\" or \"dp-fts-de\"";
         sandbox.fedbo(&["run", "f.toml"]).expect(2, &["f.toml, line 12", part]);
     }
     // Regions that hold no point of the space.

@@ -12,6 +12,7 @@ use fedbo_strategies::{
     ThompsonSettings, meta::Transfer,
 };
 use fedbo_streams::{Seed, Stream};
+use serde::Deserialize;
 
 use super::options;
 use crate::belief::Belief;
@@ -292,16 +293,27 @@ impl Released for Federated {
     }
 }
 
+/// The tables of a file that are read here, beside `[shared-prior]`.
+#[derive(Deserialize)]
+struct Tables {
+    #[serde(default)]
+    privacy: Clipping,
+}
+
+/// The key of `[privacy]` that the length of vectors decides.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Clipping {
+    max_norm: Option<f64>,
+}
+
 /// Reads `[shared-prior]`.
 fn read_private(reading: &Reading<'_>) -> Result<Read, FileError> {
     let party = options::private(reading)?;
-    let file = &reading.check.file;
-    if file.keys_in_order(&["privacy"]).iter().any(|key| key == "max_norm") {
-        let message = format!(
-            "privacy.max_norm has no use with algorithm \"{}\", whose vectors have length 1; remove it",
-            PRIVATE.name
-        );
-        return Err(file.error(&["privacy", "max_norm"], message));
+    let Tables { privacy } = reading.check.file.parse()?;
+    if privacy.max_norm.is_some_and(|norm| norm.to_bits() != 1.0_f64.to_bits()) {
+        let expected = format!("1 with algorithm \"{}\", the length of its vectors", PRIVATE.name);
+        return Err(reading.check.file.value_error(&["privacy", "max_norm"], expected));
     }
     let alone = reading.own.clone();
     let ucb_multiplier = alone.ucb_multiplier;
