@@ -54,7 +54,7 @@ pub struct FeatureDescription {
 }
 
 impl FeatureDescription {
-    /// The default for parties that share a map, in [0,1]^d: 100 random features of squared exponential kernels, a mixture of length scales.
+    /// The default for parties that share a map, in `[0,1]`^d: 100 random features of squared exponential kernels, a mixture of length scales.
     ///
     /// # Panics
     /// If `dim` is 0.
