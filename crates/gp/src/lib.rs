@@ -48,7 +48,7 @@ pub use shared_posterior::{SharedPosterior, SharedPrediction};
 pub use standardizer::Standardizer;
 pub use weight_moments::WeightMoments;
 pub use weight_prior::{
-    Implausible, Remainder, WeightPrior, WeightPriorSettings, WeightStatistics,
+    Implausible, Remainder, Units, WeightPrior, WeightPriorSettings, WeightStatistics,
 };
 pub use weights::{Form, WeightPosterior, WeightSpaceSample};
 

@@ -30,7 +30,7 @@ fn parties(n: u64) -> Vec<(Points, Vec<f64>)> {
 
 fn statistics(basis: &FunctionBasis, data: &[(Points, Vec<f64>)]) -> Vec<WeightStatistics> {
     let of = |(inputs, y): &(Points, Vec<f64>)| {
-        WeightStatistics::of_observations(basis, &kernel(), &REMAINDER, inputs, y).unwrap()
+        WeightStatistics::of_observations(basis, &kernel(), &REMAINDER, inputs, y).unwrap().0
     };
     data.iter().map(of).collect()
 }
@@ -283,11 +283,39 @@ fn units_do_not_shrink_with_the_number_of_observations() {
             .rows()
             .map(|x| 7.0 * (-8.0 * ((x[0] - 0.6).powi(2) + (x[1] - 0.4).powi(2))).exp())
             .collect();
-        let found =
+        let (found, _) =
             WeightStatistics::of_observations(&basis, &kernel(), &REMAINDER, &inputs, &y).unwrap();
         assert_eq!(found.check(5000, REMAINDER.noise_variance), Ok(()), "{n}");
         let mean = found.mean().unwrap();
         let mean_square = lanes::wide_dot(&mean, &mean) / 8.0;
         assert!(mean_square <= 1.0 && (n < 10 || mean_square > 0.1), "{n}: {mean_square}");
     }
+}
+
+/// Level and size go with the outputs' units: those of 3 y + 40 are 40 + 3 times those of y, but for the prior of the level. The level is
+/// its mean under the prior by dense algebra, and outputs that are all 0 have none.
+#[test]
+fn level_and_size_go_with_the_outputs() {
+    let basis = basis();
+    let remainder = Remainder { level_variance: 1e6, ..REMAINDER };
+    let inputs = uniform_points(12, 2, &mut test_stream(78));
+    let of = |y: &[f64]| {
+        WeightStatistics::of_observations(&basis, &kernel(), &remainder, &inputs, y).unwrap().1
+    };
+    let y: Vec<f64> = inputs.rows().map(|x| (4.0 * x[0]).sin() + x[1]).collect();
+    let other: Vec<f64> = y.iter().map(|y| 3.0 * y + 40.0).collect();
+    let (first, second) = (of(&y).unwrap(), of(&other).unwrap());
+    assert!((second.level - 3.0 * first.level - 40.0).abs() < 1e-3, "{}", second.level);
+    assert!((second.size / first.size - 3.0).abs() < 1e-2, "{}", second.size);
+    let rows = basis.rows(&inputs);
+    let gram = dense(&kernel().gram(&inputs));
+    let covariance = Matrix::from_fn(12, 12, |i, j| {
+        let own = remainder.own_variance / kernel().outputscale() * gram.at(i, j);
+        let noise = if i == j { remainder.noise_variance } else { 0.0 };
+        own + noise + remainder.level_variance + lanes::wide_dot(&rows[i], &rows[j])
+    });
+    let solved = covariance.solve_vector(&y);
+    let level = remainder.level_variance * solved.iter().sum::<f64>();
+    assert!((level - first.level).abs() < 1e-6, "{level} {}", first.level);
+    assert!(of(&[0.0; 12]).is_none());
 }

@@ -14,11 +14,39 @@ const LEAST_VARIANCE: f64 = 1e-14;
 
 /// Models of the outputs that differ in their size, with the logarithms of their weights.
 pub(super) struct Component {
-    pub(super) posterior: SharedPosterior,
+    posterior: SharedPosterior,
     /// Sizes s, each with the logarithm of its weight.
-    pub(super) sizes: Vec<(f64, f64)>,
+    sizes: Vec<(f64, f64)>,
     /// True if other parties had a part in it.
-    pub(super) is_shared: bool,
+    is_shared: bool,
+    /// What is added to its means, as it was conditioned on outputs less this.
+    level: f64,
+}
+
+impl Component {
+    /// A model of the party's own with this weight before any output, at sizes with the logarithms of their shares of it; each is weighed
+    /// by its evidence.
+    pub(super) fn new(posterior: SharedPosterior, weight: f64, sizes: &[(f64, f64)]) -> Self {
+        let weigh = |(size, share): &(f64, f64)| {
+            (*size, weight.ln() + share + posterior.log_evidence(*size))
+        };
+        let sizes = sizes.iter().map(weigh).collect();
+        Self { posterior, sizes, is_shared: false, level: 0.0 }
+    }
+
+    /// The same, as one in which other parties had a part.
+    pub(super) fn shared(self) -> Self {
+        Self { is_shared: true, ..self }
+    }
+
+    /// The same, conditioned on outputs less a level.
+    pub(super) fn at_level(self, level: f64) -> Self {
+        Self { level, ..self }
+    }
+
+    fn mean(&self, found: &SharedPrediction, size: f64) -> f64 {
+        self.level + found.mean(size)
+    }
 }
 
 /// ln Σ_k π_k EI_k(x) over models k.
@@ -94,7 +122,7 @@ impl Mixture {
             let found = self.predict(x);
             let terms = found.iter().flat_map(|(component, found)| {
                 let means = component.sizes.iter();
-                means.map(|(size, weight)| weight.exp() * found.mean(*size))
+                means.map(|(size, weight)| weight.exp() * component.mean(found, *size))
             });
             terms.sum()
         };
@@ -108,16 +136,16 @@ impl Mixture {
     }
 
     /// ln EI at one size.
-    fn score(&self, found: &SharedPrediction, size: f64) -> Score {
+    fn score(&self, component: &Component, found: &SharedPrediction, size: f64) -> Score {
         let std = size * found.variance.max(LEAST_VARIANCE).sqrt();
-        log_expected_improvement(found.mean(size), std, self.incumbent)
+        log_expected_improvement(component.mean(found, size), std, self.incumbent)
     }
 
     fn value(&self, found: &[(&Component, SharedPrediction)]) -> f64 {
         let mut sum = LogSum::EMPTY;
         for (component, found) in found {
             for (size, weight) in &component.sizes {
-                sum.add(weight + self.score(found, *size).value);
+                sum.add(weight + self.score(component, found, *size).value);
             }
         }
         sum.value()
@@ -168,7 +196,7 @@ impl Function for Mixture {
             let mut slopes = [0.0; 3];
             let std = found.variance.sqrt();
             for (size, weight) in &component.sizes {
-                let score = self.score(found, *size);
+                let score = self.score(component, found, *size);
                 let share = (weight + score.value - total).exp();
                 slopes[0] += share * score.d_mean;
                 slopes[1] += share * score.d_mean * size;
@@ -212,10 +240,10 @@ mod tests {
         let own = SharedPosterior::alone(kernel, remainder(1.0), &inputs, &y);
         let components =
             [(shared.unwrap(), true), (own.unwrap(), false)].map(|(posterior, is_shared)| {
-                let flat = 0.1 * f64::from(u8::from(is_shared));
-                let sizes =
-                    [0.5, 1.0, 2.0].map(|size| (size, flat + 0.1 * posterior.log_evidence(size)));
-                Component { sizes: sizes.to_vec(), posterior, is_shared }
+                let level = 0.7 * f64::from(u8::from(is_shared));
+                let sizes = [0.5, 1.0, 2.0]
+                    .map(|size| (size, 0.2 * level + 0.1 * posterior.log_evidence(size)));
+                Component { sizes: sizes.to_vec(), posterior, is_shared, level }
             });
         Mixture::new(basis, components.into(), incumbent, 0.0).unwrap()
     }
@@ -232,7 +260,7 @@ mod tests {
                 let found = component.posterior.predict(x, &psi);
                 for (size, weight) in &component.sizes {
                     let std = size * found.variance.sqrt();
-                    laws.push((weight.exp(), found.mean(*size), std));
+                    laws.push((weight.exp(), component.level + found.mean(*size), std));
                 }
             }
             let top = laws.iter().map(|(_, mean, std)| mean + 12.0 * std).fold(0.5, f64::max);

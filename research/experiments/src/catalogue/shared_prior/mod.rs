@@ -237,11 +237,8 @@ fn messages(family: &Family, seed: Seed) -> anyhow::Result<(Arc<FeatureMap>, Mes
     for (party, problem) in family.tasks.iter().enumerate() {
         let past = past(problem.as_ref(), seed.child(Purpose::History, party as u64))?;
         for outlook in &family.outlooks {
-            let told = past.iter().map(|observation| Observation {
-                value: observation.value.map(|value| outlook.told(party, value)),
-                ..observation.clone()
-            });
-            let told: Vec<Observation> = told.collect();
+            let told: Vec<Observation> =
+                past.iter().map(|observation| outlook.told(party, observation)).collect();
             for arm in [Arm::SharedPrior, Arm::Fts, Arm::Placebo] {
                 let own_seed = seed.child(Purpose::Agent, party as u64);
                 let agent = arm.agent(problem.as_ref(), &map, own_seed)?;
