@@ -44,7 +44,7 @@ pub use output_transform::OutputTransform;
 pub use pathwise::{PathwiseSample, Prior};
 pub use posterior::Posterior;
 pub use prediction::{Prediction, Predictor};
-pub use shared_posterior::{SharedPosterior, SharedPrediction};
+pub use shared_posterior::{SharedDraw, SharedPosterior, SharedPrediction};
 pub use standardizer::Standardizer;
 pub use weight_moments::WeightMoments;
 pub use weight_prior::{

@@ -1,9 +1,10 @@
-//! Expected improvement of a mixture of models.
+//! A mixture of models, and what is maximized of it: expected improvement, a draw, an upper confidence bound.
 
 use std::sync::Arc;
 
-use fedbo_gp::{FunctionBasis, SharedPosterior, SharedPrediction};
+use fedbo_gp::{FunctionBasis, GpError, Prior, SharedDraw, SharedPosterior, SharedPrediction};
 use fedbo_optim::{Function, Points};
+use fedbo_streams::Stream;
 
 use crate::{Proposal, Score, Source, StrategyError, log_expected_improvement};
 
@@ -152,6 +153,81 @@ impl Mixture {
     }
 }
 
+impl Mixture {
+    /// A draw of the function: of one model and size by their weights, at the outputs' level. Cost O(n² + n r + n M) for M features of
+    /// `prior`.
+    ///
+    /// # Errors
+    /// If the prior has no feature.
+    pub(super) fn draw(&self, prior: Prior, stream: &mut Stream) -> Result<SharedDraw, GpError> {
+        let each =
+            || self.components.iter().flat_map(|model| model.sizes.iter().map(move |s| (model, s)));
+        let weights: Vec<f64> = each().map(|(_, (_, weight))| weight.exp()).collect();
+        let chosen = stream.choose(&weights).and_then(|index| each().nth(index));
+        let (model, (size, _)) =
+            chosen.unwrap_or_else(|| unreachable!("a mixture has a model whose weight is above 0"));
+        model.posterior.draw(*size, prior, stream)
+    }
+}
+
+/// μ(x) + κ σ(x) for mean and standard deviation of a mixture.
+pub(super) struct UpperBound<'a> {
+    pub(super) mixture: &'a Mixture,
+    /// κ.
+    pub(super) multiplier: f64,
+}
+
+impl UpperBound<'_> {
+    /// Mean and variance of the mixture.
+    fn moments(found: &[(&Component, SharedPrediction)]) -> (f64, f64) {
+        let (mut total, mut mean, mut square) = (0.0, 0.0, 0.0);
+        for (component, found) in found {
+            for (size, weight) in &component.sizes {
+                let (weight, here) = (weight.exp(), component.mean(found, *size));
+                total += weight;
+                mean += weight * here;
+                square += weight * (here * here + size * size * found.variance);
+            }
+        }
+        (mean / total, (square / total - (mean / total).powi(2)).max(LEAST_VARIANCE))
+    }
+}
+
+impl Function for UpperBound<'_> {
+    fn dim(&self) -> usize {
+        self.mixture.dim()
+    }
+
+    fn values(&self, points: &Points) -> Vec<f64> {
+        let value = |x: &[f64]| {
+            let (mean, variance) = Self::moments(&self.mixture.predict(x));
+            mean + self.multiplier * variance.sqrt()
+        };
+        points.rows().map(value).collect()
+    }
+
+    /// Σ_k π_k (1 + κ (μ_k − μ)/σ) ∇μ_k + π_k κ/(2σ) ∇σ_k².
+    fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
+        gradient.fill(0.0);
+        let found = self.mixture.predict(point);
+        let (mean, variance) = Self::moments(&found);
+        let std = variance.sqrt();
+        let total: f64 = found.iter().flat_map(|(model, _)| &model.sizes).map(|s| s.1.exp()).sum();
+        for (component, found) in &found {
+            let mut slopes = [0.0; 3];
+            for (size, weight) in &component.sizes {
+                let share = weight.exp() / total;
+                let of_mean = 1.0 + self.multiplier * (component.mean(found, *size) - mean) / std;
+                slopes[0] += share * of_mean;
+                slopes[1] += share * of_mean * size;
+                slopes[2] += share * self.multiplier / (2.0 * std) * size * size;
+            }
+            component.posterior.add_gradient(point, found, slopes, gradient);
+        }
+        mean + self.multiplier * std
+    }
+}
+
 /// ln Σ exp, kept as the largest term and the sum relative to it.
 struct LogSum {
     top: f64,
@@ -285,11 +361,40 @@ mod tests {
         }
     }
 
+    /// Mean and standard deviation of 4,000 draws, with the level of each, and of the bounds at ±κ.
+    #[test]
+    fn bounds_and_draws_have_the_moments_of_the_mixture() {
+        let mixture = mixture(0.4);
+        let points = uniform_points(4, 2, &mut test_stream(9));
+        let bound = |multiplier: f64| UpperBound { mixture: &mixture, multiplier }.values(&points);
+        let (low, mean, high) = (bound(-1.5), bound(0.0), bound(1.5));
+        for (i, expected) in mixture.means(&points).into_iter().enumerate() {
+            assert!((mean[i] - expected).abs() < 1e-12);
+            assert!((low[i] + high[i] - 2.0 * mean[i]).abs() < 1e-12);
+        }
+        // Levels are no part of a draw, as they move no maximum: without them the moments are those of the draws.
+        let mut level = mixture;
+        level.components.iter_mut().for_each(|component| component.level = 0.0);
+        let (n, mut stream) = (4000, test_stream(10));
+        let prior = Prior { n_features: 64 };
+        let draws: Vec<Vec<f64>> =
+            (0..n).map(|_| level.draw(prior, &mut stream).unwrap().values(&points)).collect();
+        for (i, x) in points.rows().enumerate() {
+            let (expected, variance) = UpperBound::moments(&level.predict(x));
+            let mean = draws.iter().map(|draw| draw[i]).sum::<f64>() / f64::from(n);
+            let square = draws.iter().map(|draw| (draw[i] - mean).powi(2)).sum::<f64>();
+            assert!((mean - expected).abs() < 5.0 * (variance / f64::from(n)).sqrt());
+            assert!(((square / f64::from(n) / variance).sqrt() - 1.0).abs() < 0.08);
+        }
+    }
+
     /// Central differences with a step of 1e-5, also far below what a double can hold.
     #[test]
     fn gradients_are_those_of_the_values() {
-        for incumbent in [0.4, 60.0] {
-            let mixture = mixture(incumbent);
+        let (near, far) = (mixture(0.4), mixture(60.0));
+        let bound = UpperBound { mixture: &near, multiplier: 2.0 };
+        let functions: [&dyn Function; 3] = [&near, &far, &bound];
+        for mixture in functions {
             for x in uniform_points(10, 2, &mut test_stream(7)).rows() {
                 let mut gradient = [0.0; 2];
                 let value = mixture.value_gradient(x, &mut gradient);

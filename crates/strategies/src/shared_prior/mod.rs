@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use fedbo_gp::{
-    FeatureMap, FunctionBasis, Posterior, Remainder, SharedPosterior, Units, WeightPrior,
+    FeatureMap, FunctionBasis, Posterior, Prior, Remainder, SharedPosterior, Units, WeightPrior,
     WeightStatistics,
 };
 use fedbo_optim::{Function, Points};
@@ -19,9 +19,9 @@ use fedbo_streams::{Seed, Stream};
 
 pub use message::SharedMessage;
 pub use options::SharedPriorOptions;
-pub use settings::{OthersUse, SharedPriorSettings};
+pub use settings::{OthersUse, SharedAcquisition, SharedPriorSettings};
 
-use self::mixture::{Component, Mixture};
+use self::mixture::{Component, Mixture, UpperBound};
 use self::units::UnitsPrior;
 use crate::meta::{GpTask, MetaTask, Transfer, check_dims};
 use crate::proposer::Proposer;
@@ -41,7 +41,7 @@ use crate::{
 ///
 /// Each is itself a mixture over sizes s, and has a level of its own. The own one counts half with the others' level and size, half with
 /// any, so that the shared model's total weight, the *trust*, is a matter of its function. The trust falls as the party's own outputs
-/// contradict the others. The next query maximizes the mixture's expected improvement Σ π_k EI_k(x), by its logarithm; the first queries
+/// contradict the others. The next query maximizes the mixture's expected improvement Σ π_k EI_k(x), by its logarithm (or what [`SharedAcquisition`] says); the first queries
 /// do so among the others' best points, unless these have lost trust by then. A random query follows the first of them: it shows whether
 /// the best points are better than any other point, which they cannot show by themselves. A party that finds itself misled then
 /// begins as it would have alone.
@@ -72,6 +72,8 @@ impl SharedPrior {
     /// Below this trust the others have no part in a query: a model that is probably wrong can still promise the largest improvement. Below
     /// its start, if that is less.
     const LEAST_TRUST: f64 = 0.1;
+    /// κ in mean + κ · standard deviation, as in [`crate::GpUcbOptions::default`].
+    const UCB_MULTIPLIER: f64 = 2.0;
 
     /// A party without observations or messages. `map` is shared by all; `seed` feeds hyperparameter fits.
     ///
@@ -399,16 +401,28 @@ impl Strategy for SharedPrior {
             let unit = self.proposer.open(pending)?.random(stream)?;
             return Ok(Proposal { unit, source: Source::Random });
         }
+        let (draw, bound);
+        let acquisition: &dyn Function = match self.settings.acquisition {
+            SharedAcquisition::LogEi => &mixture,
+            SharedAcquisition::Ts => {
+                draw = mixture.draw(Prior::default(), stream)?;
+                &draw
+            }
+            SharedAcquisition::GpUcb => {
+                bound = UpperBound { mixture: &mixture, multiplier: Self::UCB_MULTIPLIER };
+                &bound
+            }
+        };
         let is_trusted = mixture.trust() >= 0.999 * self.settings.trust_before;
         if is_early && is_trusted && !best.is_empty() {
             // Before any output nothing is to be improved on.
-            let values = if n_told == 0 { mixture.means(&best) } else { mixture.values(&best) };
+            let values = if n_told == 0 { mixture.means(&best) } else { acquisition.values(&best) };
             let proposal = self.proposer.propose_ranked(&values, &best, pending, stream)?;
             return Ok(mixture.named(proposal));
         }
         let n = self.proposer.surrogate().len() * mixture.n_components();
         let proposal =
-            self.proposer.propose_acquisition_from(&mixture, n, &best, pending, stream)?;
+            self.proposer.propose_acquisition_from(acquisition, n, &best, pending, stream)?;
         Ok(mixture.named(proposal))
     }
 

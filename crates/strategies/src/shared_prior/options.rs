@@ -7,7 +7,7 @@ use fedbo_streams::Purpose;
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 
-use super::{OthersUse, SharedPrior, SharedPriorSettings};
+use super::{OthersUse, SharedAcquisition, SharedPrior, SharedPriorSettings};
 use crate::meta::OutputScale;
 use crate::{Earlier, LogEiSettings, MetaOptions, Setup, Strategy, StrategyError};
 
@@ -26,11 +26,19 @@ pub struct SharedPriorOptions {
     /// True if a random query follows the first of the best points, for a party without initial points: it shows sooner whether the others
     /// mislead.
     pub probe: bool,
+    /// The function of the mixture whose maximum is queried.
+    pub acquisition: SharedAcquisition,
 }
 
 impl Default for SharedPriorOptions {
     fn default() -> Self {
-        Self { rank: 25, trust: 0.5, best_points: 3, probe: true }
+        Self {
+            rank: 25,
+            trust: 0.5,
+            best_points: 3,
+            probe: true,
+            acquisition: SharedAcquisition::LogEi,
+        }
     }
 }
 
@@ -43,6 +51,7 @@ impl SharedPriorOptions {
         SharedPriorSettings {
             own,
             others: OthersUse::Prior,
+            acquisition: self.acquisition,
             rank: self.rank,
             prior: WeightPriorSettings::default(),
             own_variance: 0.1,

@@ -2,6 +2,8 @@
 
 use fedbo_gp::WeightPriorSettings;
 
+use serde::{Deserialize, Serialize};
+
 use super::SharedPriorOptions;
 use crate::{LogEiSettings, StrategyError};
 
@@ -17,6 +19,19 @@ pub enum OthersUse {
     Nothing,
 }
 
+/// The function of the mixture whose maximum is queried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SharedAcquisition {
+    /// The logarithm of the expected improvement.
+    #[default]
+    LogEi,
+    /// A function drawn from one of the models: Thompson sampling.
+    Ts,
+    /// Mean plus 2 standard deviations, as in [`crate::GpUcbOptions::default`].
+    GpUcb,
+}
+
 /// Settings of a [`super::SharedPrior`] strategy.
 #[derive(Clone, Debug)]
 pub struct SharedPriorSettings {
@@ -24,6 +39,8 @@ pub struct SharedPriorSettings {
     pub own: LogEiSettings,
     /// The part of the others' messages that is used.
     pub others: OthersUse,
+    /// The function of the models whose maximum is queried.
+    pub acquisition: SharedAcquisition,
     /// r: shared functions, on which all parties agree.
     pub rank: usize,
     /// The belief about (m, Λ) before any message.

@@ -370,3 +370,22 @@ fn units_show_what_outputs_that_are_all_alike_do_not() {
     let (own, source) = trust_and_source(100.0);
     assert!(own > 0.2 && matches!(source, Source::Shared { .. }), "{own} {source:?}");
 }
+
+/// Each acquisition finds the best region with the others' help; all but the first queries differ between them.
+#[test]
+fn every_acquisition_function_uses_the_mixture() {
+    let messages = messages(1.0);
+    let reached = |acquisition: SharedAcquisition| {
+        let settings =
+            SharedPriorSettings { acquisition, ..SharedPriorSettings::default_for(2, false) };
+        let mut party = party(settings);
+        for (sender, message) in &messages {
+            party.receive(*sender, message.clone()).unwrap();
+        }
+        run(party, 8)
+    };
+    let all = [SharedAcquisition::LogEi, SharedAcquisition::Ts, SharedAcquisition::GpUcb];
+    let all = all.map(reached);
+    assert!(all.iter().all(|steps| steps[7].0 < 0.1), "{all:?}");
+    assert!(all[0] != all[1] && all[0] != all[2] && all[1] != all[2]);
+}
