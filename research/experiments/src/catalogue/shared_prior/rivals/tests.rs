@@ -1,0 +1,106 @@
+use std::sync::Arc;
+
+use fedbo_gp::Family;
+use fedbo_testkit::{test_stream, uniform_points};
+
+use super::*;
+
+fn value(x: &[f64]) -> f64 {
+    -(x[0] - 0.7).powi(2) - (x[1] - 0.2).powi(2)
+}
+
+/// A party's model of its observations, in its units.
+fn party(number: u64, lengthscale: f64) -> Posterior {
+    let kernel = Kernel::new(Family::Matern52, vec![lengthscale, 2.0 * lengthscale], 1.0).unwrap();
+    let inputs = uniform_points(30, 2, &mut test_stream(number));
+    let outputs = inputs.rows().map(|x| 5.0 * value(x) + 1.5).collect();
+    Posterior::new(kernel, 1e-4, inputs, outputs).unwrap()
+}
+
+fn rival(method: Method) -> Rival {
+    let others = [party(1, 0.5), party(2, 0.8)];
+    let points = Arc::new(uniform_points(200, 2, &mut test_stream(9)));
+    let settings = LogEiSettings::for_study(2, false);
+    let others: Vec<&Posterior> = others.iter().collect();
+    Rival::new(method, Domain::Finite(points), settings, &others, Seed::new(1)).unwrap()
+}
+
+/// The distance to the best point after so many queries, all with the same random numbers.
+fn distances(method: Method, n_queries: u64) -> Vec<f64> {
+    let mut rival = rival(method);
+    let mut distances = Vec::new();
+    for query in 0..n_queries {
+        let found = rival.ask(&Points::new(2), &mut test_stream(100 + query)).unwrap();
+        let observed = Observation {
+            value: Some(7.0 * value(&found.unit) - 20.0), // in units of its own
+            unit: found.unit.clone(),
+            source: found.source,
+        };
+        rival.tell(&[observed]).unwrap();
+        distances.push((-value(&found.unit)).sqrt());
+    }
+    distances
+}
+
+/// Of 200 points the best lies about 0.04 from the maximum, a random one about 0.5.
+#[test]
+fn what_others_know_leads_the_first_query() {
+    for method in [Method::Pooled, Method::Barycentre] {
+        let first = distances(method, 1)[0];
+        assert!(first < 0.1, "{method:?}: {first}");
+    }
+}
+
+/// Three random queries, then by the given hyperparameters.
+#[test]
+fn average_hyperparameters_come_after_random_queries() {
+    let mut rival = rival(Method::AverageHyperparameters);
+    let Model::Hyperparameters { kernel, noise_variance } = &rival.model else { unreachable!() };
+    assert!((kernel.lengthscales()[0] - 0.4_f64.sqrt()).abs() < 1e-12);
+    assert!((kernel.lengthscales()[1] - 2.0 * 0.4_f64.sqrt()).abs() < 1e-12);
+    assert!((kernel.outputscale() - 1.0).abs() < 1e-12 && (noise_variance - 1e-4).abs() < 1e-12);
+    for query in 0..5 {
+        let found = rival.ask(&Points::new(2), &mut test_stream(100 + query)).unwrap();
+        assert_eq!(found.source == Source::Random, query < 3);
+        let value = Some(value(&found.unit));
+        rival.tell(&[Observation { unit: found.unit, value, source: found.source }]).unwrap();
+    }
+    let late = distances(Method::AverageHyperparameters, 8).into_iter().skip(3);
+    assert!(late.fold(f64::INFINITY, f64::min) < 0.1);
+}
+
+/// Mean and standard deviation are weighed averages; gradients are central differences with a step of 1e-5.
+#[test]
+fn the_barycentre_averages_means_and_standard_deviations() {
+    let own = party(3, 0.4);
+    let others = [party(1, 0.5), party(2, 0.8)];
+    let predictors = others.clone().map(Posterior::into_predictor);
+    for best in [None, Some(1.2)] {
+        let barycentre = Barycentre { own: own.predictor(), others: &predictors, best };
+        let points = uniform_points(20, 2, &mut test_stream(4));
+        for (x, value) in points.rows().zip(barycentre.values(&points)) {
+            let of = |posterior: &Posterior| posterior.mean_variance(x);
+            let (a, b, c) = (of(&own), of(&others[0]), of(&others[1]));
+            let mean = 0.5 * a.0 + 0.25 * (b.0 + c.0);
+            let std = 0.5 * a.1.sqrt() + 0.25 * (b.1.sqrt() + c.1.sqrt());
+            let expected = match best {
+                None => mean,
+                Some(best) => log_expected_improvement(mean, std, best).value,
+            };
+            assert!((value - expected).abs() < 1e-7 * expected.abs().max(1.0));
+            let mut gradient = [0.0; 2];
+            let single = barycentre.value_gradient(x, &mut gradient);
+            assert!((single - value).abs() < 1e-7 * value.abs().max(1.0));
+            for j in 0..2 {
+                let at = |step: f64| {
+                    let mut near = x.to_vec();
+                    near[j] += step;
+                    barycentre.value_gradient(&near, &mut [0.0; 2])
+                };
+                let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
+                let scale = slope.abs().max(value.abs()).max(1.0);
+                assert!((gradient[j] - slope).abs() < 1e-4 * scale, "{gradient:?} {slope}");
+            }
+        }
+    }
+}
