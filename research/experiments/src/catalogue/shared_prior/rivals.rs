@@ -18,8 +18,8 @@ use self::pooled::{Pooled, PooledImprovement};
 /// The model that a party makes of what the others know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
-    /// All observations of all parties under one Gaussian process ([`Pooled`]): the bound of what sharing could give, without any regard to
-    /// what is sent, which is every observation.
+    /// All observations of all parties under one Gaussian process ([`Pooled`]): what could be made of them without any regard to what is
+    /// sent, which is every observation. A bound as far as its model holds.
     Pooled,
     /// The others' hyperparameters, in place of a fit: the geometric means of their length scales, signal variances and noise variances
     /// (Yue & Al Kontar 2021, arXiv 2111.14008). Each would send these d + 2 numbers once.
@@ -30,7 +30,8 @@ pub(super) enum Method {
     /// The Wasserstein barycentre of everybody's posteriors, point by point (Mallasto & Feragen 2017): its mean is the average of the
     /// means, its standard deviation that of the standard deviations. Each would send both on a fine grid, or all that gives them.
     ///
-    /// The party's own posterior has half of the weight, and the others the other half in equal parts.
+    /// The party's own posterior has half of the weight, and the others the other half in equal parts. The largest mean at an own input is
+    /// to be improved on, as own outputs have units of their own.
     Barycentre,
 }
 
@@ -71,8 +72,8 @@ impl Rival {
     ) -> Result<Self, StrategyError> {
         let model = match method {
             Method::Pooled => {
-                let (kernel, noise_variance) = average_hyperparameters(others)?;
-                Model::Pooled(Box::new(Pooled::new(&kernel, noise_variance, others)?))
+                let (kernel, _) = average_hyperparameters(others)?;
+                Model::Pooled(Box::new(Pooled::new(&kernel, others)?))
             }
             Method::AverageHyperparameters => {
                 let (kernel, noise_variance) = average_hyperparameters(others)?;
@@ -117,9 +118,7 @@ impl Strategy for Rival {
                 });
                 propose(&improvement, stream)
             }
-            Model::Barycentre(others) => {
-                propose(&Barycentre { own: own.predictor(), others, best }, stream)
-            }
+            Model::Barycentre(others) => propose(&Barycentre::new(&own, others), stream),
         }
     }
 
@@ -149,10 +148,18 @@ fn average_hyperparameters(others: &[&Posterior]) -> Result<(Kernel, f64), GpErr
 struct Barycentre<'a> {
     own: Predictor<'a>,
     others: &'a [Predictor<'static>],
+    /// The largest mean at an own input.
     best: Option<f64>,
 }
 
-impl Barycentre<'_> {
+impl<'a> Barycentre<'a> {
+    fn new(own: &'a Posterior, others: &'a [Predictor<'static>]) -> Self {
+        let mut barycentre = Self { own: own.predictor(), others, best: None };
+        // Without a value to improve on, values are means.
+        barycentre.best = barycentre.values(own.inputs()).into_iter().reduce(f64::max);
+        barycentre
+    }
+
     /// All posteriors with their weights.
     fn weighed(&self) -> impl Iterator<Item = (f64, &Posterior)> {
         self.predictors().map(|(weight, predictor)| (weight, predictor.posterior()))

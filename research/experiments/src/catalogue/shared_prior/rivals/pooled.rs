@@ -5,10 +5,22 @@ use fedbo_gp::{GpError, Kernel, Posterior, Predictor};
 use fedbo_optim::{Function, Points, sobol};
 use fedbo_strategies::{SharedPriorSettings, log_expected_improvement};
 
-/// Points that the common function is represented by.
+/// Points that the common function is represented by, and while hyperparameters are fitted.
 const N_COMMON: usize = 200;
-/// ρ, of which the one with the largest evidence of the others' outputs is taken.
-const SHARES: [f64; 7] = [0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.97];
+const N_COMMON_IN_FIT: usize = 100;
+/// Other parties whose outputs hyperparameters are fitted to: 400 outputs.
+const N_FITTED: usize = 8;
+/// Values of hyperparameters, of which those with the largest evidence are taken: ρ, σ², and factors of the given length scales and
+/// signal variance.
+const GRID: [&[f64]; 4] = [
+    &[0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.99],
+    &[1e-6, 1e-3, 1e-2, 0.03, 0.1, 0.2],
+    &[0.5, 0.7, 1.0, 1.4, 2.0, 2.8],
+    &[0.5, 1.0, 2.0, 4.0],
+];
+/// Its start, and how often each of the four is chosen anew given the others.
+const START: [f64; 4] = [0.8, 1e-2, 1.0, 1.0];
+const N_PASSES: usize = 2;
 /// The latent function's variance is known to about this share of the signal variance.
 const LEAST_VARIANCE: f64 = 1e-14;
 
@@ -19,7 +31,9 @@ const LEAST_VARIANCE: f64 = 1e-14;
 ///
 /// cov(f_n(x), f_m(x')) = k(x, x') (ρ + (1 − ρ)·[n = m])
 ///
-/// Outputs are in each party's own units; k and the noise σ² are given, ρ has the largest evidence in [`SHARES`].
+/// Outputs are in each party's own units. Length scales and signal variance of k are those of the parties' own fits up to a factor each; both
+/// factors, ρ and the noise σ² have the largest evidence on a grid, one after the other: what looks like a rough function without noise
+/// to a party alone is a smooth common one with noise to all together.
 ///
 /// The exact posterior would cost O((N n)²) a point. Here parties learn of each other by g at m points Z of a Sobol sequence, the partially
 /// independent conditional (Snelson & Ghahramani 2007) whose blocks are the parties: with q(x) = √ρ L⁻¹ k(Z, x), L Lᵀ = k(Z, Z),
@@ -48,26 +62,41 @@ struct Coefficients {
 }
 
 impl Pooled {
-    /// Of the others' observations, with a kernel and a noise variance for all.
+    /// Of the others' observations, with the kernel that their own fits have on average.
     ///
     /// # Errors
     /// If a covariance has no Cholesky factor.
-    pub(super) fn new(
-        kernel: &Kernel,
-        noise_variance: f64,
-        others: &[&Posterior],
-    ) -> Result<Self, GpError> {
-        let points = sobol(kernel.dim(), N_COMMON, 0);
-        let outputs = vec![0.0; points.len()];
-        let common = Posterior::new(kernel.clone(), 0.0, points, outputs)?;
-        let mut best: Option<Coefficients> = None;
-        for share in SHARES {
-            let found = Coefficients::new(&common, noise_variance, share, others)?;
-            if best.as_ref().is_none_or(|best| found.evidence > best.evidence) {
-                best = Some(found);
+    pub(super) fn new(kernel: &Kernel, others: &[&Posterior]) -> Result<Self, GpError> {
+        let fitted = &others[..others.len().min(N_FITTED)];
+        let evidence = |chosen: &[f64; 4]| {
+            let common = common(&scaled(kernel, chosen)?, N_COMMON_IN_FIT)?;
+            Ok::<_, GpError>(Coefficients::new(&common, chosen[1], chosen[0], fitted)?.evidence)
+        };
+        let mut chosen = START;
+        let mut best = evidence(&chosen)?;
+        for place in (0..N_PASSES).flat_map(|_| 0..GRID.len()) {
+            for value in GRID[place] {
+                let mut tried = chosen;
+                tried[place] = *value;
+                let found = evidence(&tried)?;
+                if found > best {
+                    (chosen, best) = (tried, found);
+                }
             }
         }
-        let others = best.unwrap_or_else(|| unreachable!("several values of ρ"));
+        let [share, noise_variance, ..] = chosen;
+        Self::given(&scaled(kernel, &chosen)?, noise_variance, share, others)
+    }
+
+    /// The same with given hyperparameters.
+    fn given(
+        kernel: &Kernel,
+        noise_variance: f64,
+        share: f64,
+        others: &[&Posterior],
+    ) -> Result<Self, GpError> {
+        let common = common(kernel, N_COMMON)?;
+        let others = Coefficients::new(&common, noise_variance, share, others)?;
         Ok(Self { common: common.into_predictor(), noise_variance, others })
     }
 
@@ -82,6 +111,17 @@ impl Pooled {
         self.others.precision.solve_lower(&mut t);
         (q, t)
     }
+}
+
+/// A posterior whose whitened covariances with x are L⁻¹ k(Z, x) for m points Z.
+fn common(kernel: &Kernel, m: usize) -> Result<Posterior, GpError> {
+    Posterior::new(kernel.clone(), 0.0, sobol(kernel.dim(), m, 0), vec![0.0; m])
+}
+
+/// The kernel with the chosen factors.
+fn scaled(kernel: &Kernel, [_, _, of_lengths, of_variance]: &[f64; 4]) -> Result<Kernel, GpError> {
+    let lengthscales = kernel.lengthscales().iter().map(|length| length * of_lengths);
+    Kernel::new(kernel.family(), lengthscales.collect(), kernel.outputscale() * of_variance)
 }
 
 impl Coefficients {
@@ -151,8 +191,8 @@ pub(super) struct PooledImprovement<'a> {
     pooled: &'a Pooled,
     /// Gives k(X, x) and its gradient; its outputs are 0.
     own: Predictor<'static>,
-    /// q and (I + A)^(−½) q of each own input.
-    rows: Vec<(Vec<f64>, Vec<f64>)>,
+    /// ((I + A)⁻¹ − I) q of each own input: c(x) = k(X, x) + these·q(x) + τ² 1.
+    rows: Vec<Vec<f64>>,
     /// K.
     factor: SpdFactor,
     level_variance: f64,
@@ -196,19 +236,21 @@ impl<'a> PooledImprovement<'a> {
         let kernel = pooled.kernel();
         let settings = SharedPriorSettings::default_for(kernel.dim(), false);
         let level_variance = if outputs.is_empty() { 0.0 } else { settings.level_variance };
-        let mut rows = Vec::with_capacity(inputs.len());
-        let mut prior = Vec::with_capacity(inputs.len());
+        let (mut values, mut rows, mut prior) = (Vec::new(), Vec::new(), Vec::new());
         for x in inputs.rows() {
             let found = pooled.common.predict(x);
-            let (q, t) = pooled.both(found.whitened());
+            let (q, mut row) = pooled.both(found.whitened());
+            pooled.others.precision.solve_upper(&mut row);
+            row.iter_mut().zip(&q).for_each(|(entry, q)| *entry -= q);
             prior.push(dot(&q, &pooled.others.mean));
-            rows.push((q, t));
+            rows.push(row);
+            values.push(q);
         }
         let mut covariance = kernel.gram(inputs);
-        for (i, (q, t)) in rows.iter().enumerate() {
+        for (i, q) in values.iter().enumerate() {
             let row = covariance.row_mut(i);
-            for (entry, (p, u)) in row.iter_mut().zip(&rows) {
-                *entry += dot(t, u) - dot(q, p) + level_variance;
+            for (entry, other) in row.iter_mut().zip(&rows) {
+                *entry += dot(other, q) + level_variance;
             }
             row[i] += pooled.noise_variance;
         }
@@ -241,8 +283,8 @@ impl<'a> PooledImprovement<'a> {
         let (q, t) = self.pooled.both(of_common);
         // k(X, x) from L_X⁻¹ k(X, x).
         let mut cross = self.own.posterior().factor().multiply_lower(of_own);
-        for (entry, (p, u)) in cross.iter_mut().zip(&self.rows) {
-            *entry += dot(&t, u) - dot(&q, p) + self.level_variance;
+        for (entry, row) in cross.iter_mut().zip(&self.rows) {
+            *entry += dot(row, &q) + self.level_variance;
         }
         let mut solved = cross.clone();
         self.factor.solve(&mut solved);
@@ -295,9 +337,9 @@ impl Function for PooledImprovement<'_> {
         values
     }
 
-    /// With e = Σ_s ∂/∂mean_s α_s − 2 ∂/∂var K⁻¹ c, c = k(X, x) − Q q + T t + τ² 1 and t = (I + A)^(−½) q, the gradient is
+    /// With e = Σ_s ∂/∂mean_s α_s − 2 ∂/∂var K⁻¹ c, c = k(X, x) + R q + τ² 1 and t = (I + A)^(−½) q, the gradient is
     ///
-    /// e·∇k(X, x) + (Σ_s s ∂/∂mean_s μ − 2 ∂/∂var q − Qᵀe + (I + A)^(−½)ᵀ(2 ∂/∂var t + Tᵀe))·∇q
+    /// e·∇k(X, x) + (Σ_s s ∂/∂mean_s μ + 2 ∂/∂var ((I + A)^(−½)ᵀ t − q) + Rᵀe)·∇q
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
         let (common, own) = (self.pooled.common.predict(point), self.own.predict(point));
         let at = self.at(common.whitened(), own.whitened());
@@ -311,15 +353,16 @@ impl Function for PooledImprovement<'_> {
             e.iter_mut().zip(&of.alpha).for_each(|(e, alpha)| *e += weight * alpha);
         }
         let mut of_q: Vec<f64> = self.pooled.others.mean.iter().map(|mu| of_mean * mu).collect();
-        let mut of_t: Vec<f64> = at.t.iter().map(|t| 2.0 * of_variance * t).collect();
-        of_q.iter_mut().zip(&at.q).for_each(|(sum, q)| *sum -= 2.0 * of_variance * q);
-        for (e, (q, t)) in e.iter().zip(&self.rows) {
-            of_q.iter_mut().zip(q).for_each(|(sum, q)| *sum -= e * q);
-            of_t.iter_mut().zip(t).for_each(|(sum, t)| *sum += e * t);
+        let mut known = at.t;
+        self.pooled.others.precision.solve_upper(&mut known);
+        for ((sum, known), q) in of_q.iter_mut().zip(&known).zip(&at.q) {
+            *sum += 2.0 * of_variance * (known - q);
         }
-        self.pooled.others.precision.solve_upper(&mut of_t);
+        for (e, row) in e.iter().zip(&self.rows) {
+            of_q.iter_mut().zip(row).for_each(|(sum, entry)| *sum += e * entry);
+        }
         let scale = self.pooled.others.share.sqrt();
-        let of_common = of_q.iter().zip(&of_t).map(|(q, t)| scale * (q + t)).collect();
+        let of_common = of_q.iter().map(|q| scale * q).collect();
         common.gradient(0.0, of_common, gradient);
         // L_Xᵀ e, as L_X⁻¹ k(X, x) is what has a gradient.
         let lower = self.own.posterior().factor().lower();

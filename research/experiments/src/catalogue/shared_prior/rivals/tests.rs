@@ -75,8 +75,11 @@ fn the_barycentre_averages_means_and_standard_deviations() {
     let own = party(3, 0.4);
     let others = [party(1, 0.5), party(2, 0.8)];
     let predictors = others.clone().map(Posterior::into_predictor);
-    for best in [None, Some(1.2)] {
-        let barycentre = Barycentre { own: own.predictor(), others: &predictors, best };
+    let nothing = Posterior::new(own.kernel().clone(), 1e-4, Points::new(2), Vec::new()).unwrap();
+    for own in [nothing, own] {
+        let barycentre = Barycentre::new(&own, &predictors);
+        let best = barycentre.best;
+        assert_eq!(best.is_none(), own.is_empty());
         let points = uniform_points(20, 2, &mut test_stream(4));
         for (x, value) in points.rows().zip(barycentre.values(&points)) {
             let of = |posterior: &Posterior| posterior.mean_variance(x);

@@ -55,19 +55,30 @@ fn outputs(parties: &[&Posterior]) -> Vec<f64> {
 fn the_evidence_is_that_of_all_observations() {
     let parties: Vec<Posterior> = (0..3).map(|number| party(number, 9)).collect();
     let parties: Vec<&Posterior> = parties.iter().collect();
-    let points = sobol(2, N_COMMON, 0);
-    let zeros = vec![0.0; points.len()];
-    let common = Posterior::new(kernel(), 0.0, points, zeros).unwrap();
-    let mut found = Vec::new();
-    for share in SHARES {
-        let evidence = Coefficients::new(&common, NOISE, share, &parties).unwrap().evidence;
-        let expected = log_density(&dense(&parties, share, 0.0), &outputs(&parties));
-        assert!((evidence - expected).abs() < 1e-4 * expected.abs(), "{evidence} {expected}");
-        found.push((share, evidence));
+    for share in GRID[0] {
+        let pooled = Pooled::given(&kernel(), NOISE, *share, &parties).unwrap();
+        let expected = log_density(&dense(&parties, *share, 0.0), &outputs(&parties));
+        let found = pooled.others.evidence;
+        assert!((found - expected).abs() < 1e-4 * expected.abs(), "{found} {expected}");
     }
-    let best = found.iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap().0;
-    let pooled = Pooled::new(&kernel(), NOISE, &parties).unwrap();
-    assert!((pooled.others.share - best).abs() < 1e-12 && best > 0.0);
+}
+
+/// Parties whose functions are alike correlate, and those whose functions are drawn one by one do not.
+#[test]
+fn the_correlation_is_that_of_the_parties() {
+    let alike: Vec<Posterior> = (0..6).map(|number| party(number, 12)).collect();
+    let apart: Vec<Posterior> = (0..6)
+        .map(|number| {
+            let inputs = uniform_points(12, 2, &mut test_stream(50 + number));
+            let prior = Posterior::new(kernel(), NOISE, Points::new(2), Vec::new()).unwrap();
+            let outputs = prior.sample_dense(&inputs, 1.0, &mut test_stream(60 + number)).unwrap();
+            Posterior::new(kernel(), NOISE, inputs, outputs).unwrap()
+        })
+        .collect();
+    let share = |parties: &[Posterior]| {
+        Pooled::new(&kernel(), &parties.iter().collect::<Vec<_>>()).unwrap().others.share
+    };
+    assert!(share(&alike) >= 0.8 && share(&apart) <= 0.4, "{} {}", share(&alike), share(&apart));
 }
 
 /// Against dense algebra on all observations, the party's own last, at each size: mean and variance of its latent function, and the
@@ -76,7 +87,7 @@ fn the_evidence_is_that_of_all_observations() {
 fn predictions_are_those_of_all_observations_together() {
     let others: Vec<Posterior> = (0..3).map(|number| party(number, 9)).collect();
     let mut parties: Vec<&Posterior> = others.iter().collect();
-    let pooled = Pooled::new(&kernel(), NOISE, &parties).unwrap();
+    let pooled = Pooled::given(&kernel(), NOISE, 0.8, &parties).unwrap();
     let own = party(3, 4);
     let improvement = PooledImprovement::new(&pooled, own.inputs(), own.outputs()).unwrap();
     parties.push(&own);
@@ -118,7 +129,7 @@ fn predictions_are_those_of_all_observations_together() {
 fn gradients_are_those_of_the_values() {
     let others: Vec<Posterior> = (0..3).map(|number| party(number, 9)).collect();
     let parties: Vec<&Posterior> = others.iter().collect();
-    let pooled = Pooled::new(&kernel(), NOISE, &parties).unwrap();
+    let pooled = Pooled::given(&kernel(), NOISE, 0.8, &parties).unwrap();
     for n in [0, 5] {
         let own = party(3, n);
         let improvement = PooledImprovement::new(&pooled, own.inputs(), own.outputs()).unwrap();
