@@ -162,7 +162,7 @@ pub fn catalogue() -> &'static [Experiment] {
         },
         Experiment {
             name: "shared-prior-axes",
-            about: "The worth of joining by number of others, their observations, and the share of unrelated ones or another group, beside log-ei and a warm start",
+            about: "The worth of joining by number of others, their observations, the share of unrelated ones or another group, or if all begin together, beside log-ei and a warm start",
             data_sets: &["landmine"],
             figures: &[],
             default_runs: shared_prior::axes::DEFAULT_RUNS,

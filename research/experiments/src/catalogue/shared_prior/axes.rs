@@ -1,4 +1,5 @@
-//! The worth of joining by the others: how many they are, how much each has observed, how many of them are alike.
+//! The worth of joining by the others: how many they are, how much each has observed, how many of them are alike, and whether all begin
+//! together.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 
 use super::families::{self, Family};
-use super::{Arm, N_FEATURES, N_PAST, feature_map, message, past, session_of, unit_seed};
+use super::{Arm, N_FEATURES, N_PAST, feature_map, member, message, past, session_of, unit_seed};
 use crate::catalogue::jobs::{Job, Session, columns_of, conclude, run_jobs};
 use crate::catalogue::{ExperimentResult, Progress, RunOptions};
 
@@ -24,7 +25,7 @@ pub(in crate::catalogue) const DEFAULT_RUNS: u32 = 4;
 /// The families whose parties join.
 const FAMILIES: [&str; 2] = ["landmine", "digits"];
 /// Queries of the party that joins.
-const N_ROUNDS: u64 = 10;
+pub(super) const N_ROUNDS: u64 = 10;
 const CHECKPOINTS: [i64; 3] = [3, 5, 10];
 const ARMS: [Arm; 4] = [Arm::SharedPrior, Arm::LogEi, Arm::LogEiFromOne, Arm::WarmStart];
 
@@ -42,10 +43,12 @@ enum Others {
     },
     /// Two groups of parties: every second one has a task whose coordinates are mirrored.
     Groups,
+    /// Nobody has evaluated anything: all parties begin together, and send after each query.
+    AtOnce,
 }
 
 impl Others {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::All,
         Self::Parties(2),
         Self::Parties(5),
@@ -56,6 +59,7 @@ impl Others {
         Self::Unrelated { quarters: 2 },
         Self::Unrelated { quarters: 3 },
         Self::Groups,
+        Self::AtOnce,
     ];
 
     /// The name of a family's rows.
@@ -67,6 +71,21 @@ impl Others {
             Self::Observations(n) => format!("{name}, {n} observations"),
             Self::Unrelated { quarters } => format!("{name}, {} % unrelated", 25 * quarters),
             Self::Groups => format!("{name}, two groups"),
+            Self::AtOnce => format!("{name}, all at once"),
+        }
+    }
+
+    /// Its arms.
+    fn arms(self) -> Vec<Arm> {
+        let more = [Arm::Consensus].into_iter().filter(|_| self == Self::AtOnce);
+        ARMS.into_iter().chain(more).collect()
+    }
+
+    /// The parties of `n_tasks` that optimize, session by session.
+    fn members(self, n_tasks: usize) -> Vec<Vec<usize>> {
+        match self {
+            Self::AtOnce => vec![(0..n_tasks).collect()],
+            _ => (0..n_tasks).map(|task| vec![task]).collect(),
         }
     }
 
@@ -78,8 +97,10 @@ impl Others {
             Self::Unrelated { quarters } => (others.len() * quarters + 2) / 4,
             _ => 0,
         };
-        if let Self::Parties(n) = self {
-            others.truncate(n);
+        match self {
+            Self::Parties(n) => others.truncate(n),
+            Self::AtOnce => others.clear(),
+            _ => {}
         }
         let told = |(place, other): (usize, usize)| {
             let told = match self {
@@ -172,9 +193,9 @@ pub(in crate::catalogue) fn run(
     let mut jobs = Vec::new();
     for (index, family) in families.iter().enumerate() {
         for others in Others::ALL {
-            for arm in ARMS {
+            for arm in others.arms() {
                 for run in 0..runs {
-                    for task in 0..family.tasks.len() {
+                    for tasks in others.members(family.tasks.len()) {
                         let unit = RowLabels {
                             experiment: others.configuration(family),
                             arm: arm.name().into(),
@@ -184,7 +205,7 @@ pub(in crate::catalogue) fn run(
                         let known = &prepared[&(index, run)];
                         let seed = unit_seed(seed, index, run);
                         let job = Job::session(unit, move || {
-                            session(family, others, arm, task, known, seed)
+                            session(family, others, arm, &tasks, known, seed)
                         });
                         jobs.push(job.in_columns(&columns));
                     }
@@ -218,7 +239,8 @@ pub(in crate::catalogue) fn run(
         figure: Some(figure),
     };
     let pairs_of = |_: &str| {
-        let controls = ARMS.into_iter().filter(|arm| *arm != Arm::SharedPrior);
+        let controls = ARMS.into_iter().chain([Arm::Consensus]);
+        let controls = controls.filter(|arm| *arm != Arm::SharedPrior);
         controls.map(|each| (Arm::SharedPrior.name().into(), each.name().into())).collect()
     };
     let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
@@ -241,25 +263,30 @@ fn known(family: &Family, seed: Seed) -> anyhow::Result<Known> {
     Ok(Known { map, messages })
 }
 
+/// The session of some tasks' parties, with the messages of the others that each of them joins.
 fn session(
     family: &Family,
     others: Others,
     arm: Arm,
-    task: usize,
+    tasks: &[usize],
     Known { map, messages }: &Known,
     seed: Seed,
 ) -> anyhow::Result<Session> {
-    let own_seed = seed.child(Purpose::Agent, task as u64);
-    let agent = arm.agent(family.tasks[task].as_ref(), map, &[], own_seed)?;
-    let contributions = match arm.sender() {
-        None => Vec::new(),
-        Some(_) => {
-            let told = others.told(task, family.tasks.len(), seed).into_iter();
-            told.map(|told| messages[&told].clone()).collect()
+    let (mut members, mut contributions) = (Vec::new(), Vec::new());
+    for task in tasks {
+        let own_seed = seed.child(Purpose::Agent, *task as u64);
+        let agent = arm.agent(family.tasks[*task].as_ref(), map, &[], own_seed)?;
+        members.push(member(family, *task, agent, N_ROUNDS, seed)?);
+        if arm.sender().is_some() {
+            let told = others.told(*task, family.tasks.len(), seed).into_iter();
+            contributions.extend(told.map(|told| messages[&told].clone()));
         }
+    }
+    let message_len = match arm {
+        Arm::Consensus => map.dim(),
+        _ => messages[&(Told::First(N_PAST), 0)].weights.len(),
     };
-    let message_len = messages[&(Told::First(N_PAST), task)].weights.len();
-    session_of(family, task, agent, N_ROUNDS, (contributions, message_len), map, seed)
+    Ok(session_of(members, contributions, message_len, map))
 }
 
 #[cfg(test)]
@@ -284,6 +311,7 @@ mod tests {
         let mirrored = told(Others::Groups).into_iter().filter(|told| told.0 == Told::Mirrored);
         assert!(mirrored.map(|told| told.1).all(|other| other % 2 == 0));
         assert_eq!(count(Others::Groups, Told::Mirrored), 7);
+        assert!(told(Others::AtOnce).is_empty());
     }
 
     #[test]

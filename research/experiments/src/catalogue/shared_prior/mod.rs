@@ -28,7 +28,7 @@ use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 
 use self::families::{Family, Outlook};
-use self::rivals::{Method, Rival};
+use self::rivals::{Consensus, Method, Rival};
 use super::jobs::{AnyAgent, Job, Session, columns_of, conclude, message_of, run_jobs};
 use super::{ExperimentResult, Progress, RunOptions};
 
@@ -55,6 +55,8 @@ enum Arm {
     Placebo,
     /// Another use of what the others know.
     Rival(Method),
+    /// A rival for parties that begin together.
+    Consensus,
 }
 
 impl Arm {
@@ -83,6 +85,7 @@ impl Arm {
             Self::Rival(Method::Pooled) => "pooled",
             Self::Rival(Method::AverageHyperparameters) => "fgpr",
             Self::Rival(Method::Barycentre) => "barycentre",
+            Self::Consensus => "consensus",
         }
     }
 
@@ -100,6 +103,10 @@ impl Arm {
             let own = LogEiSettings::for_agent(space, false);
             let rival = Rival::new(method, domain.clone(), own, others, seed)?;
             return Ok(alone(rival, domain, &map));
+        }
+        if self == Self::Consensus {
+            let own = LogEiSettings::for_agent(space, false);
+            return Ok(Box::new(Consensus::new(space.clone(), own, map, axes::N_ROUNDS, seed)?));
         }
         if matches!(self, Self::Fts | Self::Ts) {
             let local_prob = match self {
@@ -140,7 +147,7 @@ impl Arm {
         match self {
             Self::SharedPrior | Self::WarmStart => Some(Self::SharedPrior),
             Self::Fts | Self::Placebo => Some(self),
-            Self::LogEi | Self::LogEiFromOne | Self::Ts | Self::Rival(_) => None,
+            Self::LogEi | Self::LogEiFromOne | Self::Ts | Self::Rival(_) | Self::Consensus => None,
         }
     }
 }
@@ -347,22 +354,21 @@ fn session(
         Arm::Fts | Arm::Ts | Arm::Rival(_) => N_FEATURES,
         _ => messages[&(Arm::SharedPrior.name(), outlook.name(), 0)].weights.len(),
     };
-    session_of(family, task, agent, N_ROUNDS, (contributions, message_len), map, seed)
+    let member = member(family, task, agent, N_ROUNDS, seed)?;
+    Ok(session_of(vec![member], contributions, message_len, map))
 }
 
-/// A party that joins others for so many queries, with what it gets of them: messages of a length.
-fn session_of(
+/// A party that makes so many queries, with its name.
+fn member(
     family: &Family,
     task: usize,
     agent: AnyAgent,
     n_rounds: u64,
-    (contributions, message_len): (Vec<AgentUpdate>, usize),
-    map: &FeatureMap,
     seed: Seed,
-) -> anyhow::Result<Session> {
+) -> anyhow::Result<(String, Member<AnyAgent>)> {
     let problem = &family.tasks[task];
-    let plan =
-        AgentPlan { id: u32::try_from(task)?, history: Vec::new(), initial: Vec::new(), n_rounds };
+    let id = u32::try_from(task)?;
+    let plan = AgentPlan { id, history: Vec::new(), initial: Vec::new(), n_rounds };
     let space = problem.space().clone();
     let member = Member {
         agent: Agent::new(agent, plan, seed)?,
@@ -370,8 +376,18 @@ fn session_of(
         objective: Arc::clone(problem) as Arc<dyn Objective>,
         decoder: Arc::new(move |unit| space.decode(unit)),
     };
-    Ok(Session {
-        members: vec![(format!("{} {task}", family.party), member)],
+    Ok((format!("{} {task}", family.party), member))
+}
+
+/// Parties that optimize, with what they get of those that only contribute: messages of a length.
+fn session_of(
+    members: Vec<(String, Member<AnyAgent>)>,
+    contributions: Vec<AgentUpdate>,
+    message_len: usize,
+    map: &FeatureMap,
+) -> Session {
+    Session {
+        members,
         contributions,
         message_len,
         map: map.hash(),
@@ -379,5 +395,5 @@ fn session_of(
         optimum: None,
         truth: None,
         name_of: |id| format!("party {id}"),
-    })
+    }
 }

@@ -28,7 +28,7 @@ use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 
 use super::families::{self, Family};
-use super::{N_FEATURES, N_ROUNDS, alone, feature_map, past, session_of, unit_seed};
+use super::{N_FEATURES, N_ROUNDS, alone, feature_map, member, past, session_of, unit_seed};
 use crate::catalogue::jobs::{AnyAgent, Job, columns_of, conclude, run_jobs};
 use crate::catalogue::{ExperimentResult, Progress, RunOptions};
 
@@ -159,8 +159,8 @@ pub(in crate::catalogue) fn run(
                             let (agent, map) =
                                 joining(family, task, arm, *multiplier, &maps, seed)?;
                             let message_len = map.n_features();
-                            let received = (Vec::new(), message_len);
-                            session_of(family, task, agent, N_ROUNDS, received, &map, seed)
+                            let member = member(family, task, agent, N_ROUNDS, seed)?;
+                            Ok(session_of(vec![member], Vec::new(), message_len, &map))
                         });
                         jobs.push(job.in_columns(&columns));
                     }

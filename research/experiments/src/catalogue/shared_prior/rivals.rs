@@ -3,6 +3,7 @@
 //! All have the search, the logarithm of expected improvement and the units of outputs of the arm `log-ei`; only the model differs. They
 //! are made of the others' own models, which hold their observations: each says what its method would send.
 
+mod consensus;
 mod pooled;
 
 use fedbo_gp::{GpError, Kernel, Posterior, Predictor};
@@ -13,6 +14,7 @@ use fedbo_strategies::{
 };
 use fedbo_streams::{Seed, Stream};
 
+pub(super) use self::consensus::Consensus;
 use self::pooled::{Pooled, PooledImprovement};
 
 /// The model that a party makes of what the others know.

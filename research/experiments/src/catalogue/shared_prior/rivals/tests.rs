@@ -1,6 +1,10 @@
 use std::sync::Arc;
 
-use fedbo_gp::Family;
+use fedbo_gp::{Family, FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw};
+use fedbo_protocol::{AgentUpdate, Broadcast, UsesHandouts};
+use fedbo_space::{ParameterSpec, Space};
+use fedbo_strategies::Collaborator;
+use fedbo_streams::Purpose;
 use fedbo_testkit::{test_stream, uniform_points};
 
 use super::*;
@@ -105,5 +109,44 @@ fn the_barycentre_averages_means_and_standard_deviations() {
                 assert!((gradient[j] - slope).abs() < 1e-4 * scale, "{gradient:?} {slope}");
             }
         }
+    }
+}
+
+/// Three random queries of one's own, then averages whose weights go from uniform to one's own candidate alone.
+#[test]
+fn a_consensus_goes_from_the_average_to_the_own_candidate() {
+    let unit = ParameterSpec::float(0.0, 1.0);
+    let space = Space::from_specs([("x0", &unit), ("x1", &unit)]).unwrap();
+    let description = FeatureDescription {
+        n_features: 10,
+        dim: 2,
+        family: Family::SquaredExponential,
+        lengthscale: LengthscaleLaw::Fixed(0.3),
+        sampling: FeatureSampling::QuasiRandom,
+    };
+    let stream = &mut Seed::new(1).stream(Purpose::SharedFeatures, 0, 0);
+    let map = Arc::new(FeatureMap::draw(&description, stream).unwrap());
+    let hash = map.hash();
+    let settings = LogEiSettings::for_agent(&space, false);
+    let mut party = Consensus::new(space, settings, map, 7, Seed::new(1)).unwrap();
+    for query in 0..7 {
+        let own = party.weight_sample(&mut test_stream(query)).unwrap();
+        let other = vec![0.25, 0.75];
+        let message = |sender, weights: &Vec<f64>| AgentUpdate {
+            sender,
+            round: query,
+            map: hash,
+            weights: weights.clone(),
+        };
+        let messages = vec![message(4, &own), message(9, &other)];
+        party.take(Broadcast { round: query + 1, messages, stragglers: Vec::new() }, 4);
+        let found = party.ask(&Points::new(2), &mut test_stream(50 + query)).unwrap();
+        let progress = if query < 3 { 1.0 } else { (query - 3) as f64 / 4.0 };
+        for j in 0..2 {
+            let expected = 0.5 * (1.0 + progress) * own[j] + 0.5 * (1.0 - progress) * other[j];
+            assert!((found.unit[j] - expected).abs() < 1e-12, "{query}: {found:?}");
+        }
+        let value = Some(value(&found.unit));
+        party.tell(&[Observation { unit: found.unit, value, source: found.source }]).unwrap();
     }
 }
