@@ -82,7 +82,7 @@ impl Rival {
                 Model::Hyperparameters { kernel, noise_variance }
             }
             Method::Barycentre => {
-                let predictors = others.iter().map(|other| Posterior::clone(other));
+                let predictors = others.iter().copied().cloned();
                 Model::Barycentre(predictors.map(Posterior::into_predictor).collect())
             }
         };
