@@ -14,8 +14,8 @@ use fedbo_streams::{Seed, Stream};
 
 use super::N_RANDOM_FIRST;
 
-/// A party whose queries are averages of everybody's candidates (Yue, Al Kontar, Berahas, Liu & Johnson 2023, arXiv 2306.14348), all of which
-/// begin at the same time:
+/// A party whose queries are averages of everybody's candidates (Yue, Al Kontar, Berahas, Liu & Johnson 2023, arXiv 2306.14348); all
+/// parties begin at the same time:
 ///
 /// x_k^(t) = Σ_j W_kj^(t) x̂_j^(t),   W^(t) = (1 − t/T) 1 1ᵀ/K + (t/T) I,   t = 0, …, T − 1
 ///

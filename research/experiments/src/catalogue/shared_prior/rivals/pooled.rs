@@ -31,9 +31,9 @@ const LEAST_VARIANCE: f64 = 1e-14;
 ///
 /// cov(f_n(x), f_m(x')) = k(x, x') (ρ + (1 − ρ)·[n = m])
 ///
-/// Outputs are in each party's own units. Length scales and signal variance of k are those of the parties' own fits up to a factor each; both
-/// factors, ρ and the noise σ² have the largest evidence on a grid, one after the other: what looks like a rough function without noise
-/// to a party alone is a smooth common one with noise to all together.
+/// Outputs are in each party's own units. Length scales and signal variance of k are those of the parties' own fits up to a factor each;
+/// both factors, ρ and the noise σ² have the largest evidence on a grid, one after the other: what looks like a rough function without
+/// noise to a party alone is a smooth common one with noise to all together.
 ///
 /// The exact posterior would cost O((N n)²) a point. Here parties learn of each other by g at m points Z of a Sobol sequence, the partially
 /// independent conditional (Snelson & Ghahramani 2007) whose blocks are the parties: with q(x) = √ρ L⁻¹ k(Z, x), L Lᵀ = k(Z, Z),
@@ -183,8 +183,8 @@ impl Coefficients {
 /// ln Σ_s π_s EI_s(x) of the party's own function, given its own outputs too. Before any, the mean of what the others know.
 ///
 /// As in the shared prior, the party's outputs are y = s (level + f + e) with an unknown size s among those of
-/// [`SharedPriorSettings::default_for`], level ~ N(0, τ²), and π_s ∝ p(y | s). With K = Q (I + A)⁻¹ Qᵀ + D + τ² 1 1ᵀ of its own inputs X and
-/// c(x) the covariance of f(x) with them,
+/// [`SharedPriorSettings::default_for`], level ~ N(0, τ²), and π_s ∝ p(y | s). With K = Q (I + A)⁻¹ Qᵀ + D + τ² 1 1ᵀ of its own inputs X
+/// and c(x) the covariance of f(x) with them,
 ///
 /// mean_s(x) = s q(x)·μ + c(x)·K⁻¹(y − s Q μ),   var_s(x) = s² (c(x, x) − c(x)·K⁻¹ c(x))
 pub(super) struct PooledImprovement<'a> {
