@@ -76,7 +76,7 @@ pub struct Reading<'a> {
     pub n_features: usize,
     /// The agents' own Thompson sampling, with β = 1.
     pub own: ThompsonSettings,
-    /// The agents' own log expected improvement, for an algorithm that leaves the own query open: what a party would use alone.
+    /// Log expected improvement of one agent: what a party would use alone, and the own query of an algorithm that leaves it open.
     pub log_ei: LogEiSettings,
     /// True if the paper's choices hold where the file makes none: in the modes `paper` and `off` of releases.
     pub papers: bool,
@@ -255,11 +255,5 @@ pub trait Neighbours: Send + Sync {
     ///
     /// # Errors
     /// If the strategy refuses its settings.
-    fn agent(
-        &self,
-        role: Role,
-        alone_ucb_multiplier: UcbMultiplier,
-        space: &Space,
-        seed: Seed,
-    ) -> Result<Box<dyn Neighbour>, StrategyError>;
+    fn agent(&self, setup: &AgentSetup<'_>) -> Result<Box<dyn Neighbour>, StrategyError>;
 }

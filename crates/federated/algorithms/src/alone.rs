@@ -5,16 +5,16 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use fedbo_gp::FeatureMap;
-use fedbo_protocol::{Handout, UpdateRejected, UsesHandouts};
+use fedbo_protocol::{Handout, Neighbour, UpdateRejected, UsesHandouts};
 use fedbo_strategies::{
-    Collaborator, Domain, Observation, Points, Proposal, Strategy, StrategyError, Surrogate,
-    ThompsonSampling, ThompsonSettings,
+    Collaborator, Domain, LogEi, LogEiSettings, Observation, Points, Proposal, Strategy,
+    StrategyError, Surrogate, ThompsonSampling, ThompsonSettings,
 };
 use fedbo_streams::Stream;
 
 use crate::AgentSetup;
 
-/// A strategy of one party in a federation: it uses no handout, and what it sends is zero.
+/// A strategy of one party in a federation: it uses no handout and no neighbour's observation, and what it sends is zero.
 pub struct Alone<S, H> {
     strategy: S,
     domain: Domain,
@@ -44,6 +44,22 @@ impl<H> Alone<ThompsonSampling, H> {
         settings.ucb_multiplier = setup.alone_ucb_multiplier;
         let domain = Domain::Space(setup.space.clone());
         let strategy = ThompsonSampling::new(domain.clone(), settings, setup.seed)?;
+        Ok(Self::new(strategy, domain, Arc::clone(setup.map), message_len))
+    }
+}
+
+impl<H> Alone<LogEi, H> {
+    /// An agent by log expected improvement alone: what a party would use without the federation.
+    ///
+    /// # Errors
+    /// If the strategy refuses its settings.
+    pub fn log_ei(
+        setup: &AgentSetup<'_>,
+        settings: &LogEiSettings,
+        message_len: usize,
+    ) -> Result<Self, StrategyError> {
+        let domain = Domain::Space(setup.space.clone());
+        let strategy = LogEi::new(domain.clone(), settings.clone(), setup.seed)?;
         Ok(Self::new(strategy, domain, Arc::clone(setup.map), message_len))
     }
 }
@@ -91,5 +107,19 @@ impl<S: Strategy, H: Handout> UsesHandouts for Alone<S, H> {
 
     fn take(&mut self, _: H, _: u32) -> Vec<UpdateRejected> {
         Vec::new()
+    }
+}
+
+impl<S: Strategy, H> Neighbour for Alone<S, H> {
+    fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    fn own(&self) -> &Surrogate {
+        Collaborator::own(self)
+    }
+
+    fn tell_all(&mut self, own: &[Observation], _: &[Observation]) -> Result<(), StrategyError> {
+        self.strategy.tell(own)
     }
 }

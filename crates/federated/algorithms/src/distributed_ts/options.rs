@@ -80,6 +80,7 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
             initial_sharing: initial_sharing.unwrap_or_default(),
         },
         settings: DistributedTsSettings { own, query: query(&table, check)? },
+        log_ei: reading.log_ei.clone(),
     };
     Ok(Read { settings: Settings::Neighbours(Arc::new(settings)), ucb_multiplier })
 }

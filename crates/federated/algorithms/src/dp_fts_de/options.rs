@@ -63,6 +63,7 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
         message,
         memory,
         exploration,
+        log_ei: reading.log_ei.clone(),
     };
     Ok(Read { settings: Settings::Released(Arc::new(settings)), ucb_multiplier })
 }

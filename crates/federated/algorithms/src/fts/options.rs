@@ -6,7 +6,7 @@ use fedbo_config::{Check, FileError, WordOrNumbers};
 use fedbo_strategies::{LocalProb, MessageNoise, MessageSettings, UcbMultiplier};
 use serde::Deserialize;
 
-use super::{AgentSampling, FtsSettings};
+use super::{AgentSampling, Federated, FtsSettings};
 use crate::{Read, Reading, Settings};
 
 /// `[fts]`
@@ -48,7 +48,8 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
         agent_sampling: table.agent_sampling(check, n_agents)?,
         message: table.message(check)?,
     };
-    Ok(Read { settings: Settings::Relayed(Arc::new(settings)), ucb_multiplier })
+    let federated = Federated { settings, log_ei: reading.log_ei.clone() };
+    Ok(Read { settings: Settings::Relayed(Arc::new(federated)), ucb_multiplier })
 }
 
 impl FtsTable {

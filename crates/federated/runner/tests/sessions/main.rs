@@ -1,6 +1,8 @@
-//! Sessions of DP-FTS-DE in one process: what is kept, what is repeated, and that threads change nothing.
+//! Sessions in one process: what DP-FTS-DE keeps and repeats, that threads change nothing, and control arms.
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
+
+mod arms;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

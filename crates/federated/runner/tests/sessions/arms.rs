@@ -1,0 +1,131 @@
+//! Control arms of federations in one process, for every algorithm that a file may name.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fedbo_federation::{ALGORITHMS, Arm, Collaboration, Federation};
+use fedbo_objective::Closure;
+use fedbo_optim::Points;
+use fedbo_runner::federation::run_arm;
+use fedbo_space::Point;
+use fedbo_strategies::{Domain, LogEi, LogEiSettings, Observation, Source, Strategy};
+use fedbo_streams::Seed;
+
+const N_AGENTS: usize = 3;
+const ROUNDS: usize = 5;
+
+/// Three agents with a bump each, at places nearby.
+pub(crate) fn federation(algorithm: &str, initial: usize, tables: &str) -> Federation {
+    let mut text = format!(
+        "[federation]\nname = \"bumps\"\nalgorithm = \"{algorithm}\"\nrounds = {ROUNDS}\ninitial = {initial}\n{tables}\n"
+    );
+    for name in ["x", "y"] {
+        text += &format!("[space.{name}]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n");
+    }
+    for agent in 0..N_AGENTS {
+        text += &format!("[[agents]]\nname = \"a{agent}\"\n");
+    }
+    let federation = Federation::from_text(&text, ALGORITHMS).unwrap();
+    [0.3, 0.32, 0.34].iter().enumerate().fold(federation, |federation, (agent, top)| {
+        let value =
+            move |at: &Point| Ok(-(at.number("x") - top).powi(2) - (at.number("y") - 0.6).powi(2));
+        federation.with_objective(&format!("a{agent}"), Arc::new(Closure(value))).unwrap()
+    })
+}
+
+/// The queries of an arm, agent by agent: iteration, source, parameters, value.
+pub(crate) fn queries(federation: &Federation, arm: Arm) -> Vec<String> {
+    let (rows, _) = run_arm(federation, arm, "bumps", &AtomicBool::new(false)).unwrap();
+    let text = |row: &fedbo_report::Row| {
+        let (place, value) = (&row.parameters, row.value);
+        format!("{} {} {} {place:?} {value:?}", row.agent, row.iteration, row.source)
+    };
+    rows.iter().map(text).collect()
+}
+
+fn tables(algorithm: &str) -> &'static str {
+    match algorithm {
+        "dp-fts-de" | "dp-shared-prior" => {
+            "[features]\ncount = 40\n[privacy]\nsimulate = true\nepsilon = 4.0\nreleases = 2"
+        }
+        "distributed-ts" => "[topology]\ngraph = \"ring\"",
+        _ => "[features]\ncount = 40",
+    }
+}
+
+/// Each agent alone by log expected improvement is an arm of every algorithm, without anybody's message.
+#[test]
+fn log_ei_is_an_arm_of_every_algorithm() {
+    for algorithm in ALGORITHMS.iter().map(|each| each.name) {
+        for initial in [2, 1] {
+            let federation = federation(algorithm, initial, tables(algorithm));
+            assert!(federation.arms().contains(&Arm::LOG_EI), "{algorithm}");
+            let rows = queries(&federation, Arm::LOG_EI);
+            assert_eq!(rows.len(), N_AGENTS * (initial + ROUNDS), "{algorithm}");
+            let is_alone = |row: &String| {
+                let source = row.split(' ').nth(2).unwrap();
+                ["initial", "own", "random"].contains(&source)
+            };
+            assert!(rows.iter().all(is_alone), "{algorithm}: {rows:?}");
+        }
+    }
+}
+
+/// Agents alone by log expected improvement do the same whatever the algorithm, and whatever the graph.
+#[test]
+fn log_ei_is_the_same_beside_every_algorithm_of_one_exchange() {
+    let of =
+        |algorithm: &str, tables: &str| queries(&federation(algorithm, 2, tables), Arm::LOG_EI);
+    let fts = of("fts", tables("fts"));
+    for algorithm in ["ts", "dp-fts-de"] {
+        assert_eq!(of(algorithm, tables(algorithm)), fts, "{algorithm}");
+    }
+    let ring = of("distributed-ts", "[topology]\ngraph = \"ring\"");
+    assert_eq!(of("distributed-ts", "[topology]\ngraph = \"edgeless\""), ring);
+    assert_ne!(
+        ring,
+        queries(&federation("distributed-ts", 2, tables("distributed-ts")), Arm::ALONE)
+    );
+}
+
+/// Its agent is the strategy of a study with the settings of an agent, and its messages are zero.
+#[test]
+fn an_agent_of_log_ei_asks_as_the_strategy_alone() {
+    let seed = Seed::new(9);
+    let told: Vec<Observation> = [[0.1, 0.2], [0.7, 0.4], [0.5, 0.9]]
+        .map(|unit| Observation {
+            unit: unit.to_vec(),
+            value: Some(unit[0] - unit[1] * unit[1]),
+            source: Source::Initial,
+        })
+        .into();
+    for algorithm in ["fts", "dp-fts-de"] {
+        let federation = federation(algorithm, 2, tables(algorithm));
+        let map = federation.feature_map().unwrap();
+        let stream = || Seed::new(3).stream(fedbo_streams::Purpose::Test, 0, 0);
+        let domain = Domain::Space(federation.space.clone());
+        let settings = LogEiSettings::for_agent(&federation.space, false);
+        let mut alone = LogEi::new(domain, settings, seed).unwrap();
+        alone.tell(&told).unwrap();
+        let expected = alone.ask(&Points::new(2), &mut stream()).unwrap();
+        let arm = Arm::LOG_EI;
+        let (found, message) = match &federation.collaboration {
+            Collaboration::Relayed(settings) => {
+                let mut agent =
+                    federation.relayed_agent(settings.as_ref(), arm, &map, seed).unwrap();
+                agent.tell(&told).unwrap();
+                let message = agent.weight_sample(&mut stream()).unwrap();
+                (agent.ask(&Points::new(2), &mut stream()).unwrap(), message)
+            }
+            Collaboration::Released(releases) => {
+                let mut agent = federation.released_agent(releases, arm, &map, seed).unwrap();
+                agent.tell(&told).unwrap();
+                let message = agent.weight_sample(&mut stream()).unwrap();
+                (agent.ask(&Points::new(2), &mut stream()).unwrap(), message)
+            }
+            Collaboration::Neighbours(_) => unreachable!("not among these"),
+        };
+        assert_eq!(found, expected, "{algorithm}");
+        assert_eq!(message, [0.0; 40], "{algorithm}");
+    }
+}
