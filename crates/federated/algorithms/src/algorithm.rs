@@ -9,8 +9,8 @@ use fedbo_protocol::{
 };
 use fedbo_space::Space;
 use fedbo_strategies::{
-    Domain, LogEiSettings, MessageContent, ReleasedFunction, StrategyError, ThompsonSettings,
-    UcbMultiplier,
+    Domain, LogEiSettings, MessageContent, OwnQuery, ReleasedFunction, StrategyError,
+    ThompsonSettings, UcbMultiplier,
 };
 use fedbo_streams::{Seed, Stream};
 
@@ -85,6 +85,23 @@ pub struct Reading<'a> {
 }
 
 impl Reading<'_> {
+    /// The agents' own model and queries, as a key `own_query` of an algorithm's table says: `ts` (default), or `log-ei`, by which they are
+    /// those of the arm `log-ei`.
+    ///
+    /// # Errors
+    /// If the word is another.
+    pub fn own_by(
+        &self,
+        path: &[&str],
+        own_query: Option<&str>,
+    ) -> Result<ThompsonSettings, FileError> {
+        let words = [("ts", OwnQuery::Sample), ("log-ei", OwnQuery::LogEi(self.log_ei.query()))];
+        Ok(match self.check.word(path, own_query, &words)?.unwrap_or_default() {
+            OwnQuery::Sample => self.own.clone(),
+            OwnQuery::LogEi(_) => ThompsonSettings::of_log_ei(&self.log_ei),
+        })
+    }
+
     /// Every agent of a process keeps the latest message of every other, of `message_len` numbers, on which `key` decides: refuses
     /// what cannot fit.
     ///

@@ -54,6 +54,8 @@ struct Federated {
     message: MessageSettings,
     memory: Memory,
     exploration: Exploration,
+    /// Thompson sampling, each alone.
+    alone: ThompsonSettings,
     /// Log expected improvement, each alone.
     log_ei: LogEiSettings,
 }
@@ -81,6 +83,7 @@ impl Federated {
             Role::Own => {}
             Role::Alone => {
                 settings.local_prob = LocalProb::Constant(1.0);
+                settings.own = self.alone.clone();
                 settings.own.ucb_multiplier = setup.alone_ucb_multiplier;
                 settings.message.content = MessageContent::Zero;
             }

@@ -9,7 +9,9 @@ pub mod regret_bound;
 use std::sync::Arc;
 
 use fedbo_protocol::{Broadcast, UsesHandouts};
-use fedbo_strategies::{Domain, LocalProb, LogEiSettings, MessageContent, StrategyError};
+use fedbo_strategies::{
+    Domain, LocalProb, LogEiSettings, MessageContent, StrategyError, ThompsonSettings,
+};
 
 pub use agent::{Fts, FtsSettings};
 pub use agent_sampling::AgentSampling;
@@ -43,6 +45,8 @@ pub const ALONE: Algorithm = Algorithm {
 #[derive(Clone, Debug)]
 struct Federated {
     settings: FtsSettings,
+    /// Thompson sampling, each alone.
+    alone: ThompsonSettings,
     /// Log expected improvement, each alone.
     log_ei: LogEiSettings,
 }
@@ -62,6 +66,7 @@ impl Relayed for Federated {
             Role::Own => {}
             Role::Alone => {
                 settings.local_prob = LocalProb::Constant(1.0);
+                settings.own = self.alone.clone();
                 settings.own.ucb_multiplier = setup.alone_ucb_multiplier;
             }
             Role::Placebo => settings.message.content = MessageContent::Placebo,

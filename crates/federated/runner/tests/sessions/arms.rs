@@ -14,8 +14,8 @@ use fedbo_streams::Seed;
 const N_AGENTS: usize = 3;
 const ROUNDS: usize = 5;
 
-/// Three agents with a bump each, at places nearby.
-pub(crate) fn federation(algorithm: &str, initial: usize, tables: &str) -> Federation {
+/// The text of a file with three agents.
+fn text(algorithm: &str, initial: usize, tables: &str) -> String {
     let mut text = format!(
         "[federation]\nname = \"bumps\"\nalgorithm = \"{algorithm}\"\nrounds = {ROUNDS}\ninitial = {initial}\n{tables}\n"
     );
@@ -25,6 +25,12 @@ pub(crate) fn federation(algorithm: &str, initial: usize, tables: &str) -> Feder
     for agent in 0..N_AGENTS {
         text += &format!("[[agents]]\nname = \"a{agent}\"\n");
     }
+    text
+}
+
+/// Three agents with a bump each, at places nearby.
+pub(crate) fn federation(algorithm: &str, initial: usize, tables: &str) -> Federation {
+    let text = text(algorithm, initial, tables);
     let federation = Federation::from_text(&text, ALGORITHMS).unwrap();
     [0.3, 0.32, 0.34].iter().enumerate().fold(federation, |federation, (agent, top)| {
         let value =
@@ -127,5 +133,80 @@ fn an_agent_of_log_ei_asks_as_the_strategy_alone() {
         };
         assert_eq!(found, expected, "{algorithm}");
         assert_eq!(message, [0.0; 40], "{algorithm}");
+    }
+}
+
+/// Own queries by log expected improvement are those of the arm `log-ei` where all queries are own, and not those of samples; `ts` stays
+/// what it is, and so do the words by which a ledger knows the study.
+#[test]
+fn own_queries_of_a_file_may_be_those_of_log_ei() {
+    for (algorithm, more) in
+        [("fts", ""), ("dp-fts-de", "[privacy]\nepsilon = 4.0\nreleases = 2\n")]
+    {
+        let file = |own: &str| {
+            let keys = format!("[{algorithm}]\nlocal_prob = 1.0\n{own}\n");
+            federation(algorithm, 2, &format!("[features]\ncount = 40\n{more}{keys}"))
+        };
+        let (by_samples, by_log_ei) = (file(""), file("own_query = \"log-ei\""));
+        let named = file("own_query = \"ts\"");
+        let ask = |federation: &Federation, arm: Arm, drawn: bool| {
+            let map = federation.feature_map().unwrap();
+            let mut stream = Seed::new(3).stream(fedbo_streams::Purpose::Test, 0, 0);
+            if drawn {
+                stream.bernoulli(1.0);
+            }
+            let told =
+                Observation { unit: vec![0.2, 0.7], value: Some(0.5), source: Source::Initial };
+            let nothing = Points::new(2);
+            match &federation.collaboration {
+                Collaboration::Relayed(settings) => {
+                    let agent =
+                        federation.relayed_agent(settings.as_ref(), arm, &map, Seed::new(9));
+                    let mut agent = agent.unwrap();
+                    agent.tell(&[told]).unwrap();
+                    agent.ask(&nothing, &mut stream).unwrap()
+                }
+                Collaboration::Released(releases) => {
+                    let agent = federation.released_agent(releases, arm, &map, Seed::new(9));
+                    let mut agent = agent.unwrap();
+                    agent.tell(&[told]).unwrap();
+                    agent.ask(&nothing, &mut stream).unwrap()
+                }
+                Collaboration::Neighbours(_) => unreachable!("not among these"),
+            }
+        };
+        let own = by_samples.own_arm();
+        let found = ask(&by_log_ei, own, false);
+        assert_eq!(found, ask(&by_log_ei, Arm::LOG_EI, true), "{algorithm}");
+        assert_ne!(found, ask(&by_samples, own, false), "{algorithm}");
+        assert_eq!(ask(&named, own, false), ask(&by_samples, own, false), "{algorithm}");
+        for arm in [Arm::ALONE, Arm::LOG_EI] {
+            assert_eq!(ask(&by_log_ei, arm, false), ask(&by_samples, arm, false), "{algorithm}");
+        }
+        let words =
+            |federation: &Federation| federation.privacy().map(|plan| plan.charter.config.clone());
+        assert_eq!(words(&by_log_ei), words(&by_samples));
+        assert_eq!(words(&by_samples).is_some(), algorithm == "dp-fts-de");
+    }
+}
+
+/// A word that is no rule is refused with its file, line, key and the words that are.
+#[test]
+fn unknown_rules_of_own_queries_are_refused() {
+    for algorithm in ["fts", "dp-fts-de"] {
+        let refused = |value: &str| {
+            let more = if algorithm == "fts" { "" } else { "[privacy]\nmode = \"off\"\n" };
+            let text = text(algorithm, 2, &format!("{more}[{algorithm}]\nown_query = {value}"));
+            Federation::from_text(&text, ALGORITHMS).err().unwrap().to_string()
+        };
+        let error = refused("\"logei\"");
+        for part in [
+            "the federation's text, line".to_owned(),
+            format!("{algorithm}.own_query = \"logei\""),
+            "expected \"ts\" or \"log-ei\" (did you mean \"log-ei\"?)".to_owned(),
+        ] {
+            assert!(error.contains(&part), "{part} in {error}");
+        }
+        assert!(refused("1").contains("own_query"), "{}", refused("1"));
     }
 }
