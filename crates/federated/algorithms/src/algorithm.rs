@@ -40,7 +40,7 @@ pub struct Algorithm {
     pub role: Role,
     /// The name of its own arm where releases have no noise, if that is another than its name.
     pub name_without_noise: Option<&'static str>,
-    /// The tables of a file that it alone reads.
+    /// The tables of a file that it reads beside those that all do, `features` among them where neighbours share observations.
     pub tables: &'static [&'static str],
     /// The name of the arm that an algorithm whose agents work alone is compared with.
     pub compared_with: Option<&'static str>,

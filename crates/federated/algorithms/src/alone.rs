@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use fedbo_gp::FeatureMap;
-use fedbo_protocol::{Handout, Neighbour, UpdateRejected, UsesHandouts};
+use fedbo_protocol::{Handout, Neighbour, ReportRejected, UpdateRejected, UsesHandouts};
 use fedbo_strategies::{
     Collaborator, Domain, LogEi, LogEiSettings, Observation, Points, Proposal, Strategy,
     StrategyError, Surrogate, ThompsonSampling, ThompsonSettings,
@@ -119,7 +119,12 @@ impl<S: Strategy, H> Neighbour for Alone<S, H> {
         Collaborator::own(self)
     }
 
-    fn tell_all(&mut self, own: &[Observation], _: &[Observation]) -> Result<(), StrategyError> {
-        self.strategy.tell(own)
+    fn tell_all(
+        &mut self,
+        own: &[Observation],
+        _: &[Observation],
+    ) -> Result<Vec<ReportRejected>, StrategyError> {
+        self.strategy.tell(own)?;
+        Ok(Vec::new())
     }
 }

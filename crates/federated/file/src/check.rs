@@ -240,7 +240,9 @@ impl Parts<'_> {
             }
         }
         if file.features != FeaturesTable::default() {
-            let reads = |each: &Algorithm| each.exchange != Exchange::Neighbours;
+            let reads = |each: &Algorithm| {
+                each.exchange != Exchange::Neighbours || each.tables.contains(&"features")
+            };
             tables.push(("features", Box::new(reads)));
         }
         if file.topology.is_some() {

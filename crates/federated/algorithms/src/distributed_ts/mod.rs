@@ -14,6 +14,7 @@ use fedbo_strategies::{Domain, LogEi, LogEiSettings, StrategyError};
 pub use agent::{DistributedTs, DistributedTsSettings, Query};
 pub use independent_draws::IndependentDraws;
 pub use options::DistributedTsTable;
+pub(crate) use options::exchange_alone;
 
 use crate::{AgentSetup, Algorithm, Alone, Arm, Exchange, NeighbourSettings, Neighbours, Role};
 

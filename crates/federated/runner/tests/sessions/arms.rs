@@ -54,7 +54,7 @@ fn tables(algorithm: &str) -> &'static str {
         "dp-fts-de" | "dp-shared-prior" => {
             "[features]\ncount = 40\n[privacy]\nsimulate = true\nepsilon = 4.0\nreleases = 2"
         }
-        "distributed-ts" => "[topology]\ngraph = \"ring\"",
+        "distributed-ts" | "distributed-shared-prior" => "[topology]\ngraph = \"ring\"",
         _ => "[features]\ncount = 40",
     }
 }
@@ -209,4 +209,55 @@ fn unknown_rules_of_own_queries_are_refused() {
         }
         assert!(refused("1").contains("own_query"), "{}", refused("1"));
     }
+}
+
+/// Neighbours with a shared prior who have no edge are the control alone; with edges the others are in their queries from the first on, also
+/// where reports are late and lost, and the exchange is that of `[distributed-ts]`.
+#[test]
+fn neighbours_learn_a_prior_by_edges_alone() {
+    let file = |tables: &str| federation("distributed-shared-prior", 2, tables);
+    let edgeless = file("[topology]\ngraph = \"edgeless\"");
+    let own = edgeless.own_arm();
+    assert_eq!(queries(&edgeless, own), queries(&edgeless, Arm::LOG_EI));
+    let ring = "[features]\ncount = 60\n[shared-prior]\nrank = 12\n[topology]\ngraph = \"ring\"\n";
+    let synchronous = queries(&file(ring), own);
+    let shares = |rows: &[String]| rows.iter().filter(|row| row.contains(" shared:")).count();
+    for agent in 0..N_AGENTS {
+        let first = synchronous.iter().find(|row| row.starts_with(&format!("a{agent} 1 ")));
+        assert!(first.unwrap().contains(" shared:"), "{first:?}");
+    }
+    let hasty =
+        format!("{ring}[distributed-ts]\npace = \"asynchronous\"\ndelay = 0.4\nloss = 0.2\n");
+    let asynchronous = queries(&file(&hasty), own);
+    assert_eq!(asynchronous, queries(&file(&hasty), own));
+    assert_ne!(asynchronous, synchronous);
+    assert!(shares(&asynchronous) > 0);
+    assert_eq!(shares(&queries(&file(ring), Arm::LOG_EI)), 0);
+    assert_ne!(queries(&file(ring), Arm::PLACEBO), synchronous);
+    let warm = queries(&file(ring), Arm::WARM_START);
+    assert!(warm.iter().any(|row| row.contains(" 1 meta-tasks ")), "{warm:?}");
+}
+
+/// Keys of `[distributed-ts]` that are not of the exchange are refused; those of `[shared-prior]` are those of `shared-prior`, and
+/// `distributed-ts` has no features.
+#[test]
+fn keys_without_an_effect_between_neighbours_are_refused() {
+    let refused = |algorithm: &str, tables: &str| {
+        let text = text(algorithm, 2, tables);
+        Federation::from_text(&text, ALGORITHMS).err().unwrap().to_string()
+    };
+    for key in ["ucb_multiplier = 2.0", "query = \"sample\"", "grid = 9", "radius = 0.2"] {
+        let error = refused("distributed-shared-prior", &format!("[distributed-ts]\n{key}"));
+        let name = key.split(' ').next().unwrap();
+        let expected = format!(
+            "distributed-ts.{name} has no effect with algorithm \"distributed-shared-prior\""
+        );
+        assert!(error.contains(&expected) && error.contains("remove it"), "{error}");
+    }
+    let error =
+        refused("distributed-shared-prior", "[features]\ncount = 20\n[shared-prior]\nrank = 21");
+    assert!(error.contains("shared-prior.rank = 21"), "{error}");
+    let error = refused("distributed-ts", "[features]\ncount = 20");
+    assert!(error.contains("[features] has no effect unless federation.algorithm is"), "{error}");
+    assert!(error.contains("or \"distributed-shared-prior\""), "{error}");
 }
