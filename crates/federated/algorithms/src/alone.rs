@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fedbo_gp::FeatureMap;
 use fedbo_protocol::{Handout, Neighbour, ReportRejected, UpdateRejected, UsesHandouts};
 use fedbo_strategies::{
-    Collaborator, Domain, LogEi, LogEiSettings, Observation, Points, Proposal, Strategy,
+    Collaborator, Domain, LogEi, LogEiSettings, Observation, Points, Proposal, Source, Strategy,
     StrategyError, Surrogate, ThompsonSampling, ThompsonSettings,
 };
 use fedbo_streams::Stream;
@@ -20,13 +20,36 @@ pub struct Alone<S, H> {
     domain: Domain,
     map: Arc<FeatureMap>,
     message_len: usize,
+    /// Trials before which it queries at random.
+    n_random_first: usize,
+    /// The points of its first trials, up to that number.
+    first: Vec<Vec<f64>>,
     handouts: PhantomData<fn(H)>,
 }
+
+/// Trials of an agent alone by log expected improvement before which it queries at random, as one with a shared prior and nobody's message
+/// does: after a single point of a flat function the improvement says little of where to go.
+const N_RANDOM_FIRST: usize = 3;
+/// Draws of a point that was not tried.
+const N_TRIES: usize = 100;
 
 impl<S, H> Alone<S, H> {
     /// An agent whose messages have `message_len` numbers.
     pub fn new(strategy: S, domain: Domain, map: Arc<FeatureMap>, message_len: usize) -> Self {
-        Self { strategy, domain, map, message_len, handouts: PhantomData }
+        Self {
+            strategy,
+            domain,
+            map,
+            message_len,
+            n_random_first: 0,
+            first: Vec::new(),
+            handouts: PhantomData,
+        }
+    }
+
+    fn keep_first(&mut self, observed: &[Observation]) {
+        let n_missing = self.n_random_first.saturating_sub(self.first.len());
+        self.first.extend(observed.iter().take(n_missing).map(|each| each.unit.clone()));
     }
 }
 
@@ -49,7 +72,8 @@ impl<H> Alone<ThompsonSampling, H> {
 }
 
 impl<H> Alone<LogEi, H> {
-    /// An agent by log expected improvement alone: what a party would use without the federation.
+    /// An agent by log expected improvement alone: what a party would use without the federation. Before its third trial it queries at
+    /// random, so that it is no weaker where the file gives it fewer initial points than a study has.
     ///
     /// # Errors
     /// If the strategy refuses its settings.
@@ -60,7 +84,8 @@ impl<H> Alone<LogEi, H> {
     ) -> Result<Self, StrategyError> {
         let domain = Domain::Space(setup.space.clone());
         let strategy = LogEi::new(domain.clone(), settings.clone(), setup.seed)?;
-        Ok(Self::new(strategy, domain, Arc::clone(setup.map), message_len))
+        let agent = Self::new(strategy, domain, Arc::clone(setup.map), message_len);
+        Ok(Self { n_random_first: N_RANDOM_FIRST, ..agent })
     }
 }
 
@@ -72,11 +97,23 @@ impl<S: fmt::Debug, H> fmt::Debug for Alone<S, H> {
 
 impl<S: Strategy, H> Strategy for Alone<S, H> {
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
-        self.strategy.ask(pending, stream)
+        if self.first.len() + pending.len() >= self.n_random_first {
+            return self.strategy.ask(pending, stream);
+        }
+        let mut unit = self.domain.random(stream);
+        for _ in 0..N_TRIES {
+            if !self.first.contains(&unit) && pending.rows().all(|running| running != unit) {
+                break;
+            }
+            unit = self.domain.random(stream);
+        }
+        Ok(Proposal { unit, source: Source::Random })
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
-        self.strategy.tell(observed)
+        self.strategy.tell(observed)?;
+        self.keep_first(observed);
+        Ok(())
     }
 
     fn surrogate(&self) -> Option<&Surrogate> {
@@ -124,7 +161,7 @@ impl<S: Strategy, H> Neighbour for Alone<S, H> {
         own: &[Observation],
         _: &[Observation],
     ) -> Result<Vec<ReportRejected>, StrategyError> {
-        self.strategy.tell(own)?;
+        self.tell(own)?;
         Ok(Vec::new())
     }
 }

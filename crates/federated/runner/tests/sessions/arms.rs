@@ -73,6 +73,8 @@ fn log_ei_is_an_arm_of_every_algorithm() {
                 ["initial", "own", "random"].contains(&source)
             };
             assert!(rows.iter().all(is_alone), "{algorithm}: {rows:?}");
+            let n_random = rows.iter().filter(|row| row.contains(" random ")).count();
+            assert_eq!(n_random, N_AGENTS * (3 - initial), "{algorithm}: {rows:?}");
         }
     }
 }
@@ -155,21 +157,24 @@ fn own_queries_of_a_file_may_be_those_of_log_ei() {
             if drawn {
                 stream.bernoulli(1.0);
             }
-            let told =
-                Observation { unit: vec![0.2, 0.7], value: Some(0.5), source: Source::Initial };
+            let told = [[0.2, 0.7], [0.6, 0.1], [0.9, 0.8]].map(|unit| Observation {
+                unit: unit.to_vec(),
+                value: Some(unit[0] - unit[1]),
+                source: Source::Initial,
+            });
             let nothing = Points::new(2);
             match &federation.collaboration {
                 Collaboration::Relayed(settings) => {
                     let agent =
                         federation.relayed_agent(settings.as_ref(), arm, &map, Seed::new(9));
                     let mut agent = agent.unwrap();
-                    agent.tell(&[told]).unwrap();
+                    agent.tell(&told).unwrap();
                     agent.ask(&nothing, &mut stream).unwrap()
                 }
                 Collaboration::Released(releases) => {
                     let agent = federation.released_agent(releases, arm, &map, Seed::new(9));
                     let mut agent = agent.unwrap();
-                    agent.tell(&[told]).unwrap();
+                    agent.tell(&told).unwrap();
                     agent.ask(&nothing, &mut stream).unwrap()
                 }
                 Collaboration::Neighbours(_) => unreachable!("not among these"),
