@@ -16,8 +16,8 @@ use crate::{Read, Reading, Settings};
 pub struct DpFtsDeTable {
     /// p_t: `1-1/t` (default), `1-1/sqrt(t)` (default in modes `paper` and `off`), a number, or a list.
     pub local_prob: Option<WordOrNumbers>,
-    /// The rule of the queries by the own model, those with probability p_t: `ts` (default), as in the paper; `log-ei`, with the model of the
-    /// arm of this name.
+    /// The rule of the queries by the own model, those with probability p_t: `ts` (default), as in the paper; `log-ei`, with the model of
+    /// the arm of this name.
     pub own_query: Option<String>,
     /// `schedule` (default): the releases are used with probability 1 − p_t; `signal`: less often the more of them is noise.
     pub trust: Option<String>,

@@ -15,8 +15,8 @@ use crate::{Read, Reading, Settings};
 pub struct FtsTable {
     /// p_t: `1-1/sqrt(t)` (default), `1-1/t^2`, a number, or a list.
     pub local_prob: Option<WordOrNumbers>,
-    /// The rule of the queries by the own model, those with probability p_t: `ts` (default), as in the paper; `log-ei`, with the model of the
-    /// arm of this name.
+    /// The rule of the queries by the own model, those with probability p_t: `ts` (default), as in the paper; `log-ei`, with the model of
+    /// the arm of this name.
     pub own_query: Option<String>,
     /// P_N: `learned` (default), `uniform`, or a list with a weight for each agent.
     pub agent_sampling: Option<WordOrNumbers>,

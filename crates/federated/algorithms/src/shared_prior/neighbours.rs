@@ -1,4 +1,5 @@
-//! The shared prior between neighbours: agents share raw observations on a graph, and each makes of them what its neighbours would have sent.
+//! The shared prior between neighbours: agents share raw observations on a graph, and each makes of them what its neighbours would have
+//! sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -414,8 +414,8 @@ fn a_message_may_hold_the_posteriors_mean_or_nothing() {
     assert!(zero.iter().all(|w| *w == 0.0) && zero.len() == N_FEATURES);
 }
 
-/// Line 6 with the log expected improvement in place of a sample: before a release, and with p_t = 1, the queries are those of `log-ei`, once
-/// p_t has been drawn for; releases are followed as ever.
+/// Line 6 with the log expected improvement in place of a sample: before a release, and with p_t = 1, the queries are those of `log-ei`,
+/// once p_t has been drawn for; releases are followed as ever.
 #[test]
 fn own_queries_may_be_those_of_log_expected_improvement() {
     let mut of_log_ei = LogEiSettings::for_study(1, false);

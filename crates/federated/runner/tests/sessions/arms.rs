@@ -216,8 +216,8 @@ fn unknown_rules_of_own_queries_are_refused() {
     }
 }
 
-/// Neighbours with a shared prior who have no edge are the control alone; with edges the others are in their queries from the first on, also
-/// where reports are late and lost, and the exchange is that of `[distributed-ts]`.
+/// Neighbours with a shared prior who have no edge are the control alone; with edges the others are in their queries from the first on,
+/// also where reports are late and lost, and the exchange is that of `[distributed-ts]`.
 #[test]
 fn neighbours_learn_a_prior_by_edges_alone() {
     let file = |tables: &str| federation("distributed-shared-prior", 2, tables);
