@@ -3,6 +3,7 @@
 mod message;
 mod mixture;
 mod options;
+mod party;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -15,8 +16,9 @@ use fedbo_gp::{
 use fedbo_optim::{Function, Points};
 use fedbo_streams::{Seed, Stream};
 
-pub use message::SharedMessage;
+pub use message::{MessageTerms, SharedMessage};
 pub use options::SharedPriorOptions;
+pub use party::MessageParty;
 pub use settings::{OthersUse, SharedPriorSettings};
 
 use self::mixture::{Component, Mixture};
@@ -209,13 +211,8 @@ impl SharedPrior {
     /// # Errors
     /// As [`SharedPrior::message`].
     pub fn placebo(&self, stream: &mut Stream) -> Result<SharedMessage, StrategyError> {
-        let domain = self.domain();
-        let inputs = (0..self.proposer.surrogate().len()).map(|_| domain.random(stream));
-        let inputs = Points::from_rows(domain.dim(), inputs.collect::<Vec<_>>().iter());
-        let w = stream.normals(self.basis.rank());
-        let value = |row: &Vec<f64>| row.iter().zip(&w).map(|(psi, w)| psi * w).sum();
-        let outputs: Vec<f64> = self.basis.rows(&inputs).iter().map(value).collect();
-        self.message_of(self.proposer.surrogate().posterior(), &inputs, &outputs)
+        let own = self.proposer.surrogate().posterior();
+        self.settings.terms().placebo(&self.basis, own, self.domain(), stream)
     }
 
     /// The message of outputs, with the hyperparameters of `posterior`.
@@ -225,13 +222,7 @@ impl SharedPrior {
         inputs: &Points,
         outputs: &[f64],
     ) -> Result<SharedMessage, StrategyError> {
-        let remainder = self.settings.remainder(true, posterior);
-        let kernel = posterior.kernel();
-        let statistics =
-            WeightStatistics::of_observations(&self.basis, kernel, &remainder, inputs, outputs)?;
-        let best = (0..outputs.len()).max_by(|a, b| outputs[*a].total_cmp(&outputs[*b]));
-        let best = best.filter(|_| self.settings.sends_best);
-        Ok(SharedMessage { statistics, best: best.map(|index| inputs.row(index).to_vec()) })
+        self.settings.terms().message(&self.basis, posterior, inputs, outputs)
     }
 
     /// The weight of the shared model in the next query, in `[0, 1]`; 0 without any message.
@@ -368,13 +359,10 @@ impl Strategy for SharedPrior {
 impl SharedPriorSettings {
     /// The remainder of the shared model, or of a party's own, which has the whole function in it and noise as it was fitted.
     fn remainder(&self, is_shared: bool, own: &Posterior) -> Remainder {
-        let noise = own.noise_variance() / own.kernel().outputscale();
-        let (own_variance, least) =
-            if is_shared { (self.own_variance, self.least_noise) } else { (1.0, 0.0) };
-        Remainder {
-            own_variance,
-            level_variance: if own.is_empty() { 0.0 } else { self.level_variance },
-            noise_variance: noise.max(least),
+        let terms = self.terms();
+        match is_shared {
+            true => terms.remainder(own),
+            false => MessageTerms { own_variance: 1.0, least_noise: 0.0, ..terms }.remainder(own),
         }
     }
 

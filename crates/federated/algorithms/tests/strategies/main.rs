@@ -12,3 +12,4 @@ mod fts;
 mod learned_agent_sampling;
 mod messages;
 mod shared_prior;
+mod transfer_ensemble;
