@@ -18,7 +18,7 @@ use crate::{AgentSetup, Algorithm, Alone, Arm, Exchange, MessageAgent, Relayed, 
 /// The registry's entry of RGPE.
 pub const RGPE: Algorithm = Algorithm {
     name: "rgpe",
-    summary: "agents weigh models of each other by how they rank their own values",
+    summary: "agents weigh each other's models by how well they rank their own values",
     exchange: Exchange::Relayed,
     role: Role::Own,
     name_without_noise: None,
@@ -31,7 +31,7 @@ pub const RGPE: Algorithm = Algorithm {
 /// The registry's entry of TAF.
 pub const TAF: Algorithm = Algorithm {
     name: "taf",
-    summary: "the same with a mean of improvements",
+    summary: "the same, with a mean of the improvements that each promises",
     tables: &["taf"],
     read: options::taf,
     ..RGPE
