@@ -7,8 +7,8 @@ use std::sync::Arc;
 use fedbo_gp::FeatureMap;
 use fedbo_protocol::{Handout, UpdateRejected, UsesHandouts};
 use fedbo_strategies::{
-    Collaborator, Domain, Observation, Points, Proposal, Strategy, StrategyError, Surrogate,
-    ThompsonSampling, ThompsonSettings,
+    Collaborator, Domain, LogEi, LogEiSettings, Observation, Points, Proposal, Strategy,
+    StrategyError, Surrogate, ThompsonSampling, ThompsonSettings,
 };
 use fedbo_streams::Stream;
 
@@ -44,6 +44,22 @@ impl<H> Alone<ThompsonSampling, H> {
         settings.ucb_multiplier = setup.alone_ucb_multiplier;
         let domain = Domain::Space(setup.space.clone());
         let strategy = ThompsonSampling::new(domain.clone(), settings, setup.seed)?;
+        Ok(Self::new(strategy, domain, Arc::clone(setup.map), message_len))
+    }
+}
+
+impl<H> Alone<LogEi, H> {
+    /// An agent by log expected improvement alone: what a party would use without the federation.
+    ///
+    /// # Errors
+    /// If the strategy refuses its settings.
+    pub fn log_ei(
+        setup: &AgentSetup<'_>,
+        settings: &LogEiSettings,
+        message_len: usize,
+    ) -> Result<Self, StrategyError> {
+        let domain = Domain::Space(setup.space.clone());
+        let strategy = LogEi::new(domain.clone(), settings.clone(), setup.seed)?;
         Ok(Self::new(strategy, domain, Arc::clone(setup.map), message_len))
     }
 }

@@ -10,7 +10,7 @@ use fedbo_strategies::meta::{
     MessageEnsemble, ModelEnsemble, Rgpe, RgpeSettings, Taf, TafSettings,
 };
 use fedbo_strategies::{
-    Domain, LogEi, LogEiSettings, MessageTerms, SharedMessage, StrategyError, ThompsonSettings,
+    Domain, LogEiSettings, MessageTerms, SharedMessage, StrategyError, ThompsonSettings,
 };
 
 use crate::{AgentSetup, Algorithm, Alone, Arm, Exchange, MessageAgent, Relayed, Role};
@@ -87,11 +87,7 @@ impl Relayed for Federated {
         match setup.role {
             Role::WarmStart => Err(setup.role.not_of_this_algorithm()),
             Role::Alone => Ok(Box::new(Alone::thompson_sampling(setup, &self.alone, message_len)?)),
-            Role::LogEi => {
-                let strategy = LogEi::new(domain.clone(), self.log_ei.clone(), seed)?;
-                let map = Arc::clone(setup.map);
-                Ok(Box::new(Alone::new(strategy, domain, map, message_len)))
-            }
+            Role::LogEi => Ok(Box::new(Alone::log_ei(setup, &self.log_ei, message_len)?)),
             Role::Own | Role::Placebo => match &self.rule {
                 Rule::Rgpe(settings) => {
                     let none = Vec::new();
