@@ -26,6 +26,7 @@ pub struct FunctionBasis {
     /// Rᵀ, r rows with padding.
     directions: Vec<f64>,
     variances: Vec<f64>,
+    means: Vec<f64>,
 }
 
 impl fmt::Debug for FunctionBasis {
@@ -51,7 +52,14 @@ impl FunctionBasis {
         #[expect(clippy::cast_precision_loss, reason = "a small constant")]
         let variances =
             values.into_iter().map(|value| (value / N_POINTS as f64).max(0.0)).collect();
-        Ok(Self { map, directions, variances })
+        let mut mean = vec![0.0; stride];
+        for row in rows.chunks_exact(stride) {
+            mean.iter_mut().zip(row).for_each(|(sum, phi)| *sum += phi);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a small constant")]
+        mean.iter_mut().for_each(|sum| *sum /= N_POINTS as f64);
+        let means = directions.chunks_exact(stride).map(|row| lanes::wide_dot(row, &mean));
+        Ok(Self { means: means.collect(), map, directions, variances })
     }
 
     /// r.
@@ -67,6 +75,16 @@ impl FunctionBasis {
     /// γ, r numbers, the largest first.
     pub fn variances(&self) -> &[f64] {
         &self.variances
+    }
+
+    /// ψ̄ = E_x ψ(x), r numbers.
+    pub fn means(&self) -> &[f64] {
+        &self.means
+    }
+
+    /// The feature map, to be shared.
+    pub(crate) fn shared_map(&self) -> Arc<FeatureMap> {
+        Arc::clone(&self.map)
     }
 
     /// ψ(x), r numbers. Cost O(M r).
@@ -105,10 +123,16 @@ impl FunctionBasis {
     /// # Panics
     /// If there are not r coefficients.
     pub fn weights(&self, coefficients: &[f64]) -> Vec<f64> {
+        let mut weights = self.padded_weights(coefficients);
+        weights.truncate(self.map.n_features());
+        weights
+    }
+
+    /// R c, with padding.
+    pub(crate) fn padded_weights(&self, coefficients: &[f64]) -> Vec<f64> {
         assert_eq!(coefficients.len(), self.rank(), "coefficients of other functions");
         let mut weights = vec![0.0; self.map.stride()];
         self.combine_into(coefficients, &mut weights);
-        weights.truncate(self.map.n_features());
         weights
     }
 

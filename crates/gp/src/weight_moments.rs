@@ -6,22 +6,44 @@ use std::sync::Arc;
 use fedbo_optim::Points;
 
 use crate::linalg::{PackedLower, SpdFactor};
-use crate::{FeatureMap, GpError, lanes};
+use crate::{FeatureMap, FunctionBasis, GpError, WeightPrior, WeightStatistics, lanes};
 
-/// The Gaussian process f(x) = φ(x)·ω with ω ~ N(ν, C), on a feature map that sender and receiver share (FTS section 3.2).
+/// The Gaussian process f(x) = (φ(x) − c)·ω with ω ~ N(ν, C), on a feature map that sender and receiver share (FTS section 3.2).
 ///
-/// mean(x) = φ(x)·ν,   var(x) = φ(x)ᵀ C φ(x) = ‖T φ(x)‖²,   C = σ² Σ⁻¹ = Tᵀ T
-/// Shapes: ν M, C M×M, T M×M lower triangular, φ(x) M. Cost: O(M³) once, O(M²) a point.
+/// mean(x) = φ(x)·ν − c·ν,   var(x) = ‖T φ(x) − T c‖²,   C = Tᵀ T
+/// Shapes: ν M, C M×M, T k×M, φ(x) M. Cost: O(k M) a point.
 ///
-/// Where the paper sends Σ⁻¹ this takes C: σ² is part of what all agree on, and the entries of C stay below the prior's 1
-/// however small σ² is.
+/// [`WeightMoments::new`] has all M weights (k = M) and c = 0, [`WeightMoments::of_statistics`] k = r shared functions.
 #[derive(Clone)]
 pub struct WeightMoments {
     map: Arc<FeatureMap>,
     /// ν with padding.
     mean: Vec<f64>,
     /// T.
-    factor: PackedLower,
+    root: Root,
+    /// c·ν.
+    mean_offset: f64,
+    /// T c.
+    offsets: Vec<f64>,
+}
+
+/// The rows of T.
+#[derive(Clone)]
+enum Root {
+    /// Lower triangular.
+    Lower(PackedLower),
+    /// Rows of M numbers, with padding.
+    Rows(Vec<Vec<f64>>),
+}
+
+impl Root {
+    #[inline(always)]
+    fn row(&self, i: usize) -> &[f64] {
+        match self {
+            Self::Lower(lower) => lower.row(i),
+            Self::Rows(rows) => &rows[i],
+        }
+    }
 }
 
 impl fmt::Debug for WeightMoments {
@@ -32,7 +54,10 @@ impl fmt::Debug for WeightMoments {
 }
 
 impl WeightMoments {
-    /// From ν (M) and C (M×M row-major, of which the lower triangle is read).
+    /// From ν (M) and C = σ² Σ⁻¹ (M×M row-major, of which the lower triangle is read); c = 0. Cost O(M³).
+    ///
+    /// Where the paper sends Σ⁻¹ this takes C: σ² is part of what all agree on, and the entries of C stay below the prior's 1
+    /// however small σ² is.
     ///
     /// # Errors
     /// If a length does not fit the map, a number is not finite, or C is not positive definite.
@@ -64,7 +89,59 @@ impl WeightMoments {
         }
         let mut mean = mean.to_vec();
         mean.resize(map.stride(), 0.0);
-        Ok(Self { map, mean, factor })
+        Ok(Self { map, mean, root: Root::Lower(factor), mean_offset: 0.0, offsets: vec![0.0; m] })
+    }
+
+    /// The function that a party's statistics A, b tell of, with mean 0 and spread 1 over the cube:
+    ///
+    /// f(x) = (ψ(x) − ψ̄)·w/s,   w ~ N(w̄, P),   P = (I + A)⁻¹,   w̄ = P b
+    ///
+    /// ψ̄ = E_x ψ(x),   s² = E_w Var_x[ψ(x)·w] = w̄ᵀ S w̄ + tr(S P),   S = diag(γ) − ψ̄ ψ̄ᵀ
+    ///
+    /// That is the sender's posterior under w ~ N(0, I). Its level and size are brought to those of standardized outputs at points all
+    /// over the cube: statistics have neither the sender's inputs nor its units. The remainder, of which they say nothing, is left out.
+    /// Here C = R P Rᵀ/s². Cost O(r³ + M r²).
+    ///
+    /// # Errors
+    /// If I + A is not positive definite, or the functions do not vary over the cube.
+    ///
+    /// # Panics
+    /// If the statistics are of another number of functions.
+    pub fn of_statistics(
+        basis: &FunctionBasis,
+        statistics: &WeightStatistics,
+    ) -> Result<Self, GpError> {
+        assert_eq!(statistics.rank(), basis.rank(), "statistics of other functions");
+        let (rank, centre) = (basis.rank(), basis.means());
+        let (mean, covariance) = WeightPrior::standard(rank).given(statistics)?;
+        let level = lanes::wide_dot(centre, &mean);
+        let of_mean = basis.variances().iter().zip(&mean).map(|(gamma, w)| gamma * w * w);
+        let mut square = of_mean.sum::<f64>() - level * level;
+        for i in 0..rank {
+            let row = covariance.row(i);
+            square += (basis.variances()[i] - centre[i] * centre[i]) * row[i];
+            let off: f64 = row[..i].iter().zip(centre).map(|(p, c)| p * c).sum();
+            square -= 2.0 * centre[i] * off;
+        }
+        let size = crate::positive("square of the spread of a party's function", square)?.sqrt();
+        // P/s² = L Lᵀ, so that the rows of T = Lᵀ Rᵀ are R times the columns of L.
+        let lower = SpdFactor::new(&covariance)?;
+        let (mut rows, mut offsets) = (Vec::with_capacity(rank), Vec::with_capacity(rank));
+        for j in 0..rank {
+            let column: Vec<f64> = (0..rank)
+                .map(|i| if i < j { 0.0 } else { lower.lower().row(i)[j] / size })
+                .collect();
+            offsets.push(lanes::wide_dot(centre, &column));
+            rows.push(basis.padded_weights(&column));
+        }
+        let mean: Vec<f64> = mean.iter().map(|w| w / size).collect();
+        Ok(Self {
+            mean: basis.padded_weights(&mean),
+            map: basis.shared_map(),
+            root: Root::Rows(rows),
+            mean_offset: level / size,
+            offsets,
+        })
     }
 
     /// The feature map.
@@ -80,7 +157,7 @@ impl WeightMoments {
                 let (mut means, mut variances) = (Vec::new(), Vec::new());
                 for x in points.rows() {
                     moments.map.features_into(x, &mut phi);
-                    means.push(lanes::dot(&phi, &moments.mean));
+                    means.push(lanes::dot(&phi, &moments.mean) - moments.mean_offset);
                     variances.push(moments.variance(&phi));
                 }
                 (means, variances)
@@ -89,18 +166,25 @@ impl WeightMoments {
         work(self, points)
     }
 
-    /// ‖T φ‖².
+    /// ‖T φ − T c‖².
     #[inline(always)]
     fn variance(&self, phi: &[f64]) -> f64 {
         let mut sum = 0.0;
-        for i in 0..self.factor.size() {
-            let v = lanes::dot(self.factor.row(i), &phi[..=i]);
+        for i in 0..self.offsets.len() {
+            let v = self.whitened(i, phi);
             sum += v * v;
         }
         sum
     }
 
-    /// Mean and variance of f at x (d); writes their gradients. Cost O(M² + M d).
+    /// Entry i of T φ − T c.
+    #[inline(always)]
+    fn whitened(&self, i: usize, phi: &[f64]) -> f64 {
+        let row = self.root.row(i);
+        lanes::dot(row, &phi[..row.len()]) - self.offsets[i]
+    }
+
+    /// Mean and variance of f at x (d); writes their gradients. Cost O(k M + M d).
     ///
     /// # Panics
     /// If a length differs from d.
@@ -117,28 +201,27 @@ impl WeightMoments {
                 mean_gradient: &mut [f64],
                 variance_gradient: &mut [f64],
             ) -> (f64, f64) {
-                let (map, m) = (&moments.map, moments.factor.size());
+                let map = &moments.map;
                 let mut buffer = vec![0.0; 3 * map.stride()];
                 let (phi, rest) = buffer.split_at_mut(map.stride());
                 let (sines, weights) = rest.split_at_mut(map.stride());
                 map.features_into(x, phi);
-                // C φ = Tᵀ (T φ), row by row of T.
+                // C (φ − c) = Tᵀ (T φ − T c), row by row of T.
                 let mut variance = 0.0;
-                for i in 0..m {
-                    let row = moments.factor.row(i);
-                    let v = lanes::dot(row, &phi[..=i]);
+                for i in 0..moments.offsets.len() {
+                    let (v, row) = (moments.whitened(i, phi), moments.root.row(i));
                     variance += v * v;
-                    lanes::add_scaled(&mut weights[..=i], v, row);
+                    lanes::add_scaled(&mut weights[..row.len()], v, row);
                 }
                 mean_gradient.fill(0.0);
                 let mean = map.weighted_sum_gradient(x, &moments.mean, phi, sines, mean_gradient);
-                // ∇(φᵀ C φ) = 2 ∇(φ·w) with w = C φ held fixed.
+                // ∇‖T φ − T c‖² = 2 ∇(φ·w) with w = C (φ − c) held fixed.
                 variance_gradient.fill(0.0);
                 map.weighted_sum_gradient(x, weights, phi, sines, variance_gradient);
                 for slope in variance_gradient {
                     *slope *= 2.0;
                 }
-                (mean, variance)
+                (mean - moments.mean_offset, variance)
             }
         }
         let dim = self.map.dim();
@@ -146,13 +229,13 @@ impl WeightMoments {
         work(self, x, mean_gradient, variance_gradient)
     }
 
-    /// Joint law of f at m points: mean (m) and the covariance's lower triangle. Cost O(M² m + M m²).
+    /// Joint law of f at m points: mean (m) and the covariance's lower triangle. Cost O(k M m + k m²).
     pub fn joint(&self, points: &Points) -> (Vec<f64>, PackedLower) {
         let features = self.map.feature_rows(points);
         let (mut means, mut whitened) = (Vec::new(), Vec::new());
         for phi in features.chunks_exact(self.map.stride()) {
-            means.push(lanes::wide_dot(phi, &self.mean));
-            whitened.push(self.factor.multiply(&phi[..self.factor.size()]));
+            means.push(lanes::wide_dot(phi, &self.mean) - self.mean_offset);
+            whitened.push(self.whiten(phi));
         }
         let mut covariance = PackedLower::zeros(points.len());
         for i in 0..points.len() {
@@ -161,5 +244,14 @@ impl WeightMoments {
             }
         }
         (means, covariance)
+    }
+    /// T φ − T c, k numbers.
+    fn whiten(&self, phi: &[f64]) -> Vec<f64> {
+        lanes::vectorized! {
+            fn work(moments: &WeightMoments, phi: &[f64]) -> Vec<f64> {
+                (0..moments.offsets.len()).map(|i| moments.whitened(i, phi)).collect()
+            }
+        }
+        work(self, phi)
     }
 }

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use fedbo_gp::{
-    Family, FeatureDescription, FeatureMap, FeatureSampling, Form, GpError, LengthscaleLaw,
-    WeightMoments, WeightPosterior,
+    Family, FeatureDescription, FeatureMap, FeatureSampling, Form, FunctionBasis, GpError, Kernel,
+    LengthscaleLaw, Remainder, WeightMoments, WeightPosterior, WeightStatistics,
 };
-use fedbo_optim::Points;
+use fedbo_optim::{Points, sobol};
 use fedbo_testkit::dense::{self, Matrix};
 use fedbo_testkit::{test_stream, uniform_points};
 
@@ -69,12 +69,74 @@ fn moments_are_those_of_the_dense_oracle() {
     }
 }
 
-/// Central differences with a step of 1e-6; single points agree with the batch.
+/// The statistics of some outputs for 6 shared functions.
+fn statistics(n: usize) -> (FunctionBasis, WeightStatistics) {
+    let basis = FunctionBasis::new(map(30), 6).unwrap();
+    let kernel = Kernel::isotropic(Family::Matern52, 2, 0.4, 1.0).unwrap();
+    let remainder = Remainder { own_variance: 0.1, level_variance: 10.0, noise_variance: 1e-2 };
+    let (x, y) = data(n);
+    let statistics = WeightStatistics::of_observations(&basis, &kernel, &remainder, &x, &y);
+    (basis, statistics.unwrap().0)
+}
+
+/// The numbers of a message, by dense algebra: the posterior of w under N(0, I), the functions less their mean over the cube, and in
+/// units of the expected spread over the cube, which is taken here point by point.
+#[test]
+fn the_function_of_statistics_is_that_of_the_dense_oracle() {
+    let points = uniform_points(7, 2, &mut test_stream(44));
+    for n in [1, 4, 40] {
+        let (basis, statistics) = statistics(n);
+        let rank = basis.rank();
+        let numbers = statistics.numbers();
+        let precision = Matrix::from_fn(rank, rank, |i, j| {
+            let (i, j) = (i.max(j), i.min(j));
+            numbers[rank + i * (i + 1) / 2 + j]
+        });
+        let precision = precision.plus_identity(1.0);
+        let mean = precision.solve_vector(&numbers[..rank]);
+        let cube = basis.rows(&sobol(2, 1024, 0));
+        let centre: Vec<f64> =
+            (0..rank).map(|j| cube.iter().map(|row| row[j]).sum::<f64>() / 1024.0).collect();
+        let centred = |row: &[f64]| -> Vec<f64> {
+            row.iter().zip(&centre).map(|(psi, mean)| psi - mean).collect()
+        };
+        let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let covariance = |a: &[f64], b: &[f64]| product(a, &precision.solve_vector(b));
+        let square = cube.iter().map(|row| centred(row)).map(|row| {
+            let value = product(&row, &mean);
+            value * value + covariance(&row, &row)
+        });
+        let size = (square.sum::<f64>() / 1024.0).sqrt();
+        let moments = WeightMoments::of_statistics(&basis, &statistics).unwrap();
+        let rows: Vec<Vec<f64>> = basis.rows(&points).iter().map(|row| centred(row)).collect();
+        let (means, variances) = moments.mean_variances(&points);
+        let (joint_means, joint) = moments.joint(&points);
+        for i in 0..points.len() {
+            let expected = product(&rows[i], &mean) / size;
+            assert!((means[i] - expected).abs() < 1e-9, "{n}: {} {expected}", means[i]);
+            assert!((joint_means[i] - means[i]).abs() < 1e-12);
+            let expected = covariance(&rows[i], &rows[i]) / size / size;
+            assert!((variances[i] - expected).abs() < 1e-9, "{n}: {} {expected}", variances[i]);
+            for j in 0..=i {
+                let expected = covariance(&rows[i], &rows[j]) / size / size;
+                assert!((joint.row(i)[j] - expected).abs() < 1e-9);
+            }
+        }
+        check_gradients(&moments);
+    }
+}
+
 #[test]
 fn gradients_agree_with_differences() {
     let (map, (x, y)) = (map(30), data(15));
     let sent = WeightPosterior::new(&map, 0.01, &x, &y).unwrap();
-    let moments = WeightMoments::new(Arc::clone(&map), sent.mean(), &sent.covariance()).unwrap();
+    check_gradients(
+        &WeightMoments::new(Arc::clone(&map), sent.mean(), &sent.covariance()).unwrap(),
+    );
+}
+
+/// Central differences with a step of 1e-6; single points agree with the batch.
+fn check_gradients(moments: &WeightMoments) {
     let points = uniform_points(10, 2, &mut test_stream(43));
     let (means, variances) = moments.mean_variances(&points);
     for ((x, mean), variance) in points.rows().zip(means).zip(variances) {

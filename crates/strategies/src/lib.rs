@@ -51,8 +51,8 @@ pub use registry::{
 };
 pub use released_function::{FromArchive, ReleasedFunction};
 pub use shared_prior::{
-    OthersUse, SharedAcquisition, SharedMessage, SharedPrior, SharedPriorOptions,
-    SharedPriorSettings,
+    MessageParty, MessageTerms, OthersUse, SharedAcquisition, SharedMessage, SharedPrior,
+    SharedPriorOptions, SharedPriorSettings,
 };
 pub use sobol::{SobolOptions, SobolSearch};
 pub use strategy::{Observation, Proposal, Source, Strategy, StrategyError};

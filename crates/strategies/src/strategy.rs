@@ -26,8 +26,8 @@ pub enum Source {
         /// Index of the region that it lies in.
         region: usize,
     },
-    /// A mixture of the own model and of one with a prior that came from other parties, which has no part in the query while its weight is
-    /// below a tenth.
+    /// A mixture of the own model and of what came from other parties: a prior, which has no part in the query while its weight is below a
+    /// tenth, or a model of each.
     Shared {
         /// The weight of the latter, in percent: the trust in the others.
         trust_percent: u8,
@@ -63,6 +63,16 @@ impl fmt::Display for Source {
 }
 
 impl Source {
+    /// A mixture in which others have this weight, in `[0, 1]`.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share in percent"
+    )]
+    pub(crate) fn shared(trust: f64) -> Self {
+        Self::Shared { trust_percent: (100.0 * trust).round() as u8 }
+    }
+
     /// The trust that the text of a [`Source::Shared`] names, in percent; `None` for any other text.
     pub fn trust_percent_of(text: &str) -> Option<u8> {
         text.strip_prefix("shared:")?.strip_suffix('%')?.parse().ok()

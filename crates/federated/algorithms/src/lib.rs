@@ -12,8 +12,10 @@ mod belief;
 pub mod distributed_ts;
 pub mod dp_fts_de;
 pub mod fts;
+mod message_agent;
 mod public_config;
 pub mod shared_prior;
+pub mod transfer_ensemble;
 
 use fedbo_strategies::in_words;
 
@@ -23,12 +25,15 @@ pub use algorithm::{
 };
 pub use alone::Alone;
 pub use arm::{Arm, Role, names};
+pub use message_agent::MessageAgent;
 pub use public_config::PublicConfig;
 
 /// The algorithms that a `federation.toml` may name.
 pub const ALGORITHMS: &[Algorithm] = &[
     shared_prior::ALGORITHM,
     shared_prior::PRIVATE,
+    transfer_ensemble::RGPE,
+    transfer_ensemble::TAF,
     fts::ALGORITHM,
     fts::ALONE,
     dp_fts_de::ALGORITHM,

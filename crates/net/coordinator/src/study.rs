@@ -142,7 +142,7 @@ mod tests {
         assert!(
             alone.contains("\"ts\" is each agent alone")
                 && alone.ends_with(
-                    "algorithm = \"shared-prior\", \"dp-shared-prior\", \"fts\" or \"dp-fts-de\""
+                    "algorithm = \"shared-prior\", \"dp-shared-prior\", \"rgpe\", \"taf\", \"fts\" or \"dp-fts-de\""
                 ),
             "{alone}"
         );

@@ -12,7 +12,7 @@ use super::ranking::Ranked;
 use super::{MetaTask, OutputScale, TaskModel, TaskModels};
 use crate::proposer::Proposer;
 use crate::{
-    Domain, HyperparameterPolicy, Maximizer, Observation, Proposal, Repeats, StrategyError,
+    Domain, HyperparameterPolicy, Maximizer, Observation, Proposal, Repeats, Source, StrategyError,
     Surrogate, SurrogateSettings,
 };
 
@@ -100,11 +100,31 @@ impl Ensemble {
             *power_bounds = (1.0, 1.0); // means of several models are added
         }
         let proposer = Proposer::new(domain, surrogate, maximizer, repeats, false, seed)?;
-        let table = proposer.domain().points().map(|points| {
+        let mut ensemble =
+            Self { proposer, known: Vec::new(), tasks: Vec::new(), table: None, seed };
+        ensemble.set_tasks(tasks);
+        Ok(ensemble)
+    }
+
+    /// Takes other tasks in place of those that were given.
+    ///
+    /// # Panics
+    /// If one has another dimension than the domain.
+    pub(super) fn set_tasks(&mut self, tasks: Vec<Arc<dyn TaskModel>>) {
+        let domain = self.proposer.domain();
+        for task in &tasks {
+            assert_eq!(task.dim(), domain.dim(), "coordinates of {} and the domain", task.name());
+        }
+        self.table = domain.points().map(|points| {
             let of_task = |task: &Arc<dyn TaskModel>| moments(task.mean_variances(points));
             Arc::new(tasks.iter().map(of_task).collect())
         });
-        Ok(Self { proposer, known: vec![Known::default(); tasks.len()], tasks, table, seed })
+        self.known = vec![Known::default(); tasks.len()];
+        self.tasks = tasks;
+    }
+
+    pub(super) fn domain(&self) -> &Domain {
+        self.proposer.domain()
     }
 
     pub(super) fn tasks(&self) -> &[Arc<dyn TaskModel>] {
@@ -133,6 +153,16 @@ impl Ensemble {
     pub(super) fn incumbent(&self) -> f64 {
         let outputs = self.surrogate().posterior().outputs();
         outputs.iter().copied().reduce(f64::max).unwrap_or(0.0)
+    }
+
+    /// A uniformly random query.
+    pub(super) fn random(
+        &self,
+        pending: &Points,
+        stream: &mut Stream,
+    ) -> Result<Proposal, StrategyError> {
+        let unit = self.proposer.open(pending)?.random(stream)?;
+        Ok(Proposal { unit, source: Source::Random })
     }
 
     /// The target's posterior, with running trials as observations of their own mean.

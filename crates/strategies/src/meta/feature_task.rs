@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use fedbo_gp::linalg::PackedLower;
-use fedbo_gp::{FeatureMap, Standardizer, WeightMoments, WeightPosterior};
+use fedbo_gp::{FeatureMap, FunctionBasis, Standardizer, WeightMoments, WeightPosterior};
 use fedbo_optim::Points;
 
 use super::{MetaTask, TaskModel};
-use crate::StrategyError;
+use crate::{SharedMessage, StrategyError};
 
 /// The report that an agent sends once for RGPE or TAF (FTS section 3.2): its posterior over the weights of the shared
 /// features, and for TAF its incumbent. M + M² numbers, or one more, where FTS sends M.
@@ -73,7 +73,8 @@ impl FeatureReport {
     }
 }
 
-/// A meta-task as another agent's [`FeatureReport`] tells it: f(x) = φ(x)·ω with ω ~ N(ν, σ² Σ⁻¹).
+/// A meta-task as another agent's message tells it: f(x) = φ(x)·ω with ω ~ N(ν, σ² Σ⁻¹) of a [`FeatureReport`], or the function of a
+/// [`SharedMessage`].
 #[derive(Clone, Debug)]
 pub struct FeatureTask {
     name: String,
@@ -105,6 +106,25 @@ impl FeatureTask {
             moments: WeightMoments::new(map, &report.mean, &report.covariance)?,
             incumbent: report.incumbent,
         })
+    }
+}
+
+impl FeatureTask {
+    /// The task of the statistics in a message: see [`WeightMoments::of_statistics`] for its level and size. It has no incumbent. Cost
+    /// O(r³ + M r²).
+    ///
+    /// # Errors
+    /// If the statistics give no posterior.
+    ///
+    /// # Panics
+    /// If they are of another number of shared functions.
+    pub fn of_message(
+        name: impl Into<String>,
+        basis: &FunctionBasis,
+        message: &SharedMessage,
+    ) -> Result<Self, StrategyError> {
+        let moments = WeightMoments::of_statistics(basis, &message.statistics)?;
+        Ok(Self { name: name.into(), moments, incumbent: None })
     }
 }
 

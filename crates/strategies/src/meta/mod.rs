@@ -6,7 +6,7 @@
 //! - [`RmGpUcb`] and [`RmGpTs`]: robust meta-learning (thesis chapter 7); the weights come from bounds on the distance
 //!   between tasks, and the meta-tasks' share decays.
 //! - [`Rgpe`] (Feurer et al. 2018) and [`Taf`] (Wistuba et al. 2018): rivals, whose weights come from rankings; with
-//!   [`FeatureTask`]s they serve a federation.
+//!   [`FeatureTask`]s they serve a federation, and as a [`MessageEnsemble`] they are parties that get messages in rounds.
 //!
 //! - [`WarmStart`]: the best points of earlier tasks first.
 //!
@@ -18,6 +18,7 @@ mod ensemble;
 mod feature_task;
 mod function_gap;
 mod learner;
+mod message_ensemble;
 mod meta_share;
 mod ranking;
 pub mod regret_bound;
@@ -36,8 +37,11 @@ pub use belief::{InitialDesign, MetaBeliefSettings};
 pub use comparison::OutputScale;
 pub use feature_task::{FeatureReport, FeatureTask};
 pub use function_gap::{GapBound, GapSummary};
+pub use message_ensemble::{MessageEnsemble, ModelEnsemble};
 pub use meta_share::MetaShare;
-pub use rgpe::{ImprovementScale, RankingDraws, Rgpe, RgpeOptions, RgpeSettings, TargetVariance};
+pub use rgpe::{
+    ImprovementScale, RankingDraws, Rgpe, RgpeOptions, RgpeSettings, TargetVariance, Unranked,
+};
 pub use rm_gp_ts::{MetaSample, RmGpTs, RmGpTsOptions, RmGpTsSettings};
 pub use rm_gp_ucb::{RmGpUcb, RmGpUcbOptions, RmGpUcbSettings};
 pub use taf::{MetaImprovement, MetaIncumbent, RankingDistance, Taf, TafOptions, TafSettings};

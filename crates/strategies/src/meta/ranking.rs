@@ -299,11 +299,11 @@ impl ModelWeights {
     /// Each model's share of the samples in which its loss is the smallest (Feurer et al. 2018). A tie goes to the
     /// target if it takes part, as there; other ties are split.
     ///
-    /// A task whose median loss is above the 95 % quantile of the target's takes no part (there too, against the dilution
-    /// of weights by many bad tasks).
+    /// If `guards`, a task whose median loss is above the 95 % quantile of the target's takes no part (there too, against the
+    /// dilution of weights by many bad tasks).
     #[expect(clippy::cast_precision_loss, reason = "numbers of samples are far below 2^53")]
-    pub(super) fn by_vote(own: &[u32], of_tasks: &[Vec<u32>]) -> Self {
-        let limit = quantile(own, 0.95);
+    pub(super) fn by_vote(own: &[u32], of_tasks: &[Vec<u32>], guards: bool) -> Self {
+        let limit = if guards { quantile(own, 0.95) } else { f64::INFINITY };
         let taking_part: Vec<usize> =
             (0..of_tasks.len()).filter(|task| quantile(&of_tasks[*task], 0.5) <= limit).collect();
         let mut weights = Self { target: 0.0, tasks: vec![0.0; of_tasks.len()] };

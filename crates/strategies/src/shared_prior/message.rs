@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-use fedbo_gp::{FunctionBasis, Units, WeightStatistics};
+use fedbo_gp::{FunctionBasis, Posterior, Remainder, Units, WeightStatistics};
+use fedbo_optim::Points;
+use fedbo_streams::Stream;
 
-use crate::{StrategyError, Surrogate};
+use crate::{Domain, StrategyError, Surrogate};
 
 /// A party's message: what its outputs say of the coefficients of the shared functions, their level and size, and the point of the best.
 #[derive(Clone, PartialEq)]
@@ -27,6 +29,71 @@ impl fmt::Debug for SharedMessage {
 
 /// Level and size of outputs that have no size.
 const NO_UNITS: [f64; 2] = [0.0; 2];
+/// The terms on which parties make messages of their outputs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MessageTerms {
+    /// ρ, in units of the shared functions.
+    pub own_variance: f64,
+    /// τ².
+    pub level_variance: f64,
+    /// The least σ², in units of the shared functions.
+    pub least_noise: f64,
+    /// True if the party's best point is sent.
+    pub sends_best: bool,
+}
+
+impl MessageTerms {
+    /// D of outputs whose model is `own`.
+    pub(super) fn remainder(&self, own: &Posterior) -> Remainder {
+        let noise = own.noise_variance() / own.kernel().outputscale();
+        Remainder {
+            own_variance: self.own_variance,
+            level_variance: if own.is_empty() { 0.0 } else { self.level_variance },
+            noise_variance: noise.max(self.least_noise),
+        }
+    }
+
+    /// The message of outputs (n) at inputs (n×d), with the hyperparameters of `own`; the outputs are those told, less this level and
+    /// divided by this size. Without these the message has no units.
+    pub(crate) fn message(
+        &self,
+        basis: &FunctionBasis,
+        own: &Posterior,
+        inputs: &Points,
+        outputs: &[f64],
+        level_and_size: Option<(f64, f64)>,
+    ) -> Result<SharedMessage, StrategyError> {
+        let (remainder, kernel) = (self.remainder(own), own.kernel());
+        let (statistics, units) =
+            WeightStatistics::of_observations(basis, kernel, &remainder, inputs, outputs)?;
+        let best = (0..outputs.len()).max_by(|a, b| outputs[*a].total_cmp(&outputs[*b]));
+        let best = best.filter(|_| self.sends_best);
+        let best = best.map(|index| inputs.row(index).to_vec());
+        let units = level_and_size.zip(units).map(|((level, size), found)| Units {
+            level: level + size * found.level,
+            size: size * found.size,
+        });
+        Ok(SharedMessage { statistics, best, units: units.filter(SharedMessage::are_units) })
+    }
+
+    /// A message of the same length that says nothing of the objective: as many outputs as `own` has, a draw of the prior at random
+    /// inputs.
+    pub(crate) fn placebo(
+        &self,
+        basis: &FunctionBasis,
+        own: &Posterior,
+        domain: &Domain,
+        stream: &mut Stream,
+    ) -> Result<SharedMessage, StrategyError> {
+        let inputs = (0..own.len()).map(|_| domain.random(stream));
+        let inputs = Points::from_rows(domain.dim(), inputs.collect::<Vec<_>>().iter());
+        let w = stream.normals(basis.rank());
+        let value = |row: &Vec<f64>| row.iter().zip(&w).map(|(psi, w)| psi * w).sum();
+        let outputs: Vec<f64> = basis.rows(&inputs).iter().map(value).collect();
+        self.message(basis, own, &inputs, &outputs, None)
+    }
+}
+
 /// In place of a coordinate of a best point that there is none.
 const NO_POINT: f64 = -1.0;
 
@@ -109,7 +176,7 @@ impl SharedMessage {
     }
 
     /// Returns true if it says anything of the objective.
-    pub(super) fn is_informative(&self) -> bool {
+    pub(crate) fn is_informative(&self) -> bool {
         self.statistics.numbers().iter().any(|v| *v != 0.0)
     }
 }

@@ -103,13 +103,7 @@ impl Mixture {
         if proposal.source != Source::Own || !(is_shared || self.trust > 0.0) {
             return proposal;
         }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a share in percent"
-        )]
-        let trust_percent = (100.0 * self.trust).round() as u8;
-        Proposal { source: Source::Shared { trust_percent }, ..proposal }
+        Proposal { source: Source::shared(self.trust), ..proposal }
     }
 
     /// Models of different kernels or priors, which an evaluation asks one by one.

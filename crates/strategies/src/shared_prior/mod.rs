@@ -3,6 +3,7 @@
 mod message;
 mod mixture;
 mod options;
+mod party;
 mod settings;
 mod units;
 
@@ -17,8 +18,9 @@ use fedbo_gp::{
 use fedbo_optim::{Function, Points};
 use fedbo_streams::{Seed, Stream};
 
-pub use message::SharedMessage;
+pub use message::{MessageTerms, SharedMessage};
 pub use options::SharedPriorOptions;
+pub use party::MessageParty;
 pub use settings::{OthersUse, SharedAcquisition, SharedPriorSettings};
 
 use self::mixture::{Component, Mixture, UpperBound};
@@ -225,13 +227,8 @@ impl SharedPrior {
     /// # Errors
     /// As [`SharedPrior::message`].
     pub fn placebo(&self, stream: &mut Stream) -> Result<SharedMessage, StrategyError> {
-        let domain = self.domain();
-        let inputs = (0..self.proposer.surrogate().len()).map(|_| domain.random(stream));
-        let inputs = Points::from_rows(domain.dim(), inputs.collect::<Vec<_>>().iter());
-        let w = stream.normals(self.basis.rank());
-        let value = |row: &Vec<f64>| row.iter().zip(&w).map(|(psi, w)| psi * w).sum();
-        let outputs: Vec<f64> = self.basis.rows(&inputs).iter().map(value).collect();
-        self.message_of(self.proposer.surrogate().posterior(), &inputs, &outputs, None)
+        let own = self.proposer.surrogate().posterior();
+        self.settings.terms().placebo(&self.basis, own, self.domain(), stream)
     }
 
     /// The message of outputs, with the hyperparameters of `posterior`; these outputs are the ones told, less a level and divided by a
@@ -243,18 +240,7 @@ impl SharedPrior {
         outputs: &[f64],
         level_and_size: Option<(f64, f64)>,
     ) -> Result<SharedMessage, StrategyError> {
-        let remainder = self.settings.remainder(true, posterior);
-        let kernel = posterior.kernel();
-        let (statistics, units) =
-            WeightStatistics::of_observations(&self.basis, kernel, &remainder, inputs, outputs)?;
-        let units = level_and_size.zip(units).map(|((level, size), found)| Units {
-            level: level + size * found.level,
-            size: size * found.size,
-        });
-        let best = (0..outputs.len()).max_by(|a, b| outputs[*a].total_cmp(&outputs[*b]));
-        let best = best.filter(|_| self.settings.sends_best);
-        let best = best.map(|index| inputs.row(index).to_vec());
-        Ok(SharedMessage { statistics, best, units: units.filter(SharedMessage::are_units) })
+        self.settings.terms().message(&self.basis, posterior, inputs, outputs, level_and_size)
     }
 
     /// The weight of the shared model in the next query, in `[0, 1]`; 0 without any message.
@@ -446,13 +432,10 @@ impl Strategy for SharedPrior {
 impl SharedPriorSettings {
     /// The remainder of the shared model, or of a party's own, which has the whole function in it and noise as it was fitted.
     fn remainder(&self, is_shared: bool, own: &Posterior) -> Remainder {
-        let noise = own.noise_variance() / own.kernel().outputscale();
-        let (own_variance, least) =
-            if is_shared { (self.own_variance, self.least_noise) } else { (1.0, 0.0) };
-        Remainder {
-            own_variance,
-            level_variance: if own.is_empty() { 0.0 } else { self.level_variance },
-            noise_variance: noise.max(least),
+        let terms = self.terms();
+        match is_shared {
+            true => terms.remainder(own),
+            false => MessageTerms { own_variance: 1.0, least_noise: 0.0, ..terms }.remainder(own),
         }
     }
 

@@ -4,7 +4,7 @@ use fedbo_gp::WeightPriorSettings;
 
 use serde::{Deserialize, Serialize};
 
-use super::SharedPriorOptions;
+use super::{MessageTerms, SharedPriorOptions};
 use crate::{LogEiSettings, StrategyError};
 
 /// The part of the others' messages that a party uses.
@@ -73,6 +73,16 @@ impl SharedPriorSettings {
     /// If `dim` is 0.
     pub fn default_for(dim: usize, noisy: bool) -> Self {
         SharedPriorOptions::default().settings(LogEiSettings::for_study(dim, noisy))
+    }
+
+    /// The terms of the party's own messages.
+    pub fn terms(&self) -> MessageTerms {
+        MessageTerms {
+            own_variance: self.own_variance,
+            level_variance: self.level_variance,
+            least_noise: self.least_noise,
+            sends_best: self.sends_best,
+        }
     }
 
     /// Checks the numbers.

@@ -2,23 +2,25 @@
 //! to what the others sent; in private, to noisy sums of their directions; between neighbours, to what their observations say. See
 //! `papers/shared-prior.md`.
 
-mod agent;
 mod neighbours;
 mod options;
 mod private;
 
 use std::sync::Arc;
 
+use fedbo_gp::FeatureMap;
 use fedbo_protocol::{Broadcast, UsesHandouts};
 use fedbo_strategies::{
-    Domain, OthersUse, SharedMessage, SharedPriorSettings, StrategyError, ThompsonSettings,
+    Domain, OthersUse, SharedMessage, SharedPrior, SharedPriorSettings, StrategyError,
+    ThompsonSettings,
 };
+use fedbo_streams::Seed;
 
-pub use agent::SharedPriorAgent;
 pub use neighbours::{NEIGHBOURS, NeighbourPriorAgent};
+pub(crate) use options::{outputs_are_standardized, rank};
 pub use private::{PRIVATE, PrivatePriorAgent, PrivatePriorSettings};
 
-use crate::{AgentSetup, Algorithm, Alone, Arm, Exchange, Relayed, Role};
+use crate::{AgentSetup, Algorithm, Alone, Arm, Exchange, MessageAgent, Relayed, Role};
 
 /// The registry's entry.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -32,6 +34,25 @@ pub const ALGORITHM: Algorithm = Algorithm {
     controls: &[Arm::LOG_EI, Arm::WARM_START],
     read: options::read,
 };
+
+/// One agent of a federation with a shared prior.
+pub type SharedPriorAgent = MessageAgent<SharedPrior>;
+
+impl SharedPriorAgent {
+    /// An agent without observations.
+    ///
+    /// # Errors
+    /// As [`SharedPrior::new`].
+    pub fn new(
+        domain: Domain,
+        settings: SharedPriorSettings,
+        is_placebo: bool,
+        map: Arc<FeatureMap>,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        Ok(Self::of(SharedPrior::new(domain, settings, map, seed)?, is_placebo))
+    }
+}
 
 /// The settings of all agents of a federation.
 #[derive(Clone, Debug)]

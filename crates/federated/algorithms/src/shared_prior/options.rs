@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use fedbo_config::{FileError, TableOptions};
 use fedbo_strategies::{
-    ReadOptions, SharedMessage, SharedPriorOptions, SharedPriorSettings, StrategySpec,
+    LogEiSettings, ReadOptions, SharedMessage, SharedPriorOptions, SharedPriorSettings,
+    StrategySpec,
 };
 use serde::Deserialize;
 
@@ -77,28 +78,56 @@ pub(super) fn private(reading: &Reading<'_>) -> Result<SharedPriorSettings, File
 
 /// The table, and the settings that it gives.
 fn common(reading: &Reading<'_>) -> Result<(SharedPriorTable, SharedPriorSettings), FileError> {
-    let Reading { check, n_features, algorithm, .. } = *reading;
+    let check = reading.check;
     let Tables { shared_prior: table } = check.file.parse()?;
     let keys = TableOptions { file: check.file, table: "shared-prior", keys: &["send_best"] };
     keys.check_keys(&[StrategySpec::shared_prior()], None)?;
     let options: SharedPriorOptions = ReadOptions::read(keys, SharedPriorOptions::default())?;
     let mut settings = options.settings(reading.log_ei.clone());
+    settings.rank = rank(reading, "shared-prior", table.rank, options.rank)?;
+    outputs_are_standardized(reading, &settings.own)?;
+    Ok((table, settings))
+}
+
+/// r, which a table may give as `rank`; without it, `standard` or as many as there are features.
+///
+/// # Errors
+/// If there are too many functions or features.
+pub(crate) fn rank(
+    reading: &Reading<'_>,
+    table: &str,
+    given: Option<usize>,
+    standard: usize,
+) -> Result<usize, FileError> {
+    let Reading { check, n_features, algorithm, .. } = *reading;
     if n_features > N_FEATURES_MAX {
         let expected = format!(
             "at most {N_FEATURES_MAX} with algorithm \"{algorithm}\", whose agents find the leading directions of all features"
         );
         return Err(check.file.value_error(&["features", "count"], expected));
     }
-    if table.rank.is_some() {
-        let most = n_features.min(SharedPriorOptions::RANK_MAX);
-        check.count(&["shared-prior", "rank"], options.rank, most)?;
+    match given {
+        Some(rank) => {
+            check.count(&[table, "rank"], rank, n_features.min(SharedPriorOptions::RANK_MAX))
+        }
+        None => Ok(standard.min(n_features)),
     }
-    if !settings.own.surrogate.standardize {
-        let expected = format!(
-            "true with algorithm \"{algorithm}\", which compares outputs in units of their own"
-        );
-        return Err(check.file.value_error(&["surrogate", "standardize"], expected));
+}
+
+/// Refuses a surrogate of raw outputs.
+///
+/// # Errors
+/// If it is one.
+pub(crate) fn outputs_are_standardized(
+    reading: &Reading<'_>,
+    own: &LogEiSettings,
+) -> Result<(), FileError> {
+    if own.surrogate.standardize {
+        return Ok(());
     }
-    settings.rank = settings.rank.min(n_features);
-    Ok((table, settings))
+    let expected = format!(
+        "true with algorithm \"{}\", which compares outputs in units of their own",
+        reading.algorithm
+    );
+    Err(reading.check.file.value_error(&["surrogate", "standardize"], expected))
 }

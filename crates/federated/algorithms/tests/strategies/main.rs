@@ -13,3 +13,4 @@ mod learned_agent_sampling;
 mod messages;
 mod neighbour_prior;
 mod shared_prior;
+mod transfer_ensemble;

@@ -114,6 +114,8 @@ fn agents_of_their_own_do_what_they_do_in_one_process() {
         minimized,
         three_agents("equal", "ts", ""),
         three_agents("equal", "shared-prior", "[shared-prior]\nrank = 12\n"),
+        three_agents("equal", "rgpe", "[rgpe]\nrank = 12\nsamples = 60\n"),
+        three_agents("equal", "taf", "[taf]\nrank = 12\n"),
         three_agents("equal", "dp-fts-de", SIMULATED),
         three_agents("equal", "dp-shared-prior", SIMULATED),
         three_agents(

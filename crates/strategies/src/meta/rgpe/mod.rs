@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ensemble::{Acquisition, Ensemble, Moments};
 use super::ranking::ModelWeights;
-use super::{MetaTask, TaskModel, TaskTrust, Transfer};
+use super::{MetaTask, ModelEnsemble, TaskModel, TaskTrust, Transfer};
 use crate::{
     Domain, Earlier, Maximizer, MetaOptions, Observation, Proposal, Repeats, Setup, Strategy,
     StrategyError, Surrogate, SurrogateSettings, log_expected_improvement,
@@ -62,6 +62,16 @@ pub enum ImprovementScale {
     Plain,
 }
 
+/// The query while outputs of the target are there, but no two different ones, so that nothing can be ranked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unranked {
+    /// That of the ensemble, in which all models weigh the same. Outputs that are all alike are 0 on a scale of their own, above which the
+    /// tasks still promise an improvement where the target has just been: only a target with initial points should ask it.
+    Ensemble,
+    /// A uniformly random point, as of an initial design.
+    Random,
+}
+
 /// Settings of an [`Rgpe`] strategy.
 #[derive(Clone, Debug)]
 pub struct RgpeSettings {
@@ -74,6 +84,10 @@ pub struct RgpeSettings {
     pub n_samples: usize,
     /// The law by which samples are drawn.
     pub draws: RankingDraws,
+    /// True if a task whose median loss is above the 95 % quantile of the target's takes no part (the paper).
+    pub dilution_guard: bool,
+    /// The query while nothing can be ranked.
+    pub unranked: Unranked,
     /// The target's variance in the ensemble.
     pub target_variance: TargetVariance,
     /// The scale on which the improvement is maximized.
@@ -93,6 +107,8 @@ impl RgpeSettings {
             maximizer: Maximizer::of_acquisition(dim),
             n_samples: 500,
             draws: RankingDraws::Joint,
+            dilution_guard: true,
+            unranked: Unranked::Ensemble,
             target_variance: TargetVariance::Latent,
             improvement: ImprovementScale::Log,
             repeats: Repeats::for_study(noisy),
@@ -133,7 +149,7 @@ pub(super) fn authors_search() -> Maximizer {
 /// over the target and its meta-tasks, each on the scale of its own outputs, with the best observed output y*. The weight of a
 /// model is the share of S samples in which it misranks the fewest pairs of the target's observations, the target's own
 /// samples held out one observation at a time; a task that is clearly worse than the target is dropped, and ties go to the
-/// target. While no two different outputs were observed, nothing can be ranked, and all weigh the same.
+/// target. While no two different outputs were observed, nothing can be ranked, and all weigh the same (see [`Unranked`]).
 ///
 /// Samples come from a stream of their own for every number of observations and model, so weights are a function of what was
 /// told. Running trials enter as observations of their own posterior mean.
@@ -145,6 +161,8 @@ pub struct Rgpe {
     ensemble: Ensemble,
     n_samples: usize,
     draws: RankingDraws,
+    dilution_guard: bool,
+    unranked: Unranked,
     target_variance: TargetVariance,
     improvement: ImprovementScale,
     /// For the observations told so far, once asked for.
@@ -197,6 +215,8 @@ impl Rgpe {
             ensemble,
             n_samples: settings.n_samples,
             draws: settings.draws,
+            dilution_guard: settings.dilution_guard,
+            unranked: settings.unranked,
             target_variance: settings.target_variance,
             improvement: settings.improvement,
             weights: OnceLock::new(),
@@ -235,13 +255,32 @@ impl Rgpe {
             }
         });
         let of_tasks = of_tasks.collect::<Result<Vec<_>, _>>()?;
-        Ok(ModelWeights::by_vote(&own, &of_tasks))
+        Ok(ModelWeights::by_vote(&own, &of_tasks, self.dilution_guard))
+    }
+}
+
+impl ModelEnsemble for Rgpe {
+    fn domain(&self) -> &Domain {
+        self.ensemble.domain()
+    }
+
+    fn own(&self) -> &Surrogate {
+        self.ensemble.surrogate()
+    }
+
+    fn set_models(&mut self, tasks: Vec<Arc<dyn TaskModel>>) {
+        self.ensemble.set_tasks(tasks);
+        self.weights = OnceLock::new();
     }
 }
 
 impl Strategy for Rgpe {
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
         let target = self.ensemble.target(pending)?;
+        let is_unranked = !target.is_empty() && self.ensemble.ranked().n_pairs() == 0;
+        if is_unranked && self.unranked == Unranked::Random {
+            return self.ensemble.random(pending, stream);
+        }
         let weights = self.weights()?;
         let taking_part = weights.tasks.iter().copied().filter(|weight| *weight > 0.0);
         let acquisition = EnsembleImprovement {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::ensemble::{Acquisition, Ensemble, Moments};
 use super::ranking::{ModelWeights, Ranked};
 use super::rgpe::{LEAST_VARIANCE, TargetVariance, authors_search, transfer_of};
-use super::{MetaTask, TaskModel, Transfer};
+use super::{MetaTask, ModelEnsemble, TaskModel, Transfer};
 use crate::{
     Domain, Earlier, Maximizer, MetaOptions, Observation, Proposal, Repeats, Setup, Strategy,
     StrategyError, Surrogate, SurrogateSettings, log_expected_improvement,
@@ -69,6 +69,14 @@ pub enum MetaIncumbent {
     BestPredicted,
     /// The best output that it has observed itself (FTS section 3.2, where agents send it).
     OwnBest,
+}
+
+impl MetaIncumbent {
+    /// A task that lacks the incumbent.
+    fn missing(self, tasks: &[Arc<dyn TaskModel>]) -> Option<&Arc<dyn TaskModel>> {
+        let mut tasks = tasks.iter().filter(|_| self == Self::OwnBest);
+        tasks.find(|task| !task.largest_output().is_finite())
+    }
 }
 
 /// Settings of a [`Taf`] strategy.
@@ -203,10 +211,7 @@ impl Taf {
                 expected: "a finite number above 0",
             });
         }
-        let mut tasks = ensemble.tasks().iter();
-        if settings.meta_incumbent == MetaIncumbent::OwnBest
-            && let Some(task) = tasks.find(|task| !task.largest_output().is_finite())
-        {
+        if let Some(task) = settings.meta_incumbent.missing(ensemble.tasks()) {
             return Err(StrategyError::Setting {
                 name: "incumbent of a meta-task",
                 value: format!("{} ({})", task.largest_output(), task.name()),
@@ -245,6 +250,23 @@ impl Taf {
             }
             belief
         })
+    }
+}
+
+impl ModelEnsemble for Taf {
+    fn domain(&self) -> &Domain {
+        self.ensemble.domain()
+    }
+
+    fn own(&self) -> &Surrogate {
+        self.ensemble.surrogate()
+    }
+
+    fn set_models(&mut self, tasks: Vec<Arc<dyn TaskModel>>) {
+        let missing = self.meta_incumbent.missing(&tasks);
+        assert!(missing.is_none(), "{missing:?} was sent without the incumbent that is asked for");
+        self.ensemble.set_tasks(tasks);
+        self.belief = OnceLock::new();
     }
 }
 

@@ -54,7 +54,8 @@ impl Outlook {
 
     /// Arms that do not learn from others are run once.
     pub(super) fn has(self, arm: Arm) -> bool {
-        self == Self::Honest || matches!(arm, Arm::SharedPrior | Arm::LogEi | Arm::LogEiFromOne)
+        let is_run = [Arm::SharedPrior, Arm::Rgpe, Arm::Taf, Arm::LogEi, Arm::LogEiFromOne];
+        self == Self::Honest || is_run.contains(&arm)
     }
 }
 

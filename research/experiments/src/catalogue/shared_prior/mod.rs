@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_federated::Alone;
 use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_federated::shared_prior::SharedPriorAgent;
+use fedbo_federated::{Alone, MessageAgent};
 use fedbo_gp::{FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw, Posterior};
 use fedbo_objective::{Objective, Outcome, Problem, TrialId};
 use fedbo_protocol::{Agent, AgentPlan, AgentUpdate, Broadcast};
@@ -20,6 +20,7 @@ use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
 };
 use fedbo_runner::{Member, RowLabels};
+use fedbo_strategies::meta::{MessageEnsemble, Rgpe, RgpeSettings, Taf, TafSettings, Unranked};
 use fedbo_strategies::{
     Domain, LocalProb, LogEiSettings, MessageContent, MessageSettings, Observation, OthersUse,
     SharedPriorSettings, Source, Strategy, Surrogate, ThompsonSettings,
@@ -46,6 +47,9 @@ pub(super) const DEFAULT_RUNS: u32 = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arm {
     SharedPrior,
+    /// By the same messages, of which they read the statistics.
+    Rgpe,
+    Taf,
     Fts,
     LogEi,
     /// The same with one random point in place of three.
@@ -60,8 +64,10 @@ enum Arm {
 }
 
 impl Arm {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 12] = [
         Self::SharedPrior,
+        Self::Rgpe,
+        Self::Taf,
         Self::Fts,
         Self::LogEi,
         Self::LogEiFromOne,
@@ -76,6 +82,8 @@ impl Arm {
     fn name(self) -> &'static str {
         match self {
             Self::SharedPrior => "shared-prior",
+            Self::Rgpe => "rgpe",
+            Self::Taf => "taf",
             Self::Fts => "fts",
             Self::LogEi => "log-ei",
             Self::LogEiFromOne => "log-ei-1",
@@ -129,6 +137,7 @@ impl Arm {
             ..SharedPriorSettings::default_for(space.dim(), false)
         };
         match self {
+            Self::Rgpe | Self::Taf => return self.ensemble(domain, settings, map, seed),
             Self::LogEi => settings.others = OthersUse::Nothing,
             Self::LogEiFromOne => {
                 (settings.others, settings.n_random_first) = (OthersUse::Nothing, 1);
@@ -142,10 +151,35 @@ impl Arm {
         Ok(Box::new(SharedPriorAgent::new(domain, settings, is_placebo, map, seed)?))
     }
 
+    /// An agent that weighs models, with the own model and search of `settings`.
+    fn ensemble(
+        self,
+        domain: Domain,
+        settings: SharedPriorSettings,
+        map: Arc<FeatureMap>,
+        seed: Seed,
+    ) -> anyhow::Result<AnyAgent> {
+        let (dim, rank, terms) = (domain.dim(), settings.rank, settings.terms());
+        let LogEiSettings { surrogate, maximizer, repeats, .. } = settings.own;
+        if self == Self::Rgpe {
+            let standard = RgpeSettings::for_study(dim, false);
+            let unranked = Unranked::Random;
+            let settings = RgpeSettings { surrogate, maximizer, repeats, unranked, ..standard };
+            let rgpe = Rgpe::with_models(domain, Vec::new(), settings, seed)?;
+            let party = MessageEnsemble::new(rgpe, map, rank, terms)?;
+            return Ok(Box::new(MessageAgent::of(party, false)));
+        }
+        let standard = TafSettings::for_study(dim, false);
+        let settings = TafSettings { surrogate, maximizer, repeats, ..standard };
+        let taf = Taf::with_models(domain, Vec::new(), settings, seed)?;
+        let party = MessageEnsemble::new(taf, map, rank, terms)?;
+        Ok(Box::new(MessageAgent::of(party, false)))
+    }
+
     /// The arm whose agents send what this arm's agent gets.
     fn sender(self) -> Option<Self> {
         match self {
-            Self::SharedPrior | Self::WarmStart => Some(Self::SharedPrior),
+            Self::SharedPrior | Self::Rgpe | Self::Taf | Self::WarmStart => Some(Self::SharedPrior),
             Self::Fts | Self::Placebo => Some(self),
             Self::LogEi | Self::LogEiFromOne | Self::Ts | Self::Rival(_) | Self::Consensus => None,
         }

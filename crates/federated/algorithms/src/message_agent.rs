@@ -1,53 +1,39 @@
-//! One agent of a federation with a shared prior.
+//! One agent of a federation whose messages are statistics of observations.
 
 use std::fmt;
-use std::sync::Arc;
 
 use fedbo_gp::FeatureMap;
 use fedbo_protocol::{Broadcast, MessageRejected, UpdateRejected, UsesHandouts};
 use fedbo_strategies::{
-    Collaborator, Domain, Observation, Points, Proposal, SharedMessage, SharedPrior,
-    SharedPriorSettings, Strategy, StrategyError, Surrogate, meta::Transfer,
+    Collaborator, Domain, MessageParty, Observation, Points, Proposal, SharedMessage, Strategy,
+    StrategyError, Surrogate, meta::Transfer,
 };
-use fedbo_streams::{Seed, Stream};
+use fedbo_streams::Stream;
 
-/// One agent of a federation with a shared prior: a [`SharedPrior`] whose messages travel.
+/// One agent of a federation: a party whose messages travel.
 ///
 /// A message of an earlier round stays until its sender sends another; that of a straggler is forgotten.
 #[derive(Clone)]
-pub struct SharedPriorAgent {
-    party: SharedPrior,
-    map: Arc<FeatureMap>,
-    rank: usize,
+pub struct MessageAgent<P> {
+    party: P,
     /// True if what it sends says nothing of its objective.
     is_placebo: bool,
 }
 
-impl fmt::Debug for SharedPriorAgent {
+impl<P: fmt::Debug> fmt::Debug for MessageAgent<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SharedPriorAgent").field(&self.party).finish()
+        f.debug_tuple("MessageAgent").field(&self.party).finish()
     }
 }
 
-impl SharedPriorAgent {
-    /// An agent without observations.
-    ///
-    /// # Errors
-    /// As [`SharedPrior::new`].
-    pub fn new(
-        domain: Domain,
-        settings: SharedPriorSettings,
-        is_placebo: bool,
-        map: Arc<FeatureMap>,
-        seed: Seed,
-    ) -> Result<Self, StrategyError> {
-        let rank = settings.rank.min(map.n_features());
-        let party = SharedPrior::new(domain, settings, Arc::clone(&map), seed)?;
-        Ok(Self { party, map, rank, is_placebo })
+impl<P: MessageParty> MessageAgent<P> {
+    /// An agent with this strategy.
+    pub fn of(party: P, is_placebo: bool) -> Self {
+        Self { party, is_placebo }
     }
 
     /// The strategy, with the messages at hand.
-    pub fn party(&self) -> &SharedPrior {
+    pub fn party(&self) -> &P {
         &self.party
     }
 
@@ -56,20 +42,21 @@ impl SharedPriorAgent {
     /// # Errors
     /// If they are no message of anybody's observations; the sender's older one then stays.
     pub fn receive(&mut self, sender: u32, numbers: &[f64]) -> Result<(), MessageRejected> {
-        let expected = SharedMessage::n_numbers(self.rank, self.map.dim());
+        let (rank, dim) = (self.party.basis().rank(), self.map().dim());
+        let expected = SharedMessage::n_numbers(rank, dim);
         if numbers.len() != expected {
             return Err(MessageRejected::WrongLength { sender, found: numbers.len(), expected });
         }
         if let Some(index) = numbers.iter().position(|v| !v.is_finite()) {
             return Err(MessageRejected::NotFinite { sender, index });
         }
-        let message = SharedMessage::from_numbers(self.rank, self.map.dim(), numbers);
+        let message = SharedMessage::from_numbers(rank, dim, numbers);
         let taken = message.and_then(|message| self.party.receive(sender, message));
         taken.map_err(|reason| MessageRejected::Implausible { sender, reason: reason.to_string() })
     }
 }
 
-impl Strategy for SharedPriorAgent {
+impl<P: MessageParty> Strategy for MessageAgent<P> {
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
         self.party.ask(pending, stream)
     }
@@ -79,7 +66,7 @@ impl Strategy for SharedPriorAgent {
     }
 
     fn surrogate(&self) -> Option<&Surrogate> {
-        Some(self.party.surrogate())
+        Some(self.party.own())
     }
 
     fn transfer(&self) -> Option<Transfer> {
@@ -87,27 +74,27 @@ impl Strategy for SharedPriorAgent {
     }
 }
 
-impl Collaborator for SharedPriorAgent {
+impl<P: MessageParty> Collaborator for MessageAgent<P> {
     fn domain(&self) -> &Domain {
         self.party.domain()
     }
 
     fn own(&self) -> &Surrogate {
-        self.party.surrogate()
+        self.party.own()
     }
 
     fn map(&self) -> &FeatureMap {
-        &self.map
+        self.party.basis().map()
     }
 
     fn weight_sample(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
         let message =
             if self.is_placebo { self.party.placebo(stream)? } else { self.party.message()? };
-        Ok(message.numbers(self.map.dim()))
+        Ok(message.numbers(self.map().dim()))
     }
 }
 
-impl UsesHandouts for SharedPriorAgent {
+impl<P: MessageParty> UsesHandouts for MessageAgent<P> {
     type Handout = Broadcast;
 
     fn take(&mut self, broadcast: Broadcast, own_id: u32) -> Vec<UpdateRejected> {
@@ -117,8 +104,8 @@ impl UsesHandouts for SharedPriorAgent {
         let others = broadcast.messages.iter().filter(|message| message.sender != own_id);
         let refused = others.filter_map(|message| {
             let sender = message.sender;
-            if message.map != self.map.hash() {
-                let (found, expected) = (message.map, self.map.hash());
+            if message.map != self.map().hash() {
+                let (found, expected) = (message.map, self.map().hash());
                 return Some(MessageRejected::WrongMap { sender, found, expected });
             }
             self.receive(sender, &message.weights).err()
