@@ -326,6 +326,7 @@ fn session_of(
     };
     Ok(Session {
         members: vec![(format!("{} {task}", family.party), member)],
+        others: Vec::new(),
         contributions,
         message_len,
         map: map.hash(),
