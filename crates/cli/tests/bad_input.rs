@@ -84,7 +84,7 @@ fn a_value_of_the_wrong_type_or_out_of_range_is_shown_with_what_is_expected() {
     value(
         "\"fts\"",
         "\"bo\"",
-        "federation.algorithm = \"bo\", expected \"shared-prior\", \"dp-shared-prior\", \"fts\", \"ts\", \"dp-fts-de\" or \"distributed-ts\"",
+        "federation.algorithm = \"bo\", expected \"shared-prior\", \"dp-shared-prior\", \"fts\", \"ts\", \"dp-fts-de\", \"distributed-ts\" or \"distributed-shared-prior\"",
     );
     value("name = \"test\"", "name = \"../x\"", "expected a name that can be a folder's");
     value(

@@ -109,9 +109,12 @@ fn an_interrupted_team_goes_on() {
     for (name, tables) in [
         ("s", "[topology]\ngraph = \"star\"\n"),
         ("a", "[distributed-ts]\npace = \"asynchronous\"\n[topology]\ngraph = \"star\"\n"),
+        ("p", "[shared-prior]\nrank = 10\n[topology]\ngraph = \"star\"\n"),
     ] {
         let file_name = format!("{name}.toml");
-        sandbox.write(&file_name, &file(HEAD, tables, 3));
+        let algorithm = if name == "p" { "distributed-shared-prior" } else { "distributed-ts" };
+        let head = HEAD.replace("distributed-ts", algorithm);
+        sandbox.write(&file_name, &file(&head, tables, 3));
         sandbox.fedbo(&["run", &file_name, "--out", name]).expect(0, &[]);
         let path = format!("{name}/results.csv");
         let whole = read(&sandbox, &path);

@@ -159,7 +159,7 @@ fn a_shared_prior_of_old_studies_shows_its_trust_in_all_places() {
     let scaled = format!("{}\nscale = \"common\"", shared(""));
     sandbox.write("new.toml", &study("new", "new.db", 9, &scaled, NEW));
     tune(&sandbox, &[])
-        .expect(2, &["finds level and size of each study by itself; remove meta.scale"]);
+        .expect(2, &["learns level and size from the old studies; remove meta.scale"]);
 }
 
 #[test]

@@ -44,6 +44,20 @@ fn star() {
     circle.check_equal_to_one_process();
 }
 
+/// Peers that learn a prior from each other's observations, one of them killed: results are those of one process.
+#[test]
+fn ring_with_a_shared_prior() {
+    let circle = PeerRing::with_shared_prior(Graph::Ring(3), 4);
+    let mut peers = circle.start_all();
+    peers[1].wait_for("round 2");
+    peers[1].signal(Signal::KILL);
+    assert_eq!(peers[1].end(), None);
+    peers[1] = circle.start(1);
+    circle.all_end(&mut peers);
+    circle.check_exactly_once();
+    circle.check_equal_to_one_process();
+}
+
 /// Without waiting for each other all get to their end, and everything arrives once.
 #[test]
 fn asynchronous() {

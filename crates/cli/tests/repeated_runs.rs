@@ -94,7 +94,7 @@ fn differences_are_paired_by_run_and_judged_by_students_t() {
         .iter()
         .filter_map(|arm| arm["arm"].as_str())
         .collect();
-    assert_eq!(arms, ["fts", "ts", "placebo"], "the controls come with --runs");
+    assert_eq!(arms, ["fts", "log-ei", "ts", "placebo"], "the controls come with --runs");
     // The regret of the last query of each agent, averaged over agents.
     let rows = sandbox.results("results/test");
     let regret = |arm: &str, run: u32| {
@@ -249,7 +249,7 @@ fn a_budget_is_not_spent_by_repetition() {
     let ran = sandbox.fedbo(&["run", "g.toml", "--runs", "3", "--out", "simulated"]);
     ran.expect(0, &["the noise comes from the seed and protects nobody"]);
     let rows = sandbox.results("simulated");
-    assert_eq!(rows.len(), 1 + 3 * 3 * 3 * 4);
+    assert_eq!(rows.len(), 1 + 3 * 4 * 3 * 4);
     assert_ne!(
         without_names(&of(&rows, "dp-fts-de", 0)),
         without_names(&of(&rows, "dp-fts-de", 1))

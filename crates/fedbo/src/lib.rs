@@ -126,8 +126,8 @@ pub mod strategy {
 #[cfg(feature = "federated")]
 pub mod federated {
     pub use fedbo_federated::{
-        ALGORITHMS, AgentSetup, Algorithm, Arm, Exchange, Neighbours, Read, Reading, Relayed,
-        Released, Role, Settings, distributed_ts, dp_fts_de, fts,
+        ALGORITHMS, AgentSetup, Algorithm, Alone, Arm, Exchange, Neighbours, Read, Reading,
+        Relayed, Released, Role, Settings, distributed_ts, dp_fts_de, fts,
     };
     pub use fedbo_federation::{Federation, UnknownAgent};
     pub use fedbo_gp::{FeatureMap, WeightSpaceSample};

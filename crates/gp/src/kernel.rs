@@ -253,6 +253,12 @@ impl Columns {
         Self { dim, n, stride, data }
     }
 
+    /// The points, n×d.
+    pub(crate) fn points(&self) -> Points {
+        let row = |i: usize| (0..self.dim).map(move |j| self.data[j * self.stride + i]);
+        Points::from_flat(self.dim, (0..self.n).flat_map(row).collect())
+    }
+
     /// Number of points.
     pub fn len(&self) -> usize {
         self.n

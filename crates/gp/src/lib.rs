@@ -44,11 +44,11 @@ pub use output_transform::OutputTransform;
 pub use pathwise::{PathwiseSample, Prior};
 pub use posterior::Posterior;
 pub use prediction::{Prediction, Predictor};
-pub use shared_posterior::{SharedPosterior, SharedPrediction};
+pub use shared_posterior::{SharedDraw, SharedPosterior, SharedPrediction};
 pub use standardizer::Standardizer;
 pub use weight_moments::WeightMoments;
 pub use weight_prior::{
-    Implausible, Remainder, WeightPrior, WeightPriorSettings, WeightStatistics,
+    Implausible, Remainder, Units, WeightPrior, WeightPriorSettings, WeightStatistics,
 };
 pub use weights::{Form, WeightPosterior, WeightSpaceSample};
 

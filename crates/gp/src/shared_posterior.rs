@@ -1,11 +1,15 @@
 //! A Gaussian process whose prior mean and covariance come from other parties, conditioned on a party's own observations.
 
+mod draw;
+
 use std::sync::Arc;
 
 use fedbo_optim::Points;
 
 use crate::linalg::{PackedLower, SpdFactor};
 use crate::{Columns, FunctionBasis, GpError, Kernel, Remainder, WeightPrior, lanes};
+
+pub use draw::SharedDraw;
 
 /// The Gaussian process y = s (ψ(x)·w + r(x) + level + noise) with w ~ N(m, Λ), conditioned on n observations, for every size s > 0 at
 /// once.

@@ -73,7 +73,11 @@ impl WeightStatistics {
     /// s² = max(yᵀ (Ψ Ψᵀ + D)⁻¹ y / n, ‖w̄‖²/(r − tr P)),   P = (I + A)⁻¹,   w̄ = P Ψᵀ D⁻¹ y
     ///
     /// The first falls as 1/n for smooth outputs, whose residuals are far below the agreed noise. By the second the mean square of
-    /// coefficients is at most 1 for every n.
+    /// coefficients is at most 1 for every n. With them come level and size of the outputs,
+    ///
+    /// level = τ² 1ᵀ (Ψ Ψᵀ + D)⁻¹ y,
+    ///
+    /// the mean of the level under the same prior; none for outputs that have no size.
     ///
     /// The kernel gives the shape of k. Cost O(n³ + n² r + n r²).
     ///
@@ -88,16 +92,18 @@ impl WeightStatistics {
         remainder: &Remainder,
         inputs: &Points,
         y: &[f64],
-    ) -> Result<Self, GpError> {
+    ) -> Result<(Self, Option<Units>), GpError> {
         assert_eq!(inputs.len(), y.len(), "{} inputs and {} outputs", inputs.len(), y.len());
         let (n, rank) = (y.len(), basis.rank());
         if n == 0 {
-            return Ok(Self::none(rank));
+            return Ok((Self::none(rank), None));
         }
         let rows = basis.rows(inputs);
-        let mut whitened = y.to_vec();
-        SpdFactor::new(&remainder.covariance_with(kernel, inputs, &rows))?
-            .solve_lower(&mut whitened);
+        let (mut whitened, mut ones) = (y.to_vec(), vec![1.0; n]);
+        let factor = SpdFactor::new(&remainder.covariance_with(kernel, inputs, &rows))?;
+        factor.solve_lower(&mut whitened);
+        factor.solve_lower(&mut ones);
+        let level = remainder.level_variance * lanes::wide_dot(&ones, &whitened);
         #[expect(
             clippy::cast_precision_loss,
             reason = "numbers of observations are far below 2^53"
@@ -123,7 +129,9 @@ impl WeightStatistics {
         let size = of_outputs.max(of_mean).sqrt();
         // Outputs that are all 0 have no size and say that w is near 0.
         let unit = if size > 0.0 { 1.0 / size } else { 0.0 };
-        Ok(Self { information: raw.information.iter().map(|v| v * unit).collect(), ..raw })
+        let statistics =
+            Self { information: raw.information.iter().map(|v| v * unit).collect(), ..raw };
+        Ok((statistics, (size > 0.0).then_some(Units { level, size })))
     }
 
     /// Refuses what cannot be of anybody's observations: A is no covariance, or is larger than `n_most` observations with the noise σ² =
@@ -227,6 +235,15 @@ impl WeightStatistics {
         let standard = WeightPrior::standard(self.rank());
         Ok(standard.given(self)?.0)
     }
+}
+
+/// Level and size of a party's outputs: y = level + s (ψ(x)·w + r(x) + noise).
+#[derive(Clone, Copy, PartialEq)]
+pub struct Units {
+    /// The value where all else is 0, in units of the outputs.
+    pub level: f64,
+    /// s > 0.
+    pub size: f64,
 }
 
 /// The reason why statistics cannot be of anybody's observations. It holds nothing of their numbers.

@@ -40,7 +40,7 @@ pub use fedbo_optim::Points;
 pub use gp_ucb::{GpUcb, GpUcbOptions, GpUcbSettings};
 pub use information_gain::information_gain_bound;
 pub use local_prob::LocalProb;
-pub use log_ei::{Incumbent, LogEi, LogEiOptions, LogEiSettings};
+pub use log_ei::{Incumbent, LogEi, LogEiOptions, LogEiQuery, LogEiSettings};
 pub use message::{MessageContent, MessageNoise, MessageSettings};
 pub use proposer::Proposer;
 pub use random::{RandomOptions, RandomSearch};
@@ -51,7 +51,8 @@ pub use registry::{
 };
 pub use released_function::{FromArchive, ReleasedFunction};
 pub use shared_prior::{
-    OthersUse, SharedMessage, SharedPrior, SharedPriorOptions, SharedPriorSettings,
+    OthersUse, SharedAcquisition, SharedMessage, SharedPrior, SharedPriorOptions,
+    SharedPriorSettings,
 };
 pub use sobol::{SobolOptions, SobolSearch};
 pub use strategy::{Observation, Proposal, Source, Strategy, StrategyError};
@@ -59,5 +60,5 @@ pub use surrogate::{
     Diagnostics, HyperparameterPolicy, OwnSampler, Refit, Surrogate, SurrogateSettings,
 };
 pub use trials::Repeats;
-pub use ts::{ThompsonSampling, ThompsonSettings, TsOptions};
+pub use ts::{OwnQuery, ThompsonSampling, ThompsonSettings, TsOptions};
 pub use ucb_multiplier::UcbMultiplier;

@@ -434,7 +434,7 @@ mod tests {
             r#"{"name":"rm-gp-ts"}"#,
             r#"{"name":"rgpe"}"#,
             r#"{"name":"taf"}"#,
-            r#"{"name":"shared-prior","rank":25,"trust":0.5,"best_points":1,"probe":true}"#,
+            r#"{"name":"shared-prior","rank":25,"trust":0.5,"best_points":3,"probe":true,"acquisition":"log-ei"}"#,
             r#"{"name":"random"}"#,
             r#"{"name":"sobol"}"#,
             r#"{"name":"own"}"#,

@@ -522,6 +522,14 @@ impl SurrogateSettings {
         }
     }
 
+    /// The same without a power transform: outputs pass an affine map, so that those of several parties can be compared.
+    pub(crate) fn with_affine_outputs(mut self) -> Self {
+        if let HyperparameterPolicy::Scheduled { power_bounds, .. } = &mut self.hyperparameters {
+            *power_bounds = (1.0, 1.0);
+        }
+        self
+    }
+
     /// [`SurrogateSettings::for_study`] for a space with categories: length scales of their coordinates are shorter by a
     /// factor e in prior and start, as two choices are a priori less alike than two ends of a range. Without that, one
     /// choice's bad values speak too much against another that was hardly tried.

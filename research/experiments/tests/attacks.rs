@@ -26,8 +26,8 @@ use fedbo_protocol::{
 };
 use fedbo_space::Partition;
 use fedbo_strategies::{
-    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, OwnSampler, Points,
-    Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
+    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, OwnQuery, OwnSampler,
+    Points, Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
 use fedbo_streams::{Purpose, Seed};
 
@@ -172,6 +172,7 @@ fn own() -> ThompsonSettings {
         maximizer: Maximizer::MultiStart(MultiStart::for_dim(1)),
         ucb_multiplier: UcbMultiplier::Constant(1.0),
         repeats: Repeats::Avoid,
+        own_query: OwnQuery::Sample,
     }
 }
 

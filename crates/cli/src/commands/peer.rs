@@ -22,9 +22,9 @@ use crate::trial_record::SCHEMA_VERSION;
 
 /// Take part in a federation of neighbours, which share what they observe and need no coordinator
 ///
-/// Nothing is private: every neighbour sees all points that this peer tries, and their values. All peers have the same federation
-/// file, with algorithm = "distributed-ts". Interrupted in any way, a peer goes on where it was when it is run again; it ends when all
-/// its neighbours have all that it shares, and it has all of theirs.
+/// Nothing is private: every neighbour sees all points that this peer tries, and their values. All peers have the same federation file,
+/// with algorithm = "distributed-ts" or "distributed-shared-prior". Interrupted in any way, a peer goes on where it was when it is run
+/// again; it ends when all its neighbours have all that it shares, and it has all of theirs.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Peer {

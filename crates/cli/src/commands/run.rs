@@ -56,8 +56,9 @@ pub(crate) struct Run {
     #[arg(long, short = 'j', visible_alias = "jobs", value_name = "N", value_parser = parse_threads)]
     threads: Option<usize>,
     /// Arms to run on the same seeds, the first compared with the others: the file's algorithm by its name
-    /// (fts-de and shared-mean where releases have no noise), ts (each agent alone), placebo (messages without information), of shared-prior
-    /// also log-ei (each alone) and warm-start (the others' best points first), of dp-shared-prior log-ei [default: the file's algorithm, with --runs also its controls]
+    /// (fts-de and shared-mean where releases have no noise), ts (each agent alone by Thompson sampling), log-ei (each alone by expected
+    /// improvement), placebo (messages without information), of shared-prior also warm-start (the others' best points first) [default: the
+    /// file's algorithm, with --runs also its controls]
     #[arg(long, value_name = "ARMS", value_delimiter = ',')]
     arms: Vec<Arm>,
     /// End the run after N trials in a row of an agent that fail; 0: never [default: 5, before the agent's first value]

@@ -53,19 +53,24 @@ pub(crate) struct PeerRing {
 impl PeerRing {
     /// Files of peers that tune parabolas; `more` are lines of `[distributed-ts]`.
     pub(crate) fn new(graph: Graph, rounds: u64, more: &str) -> Self {
-        Self::with(graph, rounds, more, false)
+        Self::with("distributed-ts", graph, rounds, more, false)
+    }
+
+    /// The same with a shared prior.
+    pub(crate) fn with_shared_prior(graph: Graph, rounds: u64) -> Self {
+        Self::with("distributed-shared-prior", graph, rounds, "", false)
     }
 
     /// The same with HTTPS.
     pub(crate) fn with_tls(graph: Graph, rounds: u64) -> Self {
-        Self::with(graph, rounds, "", true)
+        Self::with("distributed-ts", graph, rounds, "", true)
     }
 
-    fn with(graph: Graph, rounds: u64, more: &str, tls: bool) -> Self {
+    fn with(algorithm: &'static str, graph: Graph, rounds: u64, more: &str, tls: bool) -> Self {
         let n_agents = graph.n();
         let world = World::new(&Setup {
             n_agents,
-            algorithm: "distributed-ts",
+            algorithm,
             rounds,
             round_s: 1.0,
             privacy: "",

@@ -9,8 +9,8 @@ use fedbo_protocol::{
 };
 use fedbo_space::Space;
 use fedbo_strategies::{
-    Domain, LogEiSettings, MessageContent, ReleasedFunction, StrategyError, ThompsonSettings,
-    UcbMultiplier,
+    Domain, LogEiSettings, MessageContent, OwnQuery, ReleasedFunction, StrategyError,
+    ThompsonSettings, UcbMultiplier,
 };
 use fedbo_streams::{Seed, Stream};
 
@@ -40,7 +40,7 @@ pub struct Algorithm {
     pub role: Role,
     /// The name of its own arm where releases have no noise, if that is another than its name.
     pub name_without_noise: Option<&'static str>,
-    /// The tables of a file that it alone reads.
+    /// The tables of a file that it reads beside those that all do, `features` among them where neighbours share observations.
     pub tables: &'static [&'static str],
     /// The name of the arm that an algorithm whose agents work alone is compared with.
     pub compared_with: Option<&'static str>,
@@ -76,7 +76,7 @@ pub struct Reading<'a> {
     pub n_features: usize,
     /// The agents' own Thompson sampling, with β = 1.
     pub own: ThompsonSettings,
-    /// The agents' own log expected improvement, for an algorithm that leaves the own query open: what a party would use alone.
+    /// Log expected improvement of one agent: what a party would use alone, and the own query of an algorithm that leaves it open.
     pub log_ei: LogEiSettings,
     /// True if the paper's choices hold where the file makes none: in the modes `paper` and `off` of releases.
     pub papers: bool,
@@ -85,6 +85,23 @@ pub struct Reading<'a> {
 }
 
 impl Reading<'_> {
+    /// The agents' own model and queries, as a key `own_query` of an algorithm's table says: `ts` (default), or `log-ei`, by which they are
+    /// those of the arm `log-ei`.
+    ///
+    /// # Errors
+    /// If the word is another.
+    pub fn own_by(
+        &self,
+        path: &[&str],
+        own_query: Option<&str>,
+    ) -> Result<ThompsonSettings, FileError> {
+        let words = [("ts", OwnQuery::Sample), ("log-ei", OwnQuery::LogEi(self.log_ei.query()))];
+        Ok(match self.check.word(path, own_query, &words)?.unwrap_or_default() {
+            OwnQuery::Sample => self.own.clone(),
+            OwnQuery::LogEi(_) => ThompsonSettings::of_log_ei(&self.log_ei),
+        })
+    }
+
     /// Every agent of a process keeps the latest message of every other, of `message_len` numbers, on which `key` decides: refuses
     /// what cannot fit.
     ///
@@ -255,11 +272,5 @@ pub trait Neighbours: Send + Sync {
     ///
     /// # Errors
     /// If the strategy refuses its settings.
-    fn agent(
-        &self,
-        role: Role,
-        alone_ucb_multiplier: UcbMultiplier,
-        space: &Space,
-        seed: Seed,
-    ) -> Result<Box<dyn Neighbour>, StrategyError>;
+    fn agent(&self, setup: &AgentSetup<'_>) -> Result<Box<dyn Neighbour>, StrategyError>;
 }

@@ -5,28 +5,51 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use fedbo_gp::FeatureMap;
-use fedbo_protocol::{Handout, UpdateRejected, UsesHandouts};
+use fedbo_protocol::{Handout, Neighbour, ReportRejected, UpdateRejected, UsesHandouts};
 use fedbo_strategies::{
-    Collaborator, Domain, Observation, Points, Proposal, Strategy, StrategyError, Surrogate,
-    ThompsonSampling, ThompsonSettings,
+    Collaborator, Domain, LogEi, LogEiSettings, Observation, Points, Proposal, Source, Strategy,
+    StrategyError, Surrogate, ThompsonSampling, ThompsonSettings,
 };
 use fedbo_streams::Stream;
 
 use crate::AgentSetup;
 
-/// A strategy of one party in a federation: it uses no handout, and what it sends is zero.
+/// A strategy of one party in a federation: it uses no handout and no neighbour's observation, and what it sends is zero.
 pub struct Alone<S, H> {
     strategy: S,
     domain: Domain,
     map: Arc<FeatureMap>,
     message_len: usize,
+    /// Trials before which it queries at random.
+    n_random_first: usize,
+    /// The points of its first trials, up to that number.
+    first: Vec<Vec<f64>>,
     handouts: PhantomData<fn(H)>,
 }
+
+/// Trials of an agent alone by log expected improvement before which it queries at random, as one with a shared prior and nobody's message
+/// does: after a single point of a flat function the improvement says little of where to go.
+const N_RANDOM_FIRST: usize = 3;
+/// Draws of a point that was not tried.
+const N_TRIES: usize = 100;
 
 impl<S, H> Alone<S, H> {
     /// An agent whose messages have `message_len` numbers.
     pub fn new(strategy: S, domain: Domain, map: Arc<FeatureMap>, message_len: usize) -> Self {
-        Self { strategy, domain, map, message_len, handouts: PhantomData }
+        Self {
+            strategy,
+            domain,
+            map,
+            message_len,
+            n_random_first: 0,
+            first: Vec::new(),
+            handouts: PhantomData,
+        }
+    }
+
+    fn keep_first(&mut self, observed: &[Observation]) {
+        let n_missing = self.n_random_first.saturating_sub(self.first.len());
+        self.first.extend(observed.iter().take(n_missing).map(|each| each.unit.clone()));
     }
 }
 
@@ -48,6 +71,24 @@ impl<H> Alone<ThompsonSampling, H> {
     }
 }
 
+impl<H> Alone<LogEi, H> {
+    /// An agent by log expected improvement alone: what a party would use without the federation. Before its third trial it queries at
+    /// random, so that it is no weaker where the file gives it fewer initial points than a study has.
+    ///
+    /// # Errors
+    /// If the strategy refuses its settings.
+    pub fn log_ei(
+        setup: &AgentSetup<'_>,
+        settings: &LogEiSettings,
+        message_len: usize,
+    ) -> Result<Self, StrategyError> {
+        let domain = Domain::Space(setup.space.clone());
+        let strategy = LogEi::new(domain.clone(), settings.clone(), setup.seed)?;
+        let agent = Self::new(strategy, domain, Arc::clone(setup.map), message_len);
+        Ok(Self { n_random_first: N_RANDOM_FIRST, ..agent })
+    }
+}
+
 impl<S: fmt::Debug, H> fmt::Debug for Alone<S, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Alone").field(&self.strategy).finish()
@@ -56,11 +97,23 @@ impl<S: fmt::Debug, H> fmt::Debug for Alone<S, H> {
 
 impl<S: Strategy, H> Strategy for Alone<S, H> {
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
-        self.strategy.ask(pending, stream)
+        if self.first.len() + pending.len() >= self.n_random_first {
+            return self.strategy.ask(pending, stream);
+        }
+        let mut unit = self.domain.random(stream);
+        for _ in 0..N_TRIES {
+            if !self.first.contains(&unit) && pending.rows().all(|running| running != unit) {
+                break;
+            }
+            unit = self.domain.random(stream);
+        }
+        Ok(Proposal { unit, source: Source::Random })
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
-        self.strategy.tell(observed)
+        self.strategy.tell(observed)?;
+        self.keep_first(observed);
+        Ok(())
     }
 
     fn surrogate(&self) -> Option<&Surrogate> {
@@ -91,5 +144,24 @@ impl<S: Strategy, H: Handout> UsesHandouts for Alone<S, H> {
 
     fn take(&mut self, _: H, _: u32) -> Vec<UpdateRejected> {
         Vec::new()
+    }
+}
+
+impl<S: Strategy, H> Neighbour for Alone<S, H> {
+    fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    fn own(&self) -> &Surrogate {
+        Collaborator::own(self)
+    }
+
+    fn tell_all(
+        &mut self,
+        own: &[Observation],
+        _: &[Observation],
+    ) -> Result<Vec<ReportRejected>, StrategyError> {
+        self.tell(own)?;
+        Ok(Vec::new())
     }
 }

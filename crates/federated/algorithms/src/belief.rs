@@ -36,7 +36,7 @@ pub(crate) struct Belief {
 
 impl Belief {
     /// The largest number of a release: squares and sums of such are still numbers.
-    const LARGEST: f64 = 1e100;
+    const LARGEST: f64 = 1e50;
 
     pub(crate) fn new(
         emphasis: ExplorationWeights,

@@ -33,6 +33,7 @@ pub const ALGORITHMS: &[Algorithm] = &[
     fts::ALONE,
     dp_fts_de::ALGORITHM,
     distributed_ts::ALGORITHM,
+    shared_prior::NEIGHBOURS,
 ];
 
 /// The names of the algorithms whose agents exchange in one of these ways, as a message lists them: `"a", "b" or "c"`.

@@ -11,7 +11,7 @@ use fedbo_objective::Problems;
 use fedbo_optim::MultiStart;
 use fedbo_space::Direction;
 use fedbo_strategies::{
-    LogEiSettings, Maximizer, Repeats, ThompsonSettings, UcbMultiplier, in_words,
+    LogEiSettings, Maximizer, OwnQuery, Repeats, ThompsonSettings, UcbMultiplier, in_words,
 };
 
 use crate::checked::{AgentObjective, Collaboration, Federation, FederationAgent, Objectives};
@@ -107,6 +107,7 @@ impl FederationFile {
             maximizer: Maximizer::MultiStart(MultiStart::for_dim(dim)),
             ucb_multiplier: UcbMultiplier::Constant(1.0),
             repeats: if noisy { Repeats::Allow } else { Repeats::Avoid },
+            own_query: OwnQuery::Sample,
         };
         let mut log_ei = LogEiSettings::for_agent(&space, noisy);
         if self.surrogate != SurrogateTable::default() {
@@ -239,7 +240,9 @@ impl Parts<'_> {
             }
         }
         if file.features != FeaturesTable::default() {
-            let reads = |each: &Algorithm| each.exchange != Exchange::Neighbours;
+            let reads = |each: &Algorithm| {
+                each.exchange != Exchange::Neighbours || each.tables.contains(&"features")
+            };
             tables.push(("features", Box::new(reads)));
         }
         if file.topology.is_some() {

@@ -316,8 +316,8 @@ impl Federation {
         id: u32,
     ) -> Result<Option<Peer>, StrategyError> {
         let seed = self.root();
-        let multiplier = self.ts_ucb_multiplier;
-        let strategy = neighbours.algorithm.agent(arm.role, multiplier, &self.space, seed)?;
+        let map = self.feature_map()?;
+        let strategy = neighbours.algorithm.agent(&self.setup(arm, &map, seed))?;
         let initial = self.initial_points(u64::from(id));
         let plan = initial.map(|initial| neighbours.plan(arm.role, id, initial, self.rounds));
         Ok(plan.map(|plan| Peer::new(strategy, plan, seed)))

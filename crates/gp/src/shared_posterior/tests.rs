@@ -1,9 +1,10 @@
+use fedbo_optim::Function;
 use fedbo_testkit::dense::Matrix;
 use fedbo_testkit::{test_stream, uniform_points};
 
 use super::*;
 use crate::function_basis::tests::map;
-use crate::{Family, Implausible, WeightPriorSettings, WeightStatistics};
+use crate::{Family, Implausible, Prior, WeightPriorSettings, WeightStatistics};
 
 const REMAINDER: Remainder =
     Remainder { own_variance: 0.2, level_variance: 0.5, noise_variance: 1e-3 };
@@ -30,7 +31,7 @@ fn parties(n: u64) -> Vec<(Points, Vec<f64>)> {
 
 fn statistics(basis: &FunctionBasis, data: &[(Points, Vec<f64>)]) -> Vec<WeightStatistics> {
     let of = |(inputs, y): &(Points, Vec<f64>)| {
-        WeightStatistics::of_observations(basis, &kernel(), &REMAINDER, inputs, y).unwrap()
+        WeightStatistics::of_observations(basis, &kernel(), &REMAINDER, inputs, y).unwrap().0
     };
     data.iter().map(of).collect()
 }
@@ -283,11 +284,85 @@ fn units_do_not_shrink_with_the_number_of_observations() {
             .rows()
             .map(|x| 7.0 * (-8.0 * ((x[0] - 0.6).powi(2) + (x[1] - 0.4).powi(2))).exp())
             .collect();
-        let found =
+        let (found, _) =
             WeightStatistics::of_observations(&basis, &kernel(), &REMAINDER, &inputs, &y).unwrap();
         assert_eq!(found.check(5000, REMAINDER.noise_variance), Ok(()), "{n}");
         let mean = found.mean().unwrap();
         let mean_square = lanes::wide_dot(&mean, &mean) / 8.0;
         assert!(mean_square <= 1.0 && (n < 10 || mean_square > 0.1), "{n}: {mean_square}");
+    }
+}
+
+/// Level and size go with the outputs' units: those of 3 y + 40 are 40 + 3 times those of y, but for the prior of the level. The level is
+/// its mean under the prior by dense algebra, and outputs that are all 0 have none.
+#[test]
+fn level_and_size_go_with_the_outputs() {
+    let basis = basis();
+    let remainder = Remainder { level_variance: 1e6, ..REMAINDER };
+    let inputs = uniform_points(12, 2, &mut test_stream(78));
+    let of = |y: &[f64]| {
+        WeightStatistics::of_observations(&basis, &kernel(), &remainder, &inputs, y).unwrap().1
+    };
+    let y: Vec<f64> = inputs.rows().map(|x| (4.0 * x[0]).sin() + x[1]).collect();
+    let other: Vec<f64> = y.iter().map(|y| 3.0 * y + 40.0).collect();
+    let (first, second) = (of(&y).unwrap(), of(&other).unwrap());
+    assert!((second.level - 3.0 * first.level - 40.0).abs() < 1e-3, "{}", second.level);
+    assert!((second.size / first.size - 3.0).abs() < 1e-2, "{}", second.size);
+    let rows = basis.rows(&inputs);
+    let gram = dense(&kernel().gram(&inputs));
+    let covariance = Matrix::from_fn(12, 12, |i, j| {
+        let own = remainder.own_variance / kernel().outputscale() * gram.at(i, j);
+        let noise = if i == j { remainder.noise_variance } else { 0.0 };
+        own + noise + remainder.level_variance + lanes::wide_dot(&rows[i], &rows[j])
+    });
+    let solved = covariance.solve_vector(&y);
+    let level = remainder.level_variance * solved.iter().sum::<f64>();
+    assert!((level - first.level).abs() < 1e-6, "{level} {}", first.level);
+    assert!(of(&[0.0; 12]).is_none());
+}
+
+/// Draws have the posterior's mean and variance, with shared functions and without, where data are near and where they are far: 4,000 of
+/// them, whose mean has a standard error of 1/60 of their spread. Their gradients are those of their values.
+#[test]
+fn draws_are_of_the_posterior() {
+    let basis = basis();
+    let inputs = uniform_points(6, 2, &mut test_stream(5));
+    let y: Vec<f64> = inputs.rows().map(|x| 3.0 * (5.0 * x[0]).sin() - x[1]).collect();
+    let prior = learned(&basis);
+    let shared = SharedPosterior::new(Arc::clone(&basis), &prior, kernel(), REMAINDER, &inputs, &y);
+    let alone = SharedPosterior::alone(kernel(), REMAINDER, &inputs, &y);
+    let points = uniform_points(5, 2, &mut test_stream(6));
+    let size = 1.7;
+    for posterior in [shared.unwrap(), alone.unwrap()] {
+        let mut stream = test_stream(9);
+        let n = 4000;
+        let draws: Vec<Vec<f64>> = (0..n)
+            .map(|_| {
+                let draw = posterior.draw(size, Prior { n_features: 64 }, &mut stream).unwrap();
+                draw.values(&points)
+            })
+            .collect();
+        for (i, x) in points.rows().enumerate() {
+            let found = posterior.predict(x, &basis.values(x));
+            let mean = draws.iter().map(|draw| draw[i]).sum::<f64>() / f64::from(n);
+            let square = draws.iter().map(|draw| (draw[i] - mean).powi(2)).sum::<f64>();
+            let (std, expected) = ((square / f64::from(n)).sqrt(), size * found.variance.sqrt());
+            assert!((mean - found.mean(size)).abs() < 5.0 * expected / f64::from(n).sqrt());
+            assert!((std / expected - 1.0).abs() < 0.08, "{std} {expected}");
+        }
+        let draw = posterior.draw(size, Prior::default(), &mut stream).unwrap();
+        for x in points.rows() {
+            let mut gradient = [0.0; 2];
+            draw.value_gradient(x, &mut gradient);
+            for j in 0..2 {
+                let at = |step: f64| {
+                    let mut near = x.to_vec();
+                    near[j] += step;
+                    draw.values(&Points::from_rows(2, [&near[..]]))[0]
+                };
+                let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
+                assert!((gradient[j] - slope).abs() < 1e-5 * slope.abs().max(1.0));
+            }
+        }
     }
 }

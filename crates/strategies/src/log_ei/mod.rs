@@ -37,6 +37,15 @@ pub enum Incumbent {
     BestMean,
 }
 
+/// The query for the largest log expected improvement of a Gaussian process: see [`LogEi`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogEiQuery {
+    /// The value that is to be improved on.
+    pub incumbent: Incumbent,
+    /// Draws of the outputs of running trials that the improvement is averaged over.
+    pub n_fantasies: usize,
+}
+
 /// Settings of a [`LogEi`] strategy.
 #[derive(Clone, Debug)]
 pub struct LogEiSettings {
@@ -67,6 +76,11 @@ impl LogEiSettings {
         }
     }
 
+    /// The rule of its queries, without model and search.
+    pub fn query(&self) -> LogEiQuery {
+        LogEiQuery { incumbent: self.incumbent, n_fantasies: self.n_fantasies }
+    }
+
     /// The same for an agent of a federation, which owes a query each round: it repeats a point when a discrete space is used up, and
     /// does not learn from failures.
     pub fn for_agent(space: &Space, noisy: bool) -> Self {
@@ -94,8 +108,7 @@ impl LogEiSettings {
 #[derive(Clone, Debug)]
 pub struct LogEi {
     proposer: Proposer,
-    incumbent: Incumbent,
-    n_fantasies: usize,
+    query: LogEiQuery,
 }
 
 impl LogEi {
@@ -104,13 +117,7 @@ impl LogEi {
     /// # Errors
     /// If a setting is out of range.
     pub fn new(domain: Domain, settings: LogEiSettings, seed: Seed) -> Result<Self, StrategyError> {
-        if settings.n_fantasies == 0 {
-            return Err(StrategyError::Setting {
-                name: "n_fantasies",
-                value: "0".into(),
-                expected: "at least 1",
-            });
-        }
+        let query = settings.query().validate()?;
         Ok(Self {
             proposer: Proposer::new(
                 domain,
@@ -120,14 +127,29 @@ impl LogEi {
                 false,
                 seed,
             )?,
-            incumbent: settings.incumbent,
-            n_fantasies: settings.n_fantasies,
+            query,
         })
+    }
+}
+
+impl LogEiQuery {
+    /// Checks the numbers.
+    ///
+    /// # Errors
+    /// If there are no fantasies.
+    pub(crate) fn validate(self) -> Result<Self, StrategyError> {
+        match self.n_fantasies {
+            0 => Err(StrategyError::Setting {
+                name: "n_fantasies",
+                value: "0".into(),
+                expected: "at least 1",
+            }),
+            _ => Ok(self),
+        }
     }
 
     /// f*, in the surrogate's units; the prior mean before any observation.
-    fn incumbent(&self) -> f64 {
-        let posterior = self.proposer.surrogate().posterior();
+    fn incumbent(&self, posterior: &Posterior) -> f64 {
         let best = match self.incumbent {
             Incumbent::BestObservation => {
                 posterior.outputs().iter().copied().fold(f64::NEG_INFINITY, f64::max)
@@ -136,22 +158,36 @@ impl LogEi {
         };
         if posterior.is_empty() { 0.0 } else { best }
     }
-}
 
-impl Strategy for LogEi {
-    fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
-        self.proposer.open(pending)?;
-        let posterior = self.proposer.surrogate().posterior();
+    /// Query for the largest log expected improvement of the proposer's surrogate.
+    ///
+    /// # Errors
+    /// If no finite query exists.
+    pub(crate) fn propose(
+        &self,
+        proposer: &Proposer,
+        pending: &Points,
+        stream: &mut Stream,
+    ) -> Result<Proposal, StrategyError> {
+        proposer.open(pending)?;
+        let posterior = proposer.surrogate().posterior();
+        let incumbent = self.incumbent(posterior);
         let fantasized;
         let improvement = if pending.is_empty() {
-            Improvement::new(posterior, self.incumbent())
+            Improvement::new(posterior, incumbent)
         } else {
             let means = posterior.mean_variances(pending).0;
             fantasized = posterior.clone().extended(pending, &means)?;
             let draws = (0..self.n_fantasies).map(|_| stream.normals(pending.len())).collect();
-            Improvement::with_fantasies(&fantasized, self.incumbent(), pending, draws)
+            Improvement::with_fantasies(&fantasized, incumbent, pending, draws)
         };
-        self.proposer.propose_acquisition(&improvement, pending, stream)
+        proposer.propose_acquisition(&improvement, pending, stream)
+    }
+}
+
+impl Strategy for LogEi {
+    fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        self.query.propose(&self.proposer, pending, stream)
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {

@@ -58,6 +58,7 @@ pub trait TaskModel: fmt::Debug + Send + Sync {
 pub struct GpTask {
     name: String,
     predictor: Predictor<'static>,
+    level_and_size: (f64, f64),
 }
 
 impl GpTask {
@@ -106,6 +107,7 @@ impl GpTask {
         Ok(Self {
             name: task.name.clone(),
             predictor: surrogate.posterior().clone().into_predictor(),
+            level_and_size: surrogate.level_and_size(),
         })
     }
 
@@ -117,6 +119,11 @@ impl GpTask {
     /// y_{i,j}, N_i, in the units of the comparison.
     pub fn outputs(&self) -> &[f64] {
         self.predictor.posterior().outputs()
+    }
+
+    /// The level and size of the outputs' units, where outputs pass an affine map: see [`Surrogate::level_and_size`].
+    pub(crate) fn level_and_size(&self) -> (f64, f64) {
+        self.level_and_size
     }
 
     /// Its posterior, asked point by point.

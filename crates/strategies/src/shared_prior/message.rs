@@ -2,17 +2,19 @@
 
 use std::fmt;
 
-use fedbo_gp::{FunctionBasis, WeightStatistics};
+use fedbo_gp::{FunctionBasis, Units, WeightStatistics};
 
 use crate::{StrategyError, Surrogate};
 
-/// A party's message: what its outputs say of the coefficients of the shared functions, and the point of its best output.
+/// A party's message: what its outputs say of the coefficients of the shared functions, their level and size, and the point of the best.
 #[derive(Clone, PartialEq)]
 pub struct SharedMessage {
     /// A and b, in units of the party's own.
     pub statistics: WeightStatistics,
     /// The point (d), if the party sends it and has one.
     pub best: Option<Vec<f64>>,
+    /// Level and size of its outputs, in the units in which they were told; none if they have no size.
+    pub units: Option<Units>,
 }
 
 impl fmt::Debug for SharedMessage {
@@ -23,40 +25,69 @@ impl fmt::Debug for SharedMessage {
     }
 }
 
+/// Level and size of outputs that have no size.
+const NO_UNITS: [f64; 2] = [0.0; 2];
 /// In place of a coordinate of a best point that there is none.
 const NO_POINT: f64 = -1.0;
 
 impl SharedMessage {
-    /// The number of numbers of a message: r(r + 3)/2 + d.
+    /// The number of numbers of a message: r(r + 3)/2 + d + 2.
     pub fn n_numbers(rank: usize, dim: usize) -> usize {
-        WeightStatistics::n_numbers(rank) + dim
+        WeightStatistics::n_numbers(rank) + dim + 2
     }
 
-    /// The numbers that are sent: those of the statistics, then the best point, −1 in each coordinate if there is none.
+    /// The numbers that are sent: those of the statistics, then the best point, −1 in each coordinate if there is
+    /// none, then level and size, both 0 if there are none.
     pub fn numbers(&self, dim: usize) -> Vec<f64> {
         let mut numbers = self.statistics.numbers();
         match &self.best {
             Some(best) => numbers.extend(best),
             None => numbers.resize(numbers.len() + dim, NO_POINT),
         }
+        numbers.extend(self.units.map_or(NO_UNITS, |units| [units.level, units.size]));
         numbers
     }
 
     /// Reads what was sent.
     ///
     /// # Errors
-    /// If the length is another than [`SharedMessage::n_numbers`], a number is not finite, or a coordinate lies outside the cube.
+    /// If the length is another than [`SharedMessage::n_numbers`], a number is not finite, a coordinate lies outside the cube, or there
+    /// are no such units.
     pub fn from_numbers(rank: usize, dim: usize, numbers: &[f64]) -> Result<Self, StrategyError> {
-        let n_statistics = numbers.len().saturating_sub(dim);
-        let (statistics, best) = numbers.split_at(n_statistics);
+        let n_statistics = WeightStatistics::n_numbers(rank).min(numbers.len());
+        let (statistics, rest) = numbers.split_at(n_statistics);
         let statistics = WeightStatistics::from_numbers(rank, statistics)?;
+        let [best @ .., level, size] = rest else { return Err(Self::wrong_length()) };
+        if best.len() != dim {
+            return Err(Self::wrong_length());
+        }
+        let units = match [*level, *size] == NO_UNITS {
+            true => None,
+            false => Some(Units { level: *level, size: *size }),
+        };
+        if units.as_ref().is_some_and(|units| !Self::are_units(units)) {
+            return Err(StrategyError::Implausible("its outputs have no such size".to_owned()));
+        }
         if best.iter().all(|v| v.to_bits() == NO_POINT.to_bits()) {
-            return Ok(Self { statistics, best: None });
+            return Ok(Self { statistics, best: None, units });
         }
         if best.iter().all(|v| (0.0..=1.0).contains(v)) {
-            return Ok(Self { statistics, best: Some(best.to_vec()) });
+            return Ok(Self { statistics, best: Some(best.to_vec()), units });
         }
         Err(StrategyError::Implausible("its best point lies outside the space".to_owned()))
+    }
+
+    fn wrong_length() -> StrategyError {
+        StrategyError::Implausible(
+            "it has another number of shared functions or coordinates".to_owned(),
+        )
+    }
+
+    /// Returns true for a level and a size that outputs can have; larger ones than 1e100 are nobody's.
+    pub(super) fn are_units(units: &Units) -> bool {
+        const LARGEST: f64 = 1e100;
+        let Units { level, size } = *units;
+        (1.0 / LARGEST..=LARGEST).contains(&size) && level.abs() <= LARGEST
     }
 
     /// Refuses what is no message of a party with these shared functions, or cannot be of anybody's outputs.
@@ -69,10 +100,9 @@ impl SharedMessage {
             .best
             .as_ref()
             .is_none_or(|best| best.len() == dim && best.iter().all(|v| (0.0..=1.0).contains(v)));
-        if self.statistics.rank() != basis.rank() || !best_fits {
-            return Err(StrategyError::Implausible(
-                "it has another number of shared functions or coordinates".to_owned(),
-            ));
+        let units_fit = self.units.as_ref().is_none_or(Self::are_units);
+        if self.statistics.rank() != basis.rank() || !best_fits || !units_fit {
+            return Err(Self::wrong_length());
         }
         let checked = self.statistics.check(Surrogate::MAX_OBSERVATIONS, least_noise);
         checked.map_err(|reason| StrategyError::Implausible(reason.to_string()))

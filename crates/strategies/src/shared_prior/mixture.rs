@@ -1,9 +1,10 @@
-//! Expected improvement of a mixture of models.
+//! A mixture of models, and what is maximized of it: expected improvement, a draw, an upper confidence bound.
 
 use std::sync::Arc;
 
-use fedbo_gp::{FunctionBasis, SharedPosterior, SharedPrediction};
+use fedbo_gp::{FunctionBasis, GpError, Prior, SharedDraw, SharedPosterior, SharedPrediction};
 use fedbo_optim::{Function, Points};
+use fedbo_streams::Stream;
 
 use crate::{Proposal, Score, Source, StrategyError, log_expected_improvement};
 
@@ -14,11 +15,39 @@ const LEAST_VARIANCE: f64 = 1e-14;
 
 /// Models of the outputs that differ in their size, with the logarithms of their weights.
 pub(super) struct Component {
-    pub(super) posterior: SharedPosterior,
+    posterior: SharedPosterior,
     /// Sizes s, each with the logarithm of its weight.
-    pub(super) sizes: Vec<(f64, f64)>,
+    sizes: Vec<(f64, f64)>,
     /// True if other parties had a part in it.
-    pub(super) is_shared: bool,
+    is_shared: bool,
+    /// What is added to its means, as it was conditioned on outputs less this.
+    level: f64,
+}
+
+impl Component {
+    /// A model of the party's own with this weight before any output, at sizes with the logarithms of their shares of it; each is weighed
+    /// by its evidence.
+    pub(super) fn new(posterior: SharedPosterior, weight: f64, sizes: &[(f64, f64)]) -> Self {
+        let weigh = |(size, share): &(f64, f64)| {
+            (*size, weight.ln() + share + posterior.log_evidence(*size))
+        };
+        let sizes = sizes.iter().map(weigh).collect();
+        Self { posterior, sizes, is_shared: false, level: 0.0 }
+    }
+
+    /// The same, as one in which other parties had a part.
+    pub(super) fn shared(self) -> Self {
+        Self { is_shared: true, ..self }
+    }
+
+    /// The same, conditioned on outputs less a level.
+    pub(super) fn at_level(self, level: f64) -> Self {
+        Self { level, ..self }
+    }
+
+    fn mean(&self, found: &SharedPrediction, size: f64) -> f64 {
+        self.level + found.mean(size)
+    }
 }
 
 /// ln Σ_k π_k EI_k(x) over models k.
@@ -94,7 +123,7 @@ impl Mixture {
             let found = self.predict(x);
             let terms = found.iter().flat_map(|(component, found)| {
                 let means = component.sizes.iter();
-                means.map(|(size, weight)| weight.exp() * found.mean(*size))
+                means.map(|(size, weight)| weight.exp() * component.mean(found, *size))
             });
             terms.sum()
         };
@@ -108,19 +137,94 @@ impl Mixture {
     }
 
     /// ln EI at one size.
-    fn score(&self, found: &SharedPrediction, size: f64) -> Score {
+    fn score(&self, component: &Component, found: &SharedPrediction, size: f64) -> Score {
         let std = size * found.variance.max(LEAST_VARIANCE).sqrt();
-        log_expected_improvement(found.mean(size), std, self.incumbent)
+        log_expected_improvement(component.mean(found, size), std, self.incumbent)
     }
 
     fn value(&self, found: &[(&Component, SharedPrediction)]) -> f64 {
         let mut sum = LogSum::EMPTY;
         for (component, found) in found {
             for (size, weight) in &component.sizes {
-                sum.add(weight + self.score(found, *size).value);
+                sum.add(weight + self.score(component, found, *size).value);
             }
         }
         sum.value()
+    }
+}
+
+impl Mixture {
+    /// A draw of the function: of one model and size by their weights, at the outputs' level. Cost O(n² + n r + n M) for M features of
+    /// `prior`.
+    ///
+    /// # Errors
+    /// If the prior has no feature.
+    pub(super) fn draw(&self, prior: Prior, stream: &mut Stream) -> Result<SharedDraw, GpError> {
+        let each =
+            || self.components.iter().flat_map(|model| model.sizes.iter().map(move |s| (model, s)));
+        let weights: Vec<f64> = each().map(|(_, (_, weight))| weight.exp()).collect();
+        let chosen = stream.choose(&weights).and_then(|index| each().nth(index));
+        let (model, (size, _)) =
+            chosen.unwrap_or_else(|| unreachable!("a mixture has a model whose weight is above 0"));
+        model.posterior.draw(*size, prior, stream)
+    }
+}
+
+/// μ(x) + κ σ(x) for mean and standard deviation of a mixture.
+pub(super) struct UpperBound<'a> {
+    pub(super) mixture: &'a Mixture,
+    /// κ.
+    pub(super) multiplier: f64,
+}
+
+impl UpperBound<'_> {
+    /// Mean and variance of the mixture.
+    fn moments(found: &[(&Component, SharedPrediction)]) -> (f64, f64) {
+        let (mut total, mut mean, mut square) = (0.0, 0.0, 0.0);
+        for (component, found) in found {
+            for (size, weight) in &component.sizes {
+                let (weight, here) = (weight.exp(), component.mean(found, *size));
+                total += weight;
+                mean += weight * here;
+                square += weight * (here * here + size * size * found.variance);
+            }
+        }
+        (mean / total, (square / total - (mean / total).powi(2)).max(LEAST_VARIANCE))
+    }
+}
+
+impl Function for UpperBound<'_> {
+    fn dim(&self) -> usize {
+        self.mixture.dim()
+    }
+
+    fn values(&self, points: &Points) -> Vec<f64> {
+        let value = |x: &[f64]| {
+            let (mean, variance) = Self::moments(&self.mixture.predict(x));
+            mean + self.multiplier * variance.sqrt()
+        };
+        points.rows().map(value).collect()
+    }
+
+    /// Σ_k π_k (1 + κ (μ_k − μ)/σ) ∇μ_k + π_k κ/(2σ) ∇σ_k².
+    fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
+        gradient.fill(0.0);
+        let found = self.mixture.predict(point);
+        let (mean, variance) = Self::moments(&found);
+        let std = variance.sqrt();
+        let total: f64 = found.iter().flat_map(|(model, _)| &model.sizes).map(|s| s.1.exp()).sum();
+        for (component, found) in &found {
+            let mut slopes = [0.0; 3];
+            for (size, weight) in &component.sizes {
+                let share = weight.exp() / total;
+                let of_mean = 1.0 + self.multiplier * (component.mean(found, *size) - mean) / std;
+                slopes[0] += share * of_mean;
+                slopes[1] += share * of_mean * size;
+                slopes[2] += share * self.multiplier / (2.0 * std) * size * size;
+            }
+            component.posterior.add_gradient(point, found, slopes, gradient);
+        }
+        mean + self.multiplier * std
     }
 }
 
@@ -168,7 +272,7 @@ impl Function for Mixture {
             let mut slopes = [0.0; 3];
             let std = found.variance.sqrt();
             for (size, weight) in &component.sizes {
-                let score = self.score(found, *size);
+                let score = self.score(component, found, *size);
                 let share = (weight + score.value - total).exp();
                 slopes[0] += share * score.d_mean;
                 slopes[1] += share * score.d_mean * size;
@@ -212,10 +316,10 @@ mod tests {
         let own = SharedPosterior::alone(kernel, remainder(1.0), &inputs, &y);
         let components =
             [(shared.unwrap(), true), (own.unwrap(), false)].map(|(posterior, is_shared)| {
-                let flat = 0.1 * f64::from(u8::from(is_shared));
-                let sizes =
-                    [0.5, 1.0, 2.0].map(|size| (size, flat + 0.1 * posterior.log_evidence(size)));
-                Component { sizes: sizes.to_vec(), posterior, is_shared }
+                let level = 0.7 * f64::from(u8::from(is_shared));
+                let sizes = [0.5, 1.0, 2.0]
+                    .map(|size| (size, 0.2 * level + 0.1 * posterior.log_evidence(size)));
+                Component { sizes: sizes.to_vec(), posterior, is_shared, level }
             });
         Mixture::new(basis, components.into(), incumbent, 0.0).unwrap()
     }
@@ -232,7 +336,7 @@ mod tests {
                 let found = component.posterior.predict(x, &psi);
                 for (size, weight) in &component.sizes {
                     let std = size * found.variance.sqrt();
-                    laws.push((weight.exp(), found.mean(*size), std));
+                    laws.push((weight.exp(), component.level + found.mean(*size), std));
                 }
             }
             let top = laws.iter().map(|(_, mean, std)| mean + 12.0 * std).fold(0.5, f64::max);
@@ -257,11 +361,40 @@ mod tests {
         }
     }
 
+    /// Mean and standard deviation of 4,000 draws, with the level of each, and of the bounds at ±κ.
+    #[test]
+    fn bounds_and_draws_have_the_moments_of_the_mixture() {
+        let mixture = mixture(0.4);
+        let points = uniform_points(4, 2, &mut test_stream(9));
+        let bound = |multiplier: f64| UpperBound { mixture: &mixture, multiplier }.values(&points);
+        let (low, mean, high) = (bound(-1.5), bound(0.0), bound(1.5));
+        for (i, expected) in mixture.means(&points).into_iter().enumerate() {
+            assert!((mean[i] - expected).abs() < 1e-12);
+            assert!((low[i] + high[i] - 2.0 * mean[i]).abs() < 1e-12);
+        }
+        // Levels are no part of a draw, as they move no maximum: without them the moments are those of the draws.
+        let mut level = mixture;
+        level.components.iter_mut().for_each(|component| component.level = 0.0);
+        let (n, mut stream) = (4000, test_stream(10));
+        let prior = Prior { n_features: 64 };
+        let draws: Vec<Vec<f64>> =
+            (0..n).map(|_| level.draw(prior, &mut stream).unwrap().values(&points)).collect();
+        for (i, x) in points.rows().enumerate() {
+            let (expected, variance) = UpperBound::moments(&level.predict(x));
+            let mean = draws.iter().map(|draw| draw[i]).sum::<f64>() / f64::from(n);
+            let square = draws.iter().map(|draw| (draw[i] - mean).powi(2)).sum::<f64>();
+            assert!((mean - expected).abs() < 5.0 * (variance / f64::from(n)).sqrt());
+            assert!(((square / f64::from(n) / variance).sqrt() - 1.0).abs() < 0.08);
+        }
+    }
+
     /// Central differences with a step of 1e-5, also far below what a double can hold.
     #[test]
     fn gradients_are_those_of_the_values() {
-        for incumbent in [0.4, 60.0] {
-            let mixture = mixture(incumbent);
+        let (near, far) = (mixture(0.4), mixture(60.0));
+        let bound = UpperBound { mixture: &near, multiplier: 2.0 };
+        let functions: [&dyn Function; 3] = [&near, &far, &bound];
+        for mixture in functions {
             for x in uniform_points(10, 2, &mut test_stream(7)).rows() {
                 let mut gradient = [0.0; 2];
                 let value = mixture.value_gradient(x, &mut gradient);

@@ -4,22 +4,25 @@ mod message;
 mod mixture;
 mod options;
 mod settings;
+mod units;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use fedbo_gp::{
-    FeatureMap, FunctionBasis, Posterior, Remainder, SharedPosterior, WeightPrior, WeightStatistics,
+    FeatureMap, FunctionBasis, Posterior, Prior, Remainder, SharedPosterior, Units, WeightPrior,
+    WeightStatistics,
 };
 use fedbo_optim::{Function, Points};
 use fedbo_streams::{Seed, Stream};
 
 pub use message::SharedMessage;
 pub use options::SharedPriorOptions;
-pub use settings::{OthersUse, SharedPriorSettings};
+pub use settings::{OthersUse, SharedAcquisition, SharedPriorSettings};
 
-use self::mixture::{Component, Mixture};
+use self::mixture::{Component, Mixture, UpperBound};
+use self::units::UnitsPrior;
 use crate::meta::{GpTask, MetaTask, Transfer, check_dims};
 use crate::proposer::Proposer;
 use crate::{
@@ -30,16 +33,18 @@ use crate::{
 /// One party that learns from others by a prior of functions.
 ///
 /// A party's function is f = s (ψ(x)·w + r(x) + level) with w ~ N(m, Λ) and r ~ GP(0, ρ k): the shared functions ψ are those of
-/// [`FunctionBasis`], k is the party's own kernel. (m, Λ) are fitted to what the others sent ([`WeightPrior::fit`]). Beside this model
-/// stands the party's own Gaussian process, without anybody's help; the two predict as a mixture, each weighed by the evidence of the
-/// party's own outputs y:
+/// [`FunctionBasis`], k is the party's own kernel. (m, Λ) are fitted to what the others sent ([`WeightPrior::fit`]), and so are the laws
+/// of level and size s. Beside this model stands the party's own Gaussian process, without anybody's function; the two predict as a
+/// mixture, each weighed by the evidence of the party's own outputs y:
 ///
 /// π_k ∝ π_k⁰ p(y | model k)
 ///
-/// Each is itself a mixture over sizes s, and has a level of its own. The shared model's total weight is the *trust*, which falls
-/// as the party's own outputs contradict the others. The next query maximizes the mixture's expected improvement Σ π_k EI_k(x), by its
-/// logarithm; the first queries do so among the others' best points, unless these have lost trust by then. One query of the own model
-/// alone follows: it shows whether the best points are better than any other point, which they cannot show by themselves.
+/// Each is itself a mixture over sizes s, and has a level of its own. The own one counts half with the others' level and size, half with
+/// any, so that the shared model's total weight, the *trust*, is a matter of its function. The trust falls as the party's own outputs
+/// contradict the others. The next query maximizes the mixture's expected improvement Σ π_k EI_k(x), by its logarithm (or what [`SharedAcquisition`] says); the first queries
+/// do so among the others' best points, unless these have lost trust by then. A random query follows the first of them: it shows whether
+/// the best points are better than any other point, which they cannot show by themselves. A party that finds itself misled then
+/// begins as it would have alone.
 #[derive(Clone)]
 pub struct SharedPrior {
     proposer: Proposer,
@@ -52,6 +57,8 @@ pub struct SharedPrior {
     prior: OnceLock<Option<WeightPrior>>,
     /// Queries that were told, initial points apart.
     n_queries: usize,
+    /// True once a random query was told.
+    has_random: bool,
 }
 
 impl fmt::Debug for SharedPrior {
@@ -65,6 +72,8 @@ impl SharedPrior {
     /// Below this trust the others have no part in a query: a model that is probably wrong can still promise the largest improvement. Below
     /// its start, if that is less.
     const LEAST_TRUST: f64 = 0.1;
+    /// κ in mean + κ · standard deviation, as in [`crate::GpUcbOptions::default`].
+    const UCB_MULTIPLIER: f64 = 2.0;
 
     /// A party without observations or messages. `map` is shared by all; `seed` feeds hyperparameter fits.
     ///
@@ -84,7 +93,10 @@ impl SharedPrior {
                 expected: "the dimension of the domain",
             });
         }
-        let own = settings.own.clone();
+        let mut own = settings.own.clone();
+        if settings.others == OthersUse::Prior {
+            own.surrogate = own.surrogate.with_affine_outputs();
+        }
         Ok(Self {
             proposer: Proposer::new(
                 domain,
@@ -100,6 +112,7 @@ impl SharedPrior {
             given: None,
             prior: OnceLock::new(),
             n_queries: 0,
+            has_random: false,
         })
     }
 
@@ -178,13 +191,15 @@ impl SharedPrior {
         self.parties.len()
     }
 
-    /// The message of this party: statistics of its outputs, and the point of the best of them.
+    /// The message of this party: statistics of its outputs with their level and size, and the point of the best of them.
     ///
     /// # Errors
     /// If its covariance has no Cholesky factor.
     pub fn message(&self) -> Result<SharedMessage, StrategyError> {
-        let posterior = self.proposer.surrogate().posterior();
-        self.message_of(posterior, posterior.inputs(), posterior.outputs())
+        let surrogate = self.proposer.surrogate();
+        let posterior = surrogate.posterior();
+        let (inputs, outputs) = (posterior.inputs(), posterior.outputs());
+        self.message_of(posterior, inputs, outputs, Some(surrogate.level_and_size()))
     }
 
     /// The message of a task that has ended, as a party with its observations would send it. Its model has `surrogate`'s settings, and
@@ -199,8 +214,9 @@ impl SharedPrior {
         seed: Seed,
     ) -> Result<SharedMessage, StrategyError> {
         check_dims(self.domain(), [(task.inputs.dim(), &task.name[..])].into_iter())?;
-        let task = GpTask::new(task, surrogate, seed)?;
-        self.message_of(task.predictor().posterior(), task.inputs(), task.outputs())
+        let task = GpTask::new(task, &surrogate.clone().with_affine_outputs(), seed)?;
+        let (inputs, outputs) = (task.inputs(), task.outputs());
+        self.message_of(task.predictor().posterior(), inputs, outputs, Some(task.level_and_size()))
     }
 
     /// A message of the same length that says nothing of the objective: as many outputs as the party has, a draw of the prior at random
@@ -215,23 +231,30 @@ impl SharedPrior {
         let w = stream.normals(self.basis.rank());
         let value = |row: &Vec<f64>| row.iter().zip(&w).map(|(psi, w)| psi * w).sum();
         let outputs: Vec<f64> = self.basis.rows(&inputs).iter().map(value).collect();
-        self.message_of(self.proposer.surrogate().posterior(), &inputs, &outputs)
+        self.message_of(self.proposer.surrogate().posterior(), &inputs, &outputs, None)
     }
 
-    /// The message of outputs, with the hyperparameters of `posterior`.
+    /// The message of outputs, with the hyperparameters of `posterior`; these outputs are the ones told, less a level and divided by a
+    /// size. Without them it has no units.
     fn message_of(
         &self,
         posterior: &Posterior,
         inputs: &Points,
         outputs: &[f64],
+        level_and_size: Option<(f64, f64)>,
     ) -> Result<SharedMessage, StrategyError> {
         let remainder = self.settings.remainder(true, posterior);
         let kernel = posterior.kernel();
-        let statistics =
+        let (statistics, units) =
             WeightStatistics::of_observations(&self.basis, kernel, &remainder, inputs, outputs)?;
+        let units = level_and_size.zip(units).map(|((level, size), found)| Units {
+            level: level + size * found.level,
+            size: size * found.size,
+        });
         let best = (0..outputs.len()).max_by(|a, b| outputs[*a].total_cmp(&outputs[*b]));
         let best = best.filter(|_| self.settings.sends_best);
-        Ok(SharedMessage { statistics, best: best.map(|index| inputs.row(index).to_vec()) })
+        let best = best.map(|index| inputs.row(index).to_vec());
+        Ok(SharedMessage { statistics, best, units: units.filter(SharedMessage::are_units) })
     }
 
     /// The weight of the shared model in the next query, in `[0, 1]`; 0 without any message.
@@ -239,7 +262,7 @@ impl SharedPrior {
     /// # Errors
     /// If a model cannot be conditioned.
     pub fn trust(&self) -> Result<f64, StrategyError> {
-        Ok(self.mixture(&Points::new(self.domain().dim()), true)?.trust())
+        Ok(self.mixture(&Points::new(self.domain().dim()))?.trust())
     }
 
     /// The messages that say anything: a party without any output has nothing to say.
@@ -267,8 +290,24 @@ impl SharedPrior {
         self.prior.get_or_init(|| fitted).as_ref()
     }
 
-    /// The mixture of models, or the own one by itself, with running trials as observations of their own mean.
-    fn mixture(&self, pending: &Points, uses_others: bool) -> Result<Mixture, StrategyError> {
+    /// The trust below which the others have no part in a query.
+    fn least_trust(&self) -> f64 {
+        Self::LEAST_TRUST.min(self.settings.trust_before)
+    }
+
+    /// Level and size of outputs as the others' tell them, in the units of this party's posterior; `None` before an output, or if they
+    /// have no units in common.
+    fn units(&self) -> Option<UnitsPrior> {
+        if self.given.is_some() || self.proposer.surrogate().is_empty() {
+            return None;
+        }
+        let found: Vec<Units> = self.informative().filter_map(|message| message.units).collect();
+        let (level, size) = self.proposer.surrogate().level_and_size();
+        Some(UnitsPrior::fit(&found)?.in_units(level, size))
+    }
+
+    /// The mixture of models, with running trials as observations of their own mean.
+    fn mixture(&self, pending: &Points) -> Result<Mixture, StrategyError> {
         let mut own = self.proposer.surrogate().posterior().clone();
         if !pending.is_empty() {
             let means = own.mean_variances(pending).0;
@@ -279,21 +318,41 @@ impl SharedPrior {
             Incumbent::BestObservation => own.outputs().iter().copied().fold(f64::MIN, f64::max),
             Incumbent::BestMean => own.largest_mean(),
         };
-        let (kernel, inputs, y) = (own.kernel(), own.inputs(), own.outputs());
-        let of_own = self.settings.remainder(false, &own);
-        let alone = SharedPosterior::alone(kernel.clone(), of_own, inputs, y)?;
-        let mut components = Vec::new();
-        let mut weight = 1.0;
-        if let Some(prior) = self.prior().filter(|_| uses_others) {
-            let remainder = self.settings.remainder(true, &own);
+        let (inputs, y) = (own.inputs(), own.outputs());
+        let alone = |remainder: Remainder, y: &[f64]| {
+            SharedPosterior::alone(own.kernel().clone(), remainder, inputs, y)
+        };
+        let shared = |prior: &WeightPrior, remainder: Remainder, y: &[f64]| {
             let basis = Arc::clone(&self.basis);
-            let shared = SharedPosterior::new(basis, prior, kernel.clone(), remainder, inputs, y)?;
-            components.push(self.settings.component(shared, self.settings.trust_before.ln(), true));
-            weight -= self.settings.trust_before;
-        }
-        components.push(self.settings.component(alone, weight.ln(), false));
-        let least_trust = Self::LEAST_TRUST.min(self.settings.trust_before);
-        Mixture::new(Arc::clone(&self.basis), components, incumbent, least_trust)
+            SharedPosterior::new(basis, prior, own.kernel().clone(), remainder, inputs, y)
+        };
+        let (of_shared, of_own) =
+            (self.settings.remainder(true, &own), self.settings.remainder(false, &own));
+        let trust = self.settings.trust_before;
+        let any_size = self.settings.any_size();
+        let components = match (self.prior(), self.units()) {
+            (None, _) => vec![Component::new(alone(of_own, y)?, 1.0, &any_size)],
+            (Some(prior), None) => vec![
+                Component::new(shared(prior, of_shared, y)?, trust, &any_size).shared(),
+                Component::new(alone(of_own, y)?, 1.0 - trust, &any_size),
+            ],
+            (Some(prior), Some(units)) => {
+                let (level, sizes) = (units.level, units.sizes());
+                let level_variance = units.level_variance;
+                let y_off: Vec<f64> = y.iter().map(|y| y - level).collect();
+                let of_shared = Remainder { level_variance, ..of_shared };
+                let of_own_there = Remainder { level_variance, ..of_own };
+                let there = shared(prior, of_shared, &y_off)?;
+                let alone_there = alone(of_own_there, &y_off)?;
+                let half = 0.5 * (1.0 - trust);
+                vec![
+                    Component::new(there, trust, &sizes).shared().at_level(level),
+                    Component::new(alone_there, half, &sizes).at_level(level),
+                    Component::new(alone(of_own, y)?, half, &any_size),
+                ]
+            }
+        };
+        Mixture::new(Arc::clone(&self.basis), components, incumbent, self.least_trust())
     }
 
     /// The others' best points that may still be queried.
@@ -318,40 +377,59 @@ impl Strategy for SharedPrior {
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
         let best = self.best_points(pending)?;
         let n_queries = self.n_queries + pending.len();
-        let is_early = n_queries < self.settings.n_best_first;
+        let n_told = self.proposer.n_told() + pending.len();
+        let uses_others = self.prior().is_some();
+        // Initial points show whether the others' best points are better than any other, as a random query does.
+        let has_initial = n_told > n_queries;
+        let probes = self.settings.probes && uses_others && !has_initial;
+        let is_early = n_queries < self.settings.n_best_first + usize::from(probes);
         if is_early && !best.is_empty() && self.settings.others == OthersUse::BestPoints {
             let unit = best.row(stream.below(best.len())).to_vec();
             return Ok(Proposal { unit, source: Source::MetaTasks });
         }
-        let n_told = self.proposer.n_told() + pending.len();
-        let uses_others = self.prior().is_some();
         if !uses_others && n_told < self.settings.n_random_first {
             let unit = self.proposer.open(pending)?.random(stream)?;
             return Ok(Proposal { unit, source: Source::Random });
         }
-        // Where there are initial points, they show whether the others' best points are better than any other.
-        let is_probe = self.settings.probes
-            && uses_others
-            && n_told > 0
-            && n_told == n_queries
-            && n_queries == self.settings.n_best_first;
-        let mixture = self.mixture(pending, !is_probe)?;
+        let n_led = self.settings.n_best_first.min(1);
+        let is_probe = probes && n_led > 0 && n_queries == n_led && !self.has_random;
+        let mixture = self.mixture(pending)?;
+        // A party that the others have misled begins as it would alone.
+        let n_random = n_led + self.settings.n_random_first;
+        let is_misled = uses_others && n_told > 0 && mixture.trust() < self.least_trust();
+        if is_probe || (is_misled && !has_initial && n_queries < n_random) {
+            let unit = self.proposer.open(pending)?.random(stream)?;
+            return Ok(Proposal { unit, source: Source::Random });
+        }
+        let (draw, bound);
+        let acquisition: &dyn Function = match self.settings.acquisition {
+            SharedAcquisition::LogEi => &mixture,
+            SharedAcquisition::Ts => {
+                draw = mixture.draw(Prior::default(), stream)?;
+                &draw
+            }
+            SharedAcquisition::GpUcb => {
+                bound = UpperBound { mixture: &mixture, multiplier: Self::UCB_MULTIPLIER };
+                &bound
+            }
+        };
         let is_trusted = mixture.trust() >= 0.999 * self.settings.trust_before;
         if is_early && is_trusted && !best.is_empty() {
             // Before any output nothing is to be improved on.
-            let values = if n_told == 0 { mixture.means(&best) } else { mixture.values(&best) };
+            let values = if n_told == 0 { mixture.means(&best) } else { acquisition.values(&best) };
             let proposal = self.proposer.propose_ranked(&values, &best, pending, stream)?;
             return Ok(mixture.named(proposal));
         }
         let n = self.proposer.surrogate().len() * mixture.n_components();
         let proposal =
-            self.proposer.propose_acquisition_from(&mixture, n, &best, pending, stream)?;
+            self.proposer.propose_acquisition_from(acquisition, n, &best, pending, stream)?;
         Ok(mixture.named(proposal))
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         self.proposer.tell(observed)?;
         self.n_queries += observed.iter().filter(|o| o.source != Source::Initial).count();
+        self.has_random |= observed.iter().any(|o| o.source == Source::Random);
         Ok(())
     }
 
@@ -378,10 +456,11 @@ impl SharedPriorSettings {
         }
     }
 
-    /// A model at all sizes, each weighed by its evidence.
-    fn component(&self, posterior: SharedPosterior, weight: f64, is_shared: bool) -> Component {
-        let sizes = self.sizes.iter().map(|size| (*size, weight + posterior.log_evidence(*size)));
-        Component { sizes: sizes.collect(), posterior, is_shared }
+    /// The sizes with the logarithms of their weights: all alike.
+    fn any_size(&self) -> Vec<(f64, f64)> {
+        #[expect(clippy::cast_precision_loss, reason = "a handful")]
+        let weight = -(self.sizes.len() as f64).ln();
+        self.sizes.iter().map(|size| (*size, weight)).collect()
     }
 }
 

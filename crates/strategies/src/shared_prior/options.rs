@@ -7,7 +7,7 @@ use fedbo_streams::Purpose;
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 
-use super::{OthersUse, SharedPrior, SharedPriorSettings};
+use super::{OthersUse, SharedAcquisition, SharedPrior, SharedPriorSettings};
 use crate::meta::OutputScale;
 use crate::{Earlier, LogEiSettings, MetaOptions, Setup, Strategy, StrategyError};
 
@@ -23,14 +23,22 @@ pub struct SharedPriorOptions {
     pub trust: f64,
     /// Number of first queries that are chosen among the others' best points while these are trusted.
     pub best_points: usize,
-    /// True if one query of the own model alone follows the best points, for a party without initial points: it shows sooner whether the
-    /// others mislead.
+    /// True if a random query follows the first of the best points, for a party without initial points: it shows sooner whether the others
+    /// mislead.
     pub probe: bool,
+    /// The function of the mixture whose maximum is queried.
+    pub acquisition: SharedAcquisition,
 }
 
 impl Default for SharedPriorOptions {
     fn default() -> Self {
-        Self { rank: 25, trust: 0.5, best_points: 1, probe: true }
+        Self {
+            rank: 25,
+            trust: 0.5,
+            best_points: 3,
+            probe: true,
+            acquisition: SharedAcquisition::LogEi,
+        }
     }
 }
 
@@ -43,6 +51,7 @@ impl SharedPriorOptions {
         SharedPriorSettings {
             own,
             others: OthersUse::Prior,
+            acquisition: self.acquisition,
             rank: self.rank,
             prior: WeightPriorSettings::default(),
             own_variance: 0.1,
@@ -84,7 +93,7 @@ impl MetaOptions for SharedPriorOptions {
     }
 
     fn without_scale(&self) -> &'static str {
-        "finds level and size of each study by itself"
+        "learns level and size from the old studies"
     }
 
     fn begins_with_old_studies(&self, _: OutputScale) -> bool {

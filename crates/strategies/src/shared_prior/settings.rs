@@ -2,6 +2,8 @@
 
 use fedbo_gp::WeightPriorSettings;
 
+use serde::{Deserialize, Serialize};
+
 use super::SharedPriorOptions;
 use crate::{LogEiSettings, StrategyError};
 
@@ -17,6 +19,19 @@ pub enum OthersUse {
     Nothing,
 }
 
+/// The function of the mixture whose maximum is queried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SharedAcquisition {
+    /// The logarithm of the expected improvement.
+    #[default]
+    LogEi,
+    /// A function drawn from one of the models: Thompson sampling.
+    Ts,
+    /// Mean plus 2 standard deviations, as in [`crate::GpUcbOptions::default`].
+    GpUcb,
+}
+
 /// Settings of a [`super::SharedPrior`] strategy.
 #[derive(Clone, Debug)]
 pub struct SharedPriorSettings {
@@ -24,26 +39,28 @@ pub struct SharedPriorSettings {
     pub own: LogEiSettings,
     /// The part of the others' messages that is used.
     pub others: OthersUse,
+    /// The function of the models whose maximum is queried.
+    pub acquisition: SharedAcquisition,
     /// r: shared functions, on which all parties agree.
     pub rank: usize,
     /// The belief about (m, Λ) before any message.
     pub prior: WeightPriorSettings,
     /// ρ, in units of the shared functions.
     pub own_variance: f64,
-    /// τ².
+    /// τ² where others do not tell their levels.
     pub level_variance: f64,
     /// The least σ², in units of the shared functions.
     pub least_noise: f64,
-    /// The sizes s that are averaged over, all alike before any output, in units of the party's outputs.
+    /// The sizes s that are averaged over where others do not tell theirs, all alike before any output, in units of the party's outputs.
     pub sizes: Vec<f64>,
     /// The shared model's weight before any output; best points alone are queried only while it has no less.
     pub trust_before: f64,
     /// The number of first queries that are chosen among the others' best points, while these are trusted.
     pub n_best_first: usize,
-    /// True if one query of the own model alone follows the others' best points, for a party without initial points: it shows whether
-    /// these are better than any other point.
+    /// True if a random query follows the first of the others' best points, for a party without initial points: it shows whether these are
+    /// better than any other point.
     pub probes: bool,
-    /// The number of trials before which a party that has nothing from others queries at random.
+    /// The number of random trials with which a party begins that has nothing from others, or finds itself misled by them.
     pub n_random_first: usize,
     /// True if the party's own best point is sent.
     pub sends_best: bool,

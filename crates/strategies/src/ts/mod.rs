@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::domain::Candidates;
 use crate::proposer::Proposer;
 use crate::{
-    Domain, Maximizer, Observation, OwnSampler, Proposal, Repeats, Setup, Source, Strategy,
-    StrategyError, StrategyOptions, Surrogate, SurrogateSettings, UcbMultiplier,
+    Domain, LogEiQuery, LogEiSettings, Maximizer, Observation, OwnSampler, Proposal, Repeats,
+    Setup, Source, Strategy, StrategyError, StrategyOptions, Surrogate, SurrogateSettings,
+    UcbMultiplier,
 };
 
 /// The options of `ts`.
@@ -39,6 +40,16 @@ impl StrategyOptions for TsOptions {
     }
 }
 
+/// The rule by which an agent queries where it follows its own model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OwnQuery {
+    /// The maximizer of a function drawn from the posterior.
+    #[default]
+    Sample,
+    /// The maximizer of the log expected improvement.
+    LogEi(LogEiQuery),
+}
+
 /// Settings of a [`ThompsonSampling`] strategy.
 #[derive(Clone, Debug)]
 pub struct ThompsonSettings {
@@ -50,6 +61,8 @@ pub struct ThompsonSettings {
     pub ucb_multiplier: UcbMultiplier,
     /// Repeated points.
     pub repeats: Repeats,
+    /// The rule of own queries: by Thompson sampling, unless the strategy is part of another that queries by its own model in another way.
+    pub own_query: OwnQuery,
 }
 
 impl ThompsonSettings {
@@ -60,6 +73,7 @@ impl ThompsonSettings {
             maximizer: Maximizer::MultiStart(MultiStart::for_dim(dim)),
             ucb_multiplier: UcbMultiplier::Constant(1.0),
             repeats: Repeats::Avoid,
+            own_query: OwnQuery::Sample,
         }
     }
 
@@ -73,17 +87,31 @@ impl ThompsonSettings {
             maximizer: Maximizer::Snapped(MultiStart::for_dim(dim)),
             ucb_multiplier: UcbMultiplier::Constant(1.0),
             repeats: Repeats::for_study(noisy),
+            own_query: OwnQuery::Sample,
+        }
+    }
+
+    /// With the model, the search and the queries of [`crate::LogEi`] in place of Thompson sampling's, which β_t has no part in.
+    pub fn of_log_ei(settings: &LogEiSettings) -> Self {
+        Self {
+            surrogate: settings.surrogate.clone(),
+            maximizer: settings.maximizer.clone(),
+            ucb_multiplier: UcbMultiplier::Constant(1.0),
+            repeats: settings.repeats,
+            own_query: OwnQuery::LogEi(settings.query()),
         }
     }
 }
 
 /// Thompson sampling with a Gaussian process: f_t ~ GP(μ_{t−1}, β_t² σ²_{t−1}), x_t = argmax f_t (FTS Algorithm 1 line 4).
 ///
-/// Queries of one batch are independent samples (Kandasamy et al. 2018): running trials only are not proposed again.
+/// Queries of one batch are independent samples (Kandasamy et al. 2018): running trials only are not proposed again. With
+/// [`OwnQuery::LogEi`] own queries are those of [`crate::LogEi`] instead.
 #[derive(Clone, Debug)]
 pub struct ThompsonSampling {
     proposer: Proposer,
     ucb_multiplier: UcbMultiplier,
+    own_query: OwnQuery,
     /// Points that cover the domain, for γ_t.
     cover: Points,
 }
@@ -98,15 +126,19 @@ impl ThompsonSampling {
         settings: ThompsonSettings,
         seed: Seed,
     ) -> Result<Self, StrategyError> {
+        if let OwnQuery::LogEi(query) = settings.own_query {
+            query.validate()?;
+        }
         let proposer = Proposer::new(
             domain,
             settings.surrogate,
             settings.maximizer,
             settings.repeats,
-            true,
+            settings.own_query == OwnQuery::Sample,
             seed,
         )?;
         Ok(Self {
+            own_query: settings.own_query,
             ucb_multiplier: settings.ucb_multiplier.validate()?,
             cover: proposer.domain().cover(),
             proposer,
@@ -123,7 +155,7 @@ impl ThompsonSampling {
         self.proposer.domain()
     }
 
-    /// Query for the maximum of a function drawn from the own posterior.
+    /// Query by the own model: for the maximum of a function drawn from the posterior, or of the log expected improvement.
     ///
     /// # Errors
     /// If no finite query exists.
@@ -132,6 +164,9 @@ impl ThompsonSampling {
         pending: &Points,
         stream: &mut Stream,
     ) -> Result<Proposal, StrategyError> {
+        if let OwnQuery::LogEi(query) = self.own_query {
+            return query.propose(&self.proposer, pending, stream);
+        }
         self.proposer.open(pending)?;
         let surrogate = self.surrogate();
         let posterior = surrogate.posterior();

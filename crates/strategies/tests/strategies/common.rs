@@ -6,8 +6,9 @@ use fedbo_gp::{Family, Hyperparameters, Kernel, Prior};
 use fedbo_optim::{MultiStart, Points};
 use fedbo_space::{ParameterSpec, Space};
 use fedbo_strategies::{
-    Domain, HyperparameterPolicy, Maximizer, Observation, OwnSampler, Proposal, Repeats, Source,
-    Strategy, StrategyError, SurrogateSettings, ThompsonSampling, ThompsonSettings, UcbMultiplier,
+    Domain, HyperparameterPolicy, Maximizer, Observation, OwnQuery, OwnSampler, Proposal, Repeats,
+    Source, Strategy, StrategyError, SurrogateSettings, ThompsonSampling, ThompsonSettings,
+    UcbMultiplier,
 };
 use fedbo_streams::{Seed, Stream};
 
@@ -60,6 +61,7 @@ pub(crate) fn own(dim: usize) -> ThompsonSettings {
         }),
         ucb_multiplier: UcbMultiplier::Constant(1.0),
         repeats: Repeats::Allow,
+        own_query: OwnQuery::Sample,
     }
 }
 

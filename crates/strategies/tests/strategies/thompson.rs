@@ -4,10 +4,14 @@ use std::f64::consts::PI;
 use std::sync::Arc;
 
 use fedbo_optim::Points;
-use fedbo_strategies::{Domain, OwnSampler, Repeats, Source, Strategy, ThompsonSettings};
+use fedbo_strategies::{
+    Domain, LogEi, LogEiSettings, OwnQuery, OwnSampler, Repeats, Source, Strategy,
+    ThompsonSampling, ThompsonSettings,
+};
+use fedbo_streams::Seed;
 use fedbo_testkit::{test_stream, uniform_points};
 
-use crate::common::{AskAlone, observed, own, ts, unit_box};
+use crate::common::{AskAlone, SEED, line, observed, own, ts, unit_box};
 
 /// Branin on the unit square, to be maximized; its maximum is −0.397887.
 fn branin(u: &[f64]) -> f64 {
@@ -75,4 +79,47 @@ fn asking_changes_nothing() {
     let first = strategy.ask_alone(&mut test_stream(4)).unwrap();
     assert_ne!(strategy.ask_alone(&mut test_stream(5)).unwrap().unit, first.unit);
     assert_eq!(strategy.ask_alone(&mut test_stream(4)).unwrap(), first);
+}
+
+/// With [`OwnQuery::LogEi`], own queries are those of the strategy of this name, to the bit: from one observation on, while others run,
+/// and on a discrete domain. Functions of others are maximized as before, and samples of the posterior are other queries.
+#[test]
+fn own_queries_by_log_expected_improvement_are_those_of_its_strategy() {
+    for (domain, dim) in [(unit_box(2), 2), (line(21), 1)] {
+        let mut settings = LogEiSettings::for_study(dim, false);
+        settings.surrogate = own(dim).surrogate;
+        settings.maximizer = own(dim).maximizer;
+        let by_log_ei = ThompsonSettings::of_log_ei(&settings);
+        let mut log_ei = LogEi::new(domain.clone(), settings, Seed::new(SEED)).unwrap();
+        let mut found = ts(domain.clone(), by_log_ei.clone());
+        let sampling = ThompsonSettings { own_query: OwnQuery::Sample, ..by_log_ei };
+        let mut sampled = ts(domain, sampling);
+        let mut n_other = 0;
+        for step in 0..8 {
+            let none = Points::new(dim);
+            let running = uniform_points(3, dim, &mut test_stream(60 + step));
+            for pending in [&none, &running] {
+                let mut stream = test_stream(step);
+                let expected = log_ei.ask(pending, &mut stream.clone()).unwrap();
+                assert_eq!(found.ask(pending, &mut stream.clone()).unwrap(), expected, "{step}");
+                n_other += usize::from(sampled.ask(pending, &mut stream).unwrap() != expected);
+            }
+            let unit = log_ei.ask(&none, &mut test_stream(step)).unwrap().unit;
+            let value = unit.iter().map(|x| (7.0 * x).sin()).sum();
+            let told = [observed(&unit, Some(value), Source::Own)];
+            log_ei.tell(&told).unwrap();
+            found.tell(&told).unwrap();
+            sampled.tell(&told).unwrap();
+        }
+        assert!(n_other > 8, "{n_other}");
+    }
+}
+
+/// A rule of own queries that averages over nothing is refused.
+#[test]
+fn own_queries_without_fantasies_are_refused() {
+    let none = LogEiSettings { n_fantasies: 0, ..LogEiSettings::for_study(2, false) };
+    let settings = ThompsonSettings::of_log_ei(&none);
+    let refused = ThompsonSampling::new(unit_box(2), settings, Seed::new(SEED)).unwrap_err();
+    assert!(refused.to_string().contains("n_fantasies = 0: expected at least 1"), "{refused}");
 }

@@ -18,7 +18,7 @@ use fedbo_problems::{N_FIELDS, Problem};
 use fedbo_protocol::{Agent, AgentPlan};
 use fedbo_strategies::{
     Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise,
-    MessageSettings, Observation, OwnSampler, Refit, Repeats, Source, SurrogateSettings,
+    MessageSettings, Observation, OwnQuery, OwnSampler, Refit, Repeats, Source, SurrogateSettings,
     ThompsonSettings, UcbMultiplier,
 };
 use fedbo_streams::{Purpose, Seed};
@@ -426,6 +426,7 @@ pub(super) fn paper(content: MessageContent) -> anyhow::Result<FtsSettings> {
             }),
             ucb_multiplier: UcbMultiplier::Constant(1.0),
             repeats: Repeats::Randomize,
+            own_query: OwnQuery::Sample,
         },
         local_prob: LocalProb::InverseSquare,
         agent_sampling: AgentSampling::Uniform,

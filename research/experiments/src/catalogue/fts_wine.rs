@@ -42,7 +42,7 @@ pub(super) fn run(
     let federation = &federation;
     let mut jobs = Vec::new();
     for run in 0..runs {
-        for arm in federation.arms() {
+        for arm in [federation.own_arm(), Arm::ALONE, Arm::PLACEBO] {
             let unit = RowLabels {
                 experiment: "fts-wine".into(),
                 arm: arm.name().into(),

@@ -146,7 +146,7 @@ pub fn catalogue() -> &'static [Experiment] {
         },
         Experiment {
             name: "shared-prior",
-            about: "The worth of joining: a party joins others by a shared prior, beside FTS, log-ei (after three random points, or one) and ts alone, a warm start and a placebo",
+            about: "The worth of joining: a party joins others by a shared prior, beside FTS, log-ei (after three random points, or one) and ts alone, a warm start, a placebo and rivals",
             data_sets: &["landmine"],
             figures: &[],
             default_runs: shared_prior::DEFAULT_RUNS,
@@ -159,6 +159,14 @@ pub fn catalogue() -> &'static [Experiment] {
             figures: &[],
             default_runs: shared_prior::private::DEFAULT_RUNS,
             run: shared_prior::private::run,
+        },
+        Experiment {
+            name: "shared-prior-axes",
+            about: "The worth of joining by number of others, their observations, the share of unrelated ones or another group, or if all begin together, beside log-ei and a warm start",
+            data_sets: &["landmine"],
+            figures: &[],
+            default_runs: shared_prior::axes::DEFAULT_RUNS,
+            run: shared_prior::axes::run,
         },
         Experiment {
             name: "dp-synthetic",

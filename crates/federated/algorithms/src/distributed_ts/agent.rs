@@ -1,6 +1,6 @@
 //! One agent of distributed Thompson sampling (Algorithm 1).
 
-use fedbo_protocol::Neighbour;
+use fedbo_protocol::{Neighbour, ReportRejected};
 use fedbo_strategies::{
     Domain, Observation, Points, Proposal, Source, Strategy, StrategyError, Surrogate,
     ThompsonSampling, ThompsonSettings,
@@ -73,12 +73,16 @@ impl Neighbour for DistributedTs {
     }
 
     /// Algorithm 1 line 15. One posterior update is made for all: O(n² m) for m new ones among n, without a refit.
-    fn tell_all(&mut self, own: &[Observation], all: &[Observation]) -> Result<(), StrategyError> {
+    fn tell_all(
+        &mut self,
+        own: &[Observation],
+        all: &[Observation],
+    ) -> Result<Vec<ReportRejected>, StrategyError> {
         self.own.tell(all)?;
         if let Some(last) = own.last() {
             self.place = Some(last.unit.clone());
         }
-        Ok(())
+        Ok(Vec::new())
     }
 }
 
@@ -96,7 +100,7 @@ impl Strategy for DistributedTs {
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
-        self.tell_all(observed, observed)
+        self.tell_all(observed, observed).map(drop)
     }
 
     fn surrogate(&self) -> Option<&Surrogate> {

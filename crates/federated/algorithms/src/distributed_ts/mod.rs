@@ -9,15 +9,14 @@ mod options;
 pub mod regret_bound;
 
 use fedbo_protocol::Neighbour;
-use fedbo_space::Space;
-use fedbo_strategies::{Domain, StrategyError, UcbMultiplier};
-use fedbo_streams::Seed;
+use fedbo_strategies::{Domain, LogEi, LogEiSettings, StrategyError};
 
 pub use agent::{DistributedTs, DistributedTsSettings, Query};
 pub use independent_draws::IndependentDraws;
 pub use options::DistributedTsTable;
+pub(crate) use options::exchange_alone;
 
-use crate::{Algorithm, Exchange, NeighbourSettings, Neighbours, Role};
+use crate::{AgentSetup, Algorithm, Alone, Arm, Exchange, NeighbourSettings, Neighbours, Role};
 
 /// The registry's entry.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -28,7 +27,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name_without_noise: None,
     tables: &["distributed-ts"],
     compared_with: None,
-    controls: &[],
+    controls: &[Arm::LOG_EI],
     read: options::read,
 };
 
@@ -37,6 +36,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
 struct Federated {
     exchange: NeighbourSettings,
     settings: DistributedTsSettings,
+    /// Log expected improvement, each alone.
+    log_ei: LogEiSettings,
 }
 
 impl Neighbours for Federated {
@@ -44,21 +45,17 @@ impl Neighbours for Federated {
         self.exchange
     }
 
-    fn agent(
-        &self,
-        role: Role,
-        alone_ucb_multiplier: UcbMultiplier,
-        space: &Space,
-        seed: Seed,
-    ) -> Result<Box<dyn Neighbour>, StrategyError> {
+    fn agent(&self, setup: &AgentSetup<'_>) -> Result<Box<dyn Neighbour>, StrategyError> {
         let mut settings = self.settings.clone();
-        if matches!(role, Role::LogEi | Role::WarmStart) {
-            return Err(role.not_of_this_algorithm());
+        match setup.role {
+            Role::WarmStart => return Err(setup.role.not_of_this_algorithm()),
+            Role::LogEi => {
+                return Ok(Box::new(Alone::<LogEi, ()>::log_ei(setup, &self.log_ei, 0)?));
+            }
+            Role::Alone => settings.own.ucb_multiplier = setup.alone_ucb_multiplier,
+            Role::Own | Role::Placebo => {}
         }
-        if role == Role::Alone {
-            settings.own.ucb_multiplier = alone_ucb_multiplier;
-        }
-        let domain = Domain::Space(space.clone());
-        Ok(Box::new(DistributedTs::new(domain, settings, seed)?))
+        let domain = Domain::Space(setup.space.clone());
+        Ok(Box::new(DistributedTs::new(domain, settings, setup.seed)?))
     }
 }

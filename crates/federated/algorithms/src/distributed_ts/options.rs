@@ -61,6 +61,40 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
     let Reading { check, .. } = *reading;
     let Tables { distributed_ts: table } = check.file.parse()?;
     let ucb_multiplier = check.ucb_multiplier(&at("ucb_multiplier"), table.ucb_multiplier)?;
+    let exchange = exchange(&table, check)?;
+    let mut own = reading.own.clone();
+    own.ucb_multiplier = ucb_multiplier;
+    let settings = Federated {
+        exchange,
+        settings: DistributedTsSettings { own, query: query(&table, check)? },
+        log_ei: reading.log_ei.clone(),
+    };
+    Ok(Read { settings: Settings::Neighbours(Arc::new(settings)), ucb_multiplier })
+}
+
+/// Reads the exchange between neighbours in `[distributed-ts]` for another algorithm, whose queries are its own concern.
+pub(crate) fn exchange_alone(reading: &Reading<'_>) -> Result<NeighbourSettings, FileError> {
+    let Reading { check, algorithm, .. } = *reading;
+    let Tables { distributed_ts: table } = check.file.parse()?;
+    let of_queries = [
+        ("ucb_multiplier", table.ucb_multiplier.is_some()),
+        ("query", table.query.is_some()),
+        ("grid", table.grid.is_some()),
+        ("radius", table.radius.is_some()),
+    ];
+    match of_queries.iter().find(|(_, is_given)| *is_given) {
+        None => exchange(&table, check),
+        Some((key, _)) => {
+            let message = format!(
+                "distributed-ts.{key} has no effect with algorithm {algorithm:?}, which reads the exchange alone in this table; remove it"
+            );
+            Err(check.file.error(&at(key), message))
+        }
+    }
+}
+
+/// The rules by which neighbours exchange observations.
+fn exchange(table: &DistributedTsTable, check: Check<'_>) -> Result<NeighbourSettings, FileError> {
     let words = [("synchronous", false), ("asynchronous", true)];
     let asynchronous = check.word(&at("pace"), table.pace.as_deref(), &words)?;
     let asynchronous = asynchronous.unwrap_or(false);
@@ -71,17 +105,11 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
     ];
     let path = at("share_initial");
     let initial_sharing = check.word(&path, table.share_initial.as_deref(), &words)?;
-    let mut own = reading.own.clone();
-    own.ucb_multiplier = ucb_multiplier;
-    let settings = Federated {
-        exchange: NeighbourSettings {
-            pace: pace(&table, check, asynchronous)?,
-            network: network(&table, check, asynchronous)?,
-            initial_sharing: initial_sharing.unwrap_or_default(),
-        },
-        settings: DistributedTsSettings { own, query: query(&table, check)? },
-    };
-    Ok(Read { settings: Settings::Neighbours(Arc::new(settings)), ucb_multiplier })
+    Ok(NeighbourSettings {
+        pace: pace(table, check, asynchronous)?,
+        network: network(table, check, asynchronous)?,
+        initial_sharing: initial_sharing.unwrap_or_default(),
+    })
 }
 
 fn at(key: &str) -> [&str; 2] {

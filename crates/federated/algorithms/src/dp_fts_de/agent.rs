@@ -28,7 +28,7 @@ pub enum AggregateUse {
 /// Settings of a [`DpFtsDe`] agent.
 #[derive(Clone, Debug)]
 pub struct DpFtsDeSettings {
-    /// The agent's own Thompson sampling.
+    /// The agent's own model and queries: Thompson sampling in the paper.
     pub own: ThompsonSettings,
     /// p_t; the paper's schedules are [`LocalProb::Power`].
     pub local_prob: LocalProb,
@@ -52,7 +52,8 @@ pub struct DpFtsDeSettings {
 ///
 /// In step t, with probability p_t the own posterior is sampled (Algorithm 2 line 6), otherwise
 /// x_t = argmax φ(x)·ω^(i) over all regions i and x in region i (line 8). Before the first release, and where a release
-/// says nothing (all weights 0), the own posterior is sampled.
+/// says nothing (all weights 0), the own posterior is sampled. Beyond the paper, with
+/// [`OwnQuery::LogEi`](fedbo_strategies::OwnQuery) the log expected improvement is maximized wherever it would be sampled.
 ///
 /// Deviations: weights and normalisers are applied here, on region sums, which carry √P less noise than the paper's P
 /// weighted copies and the same information (each agent is assigned to exactly one region); a coordinator in the paper's

@@ -16,8 +16,8 @@ use fedbo_gp::FeatureDescription;
 use fedbo_protocol::{Aggregate, AggregateHandout, UsesHandouts};
 use fedbo_space::Space;
 use fedbo_strategies::{
-    Domain, LocalProb, MessageContent, MessageSettings, ReleasedFunction, StrategyError,
-    ThompsonSettings,
+    Domain, LocalProb, LogEiSettings, MessageContent, MessageSettings, ReleasedFunction,
+    StrategyError, ThompsonSettings,
 };
 use fedbo_streams::Stream;
 
@@ -27,7 +27,9 @@ pub use exploration::ExplorationTable;
 pub use exploration_weights::{ExplorationWeightLaw, ExplorationWeights, region_sizes};
 pub use options::DpFtsDeTable;
 
-use crate::{AgentSetup, Algorithm, Exchange, PublicConfig, ReleaseShape, Released, Role};
+use crate::{
+    AgentSetup, Algorithm, Alone, Arm, Exchange, PublicConfig, ReleaseShape, Released, Role,
+};
 use exploration::Exploration;
 
 /// The registry's entry.
@@ -39,7 +41,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name_without_noise: Some("fts-de"),
     tables: &["dp-fts-de", "exploration"],
     compared_with: None,
-    controls: &[],
+    controls: &[Arm::LOG_EI],
     read: options::read,
 };
 
@@ -52,6 +54,10 @@ struct Federated {
     message: MessageSettings,
     memory: Memory,
     exploration: Exploration,
+    /// Thompson sampling, each alone.
+    alone: ThompsonSettings,
+    /// Log expected improvement, each alone.
+    log_ei: LogEiSettings,
 }
 
 impl Federated {
@@ -77,6 +83,7 @@ impl Federated {
             Role::Own => {}
             Role::Alone => {
                 settings.local_prob = LocalProb::Constant(1.0);
+                settings.own = self.alone.clone();
                 settings.own.ucb_multiplier = setup.alone_ucb_multiplier;
                 settings.message.content = MessageContent::Zero;
             }
@@ -103,6 +110,10 @@ impl Released for Federated {
         sampling_rate: f64,
         has_noise: bool,
     ) -> Result<Box<dyn UsesHandouts<Handout = AggregateHandout>>, StrategyError> {
+        if setup.role == Role::LogEi {
+            let message_len = setup.map.n_features();
+            return Ok(Box::new(Alone::log_ei(setup, &self.log_ei, message_len)?));
+        }
         Ok(Box::new(self.dp_fts_de(setup, sampling_rate, has_noise)?))
     }
 

@@ -16,6 +16,9 @@ use crate::{Read, Reading, Settings};
 pub struct DpFtsDeTable {
     /// p_t: `1-1/t` (default), `1-1/sqrt(t)` (default in modes `paper` and `off`), a number, or a list.
     pub local_prob: Option<WordOrNumbers>,
+    /// The rule of the queries by the own model, those with probability p_t: `ts` (default), as in the paper; `log-ei`, with the model of
+    /// the arm of this name.
+    pub own_query: Option<String>,
     /// `schedule` (default): the releases are used with probability 1 − p_t; `signal`: less often the more of them is noise.
     pub trust: Option<String>,
     /// `mean` (default): the posterior's mean is sent; `sample` (default in modes `paper` and `off`): a draw from it.
@@ -54,7 +57,7 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
     let memory = memory(&table, check, papers)?;
     let words = [("schedule", AggregateUse::Schedule), ("signal", AggregateUse::Signal)];
     let trust = check.word(&["dp-fts-de", "trust"], table.trust.as_deref(), &words)?;
-    let mut own = reading.own.clone();
+    let mut own = reading.own_by(&["dp-fts-de", "own_query"], table.own_query.as_deref())?;
     own.ucb_multiplier = ucb_multiplier;
     let settings = Federated {
         own,
@@ -63,6 +66,8 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
         message,
         memory,
         exploration,
+        alone: reading.own.clone(),
+        log_ei: reading.log_ei.clone(),
     };
     Ok(Read { settings: Settings::Released(Arc::new(settings)), ucb_multiplier })
 }

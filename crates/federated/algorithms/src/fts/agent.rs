@@ -15,7 +15,7 @@ use super::AgentSampling;
 /// Settings of an [`Fts`] strategy.
 #[derive(Clone, Debug)]
 pub struct FtsSettings {
-    /// The agent's own Thompson sampling.
+    /// The agent's own model and queries: Thompson sampling in the paper.
     pub own: ThompsonSettings,
     /// p_t.
     pub local_prob: LocalProb,
@@ -31,7 +31,8 @@ pub struct FtsSettings {
 /// x_t = argmax φ(x)·ω_n (line 6). A used message is removed and P_N renormalised, until that agent sends a fresh one
 /// (section 3.1, last paragraphs); an agent without a message, such as a straggler, has probability 0.
 ///
-/// Where no message is left, the own posterior is sampled: the paper leaves this case open.
+/// Where no message is left, the own posterior is sampled: the paper leaves this case open. Beyond the paper, with
+/// [`OwnQuery::LogEi`](fedbo_strategies::OwnQuery) the log expected improvement is maximized wherever the own posterior would be sampled.
 #[derive(Clone, Debug)]
 pub struct Fts {
     own: ThompsonSampling,

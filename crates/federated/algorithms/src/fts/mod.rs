@@ -9,13 +9,15 @@ pub mod regret_bound;
 use std::sync::Arc;
 
 use fedbo_protocol::{Broadcast, UsesHandouts};
-use fedbo_strategies::{Domain, LocalProb, MessageContent, StrategyError};
+use fedbo_strategies::{
+    Domain, LocalProb, LogEiSettings, MessageContent, StrategyError, ThompsonSettings,
+};
 
 pub use agent::{Fts, FtsSettings};
 pub use agent_sampling::AgentSampling;
 pub use options::FtsTable;
 
-use crate::{AgentSetup, Algorithm, Exchange, Relayed, Role};
+use crate::{AgentSetup, Algorithm, Alone, Arm, Exchange, Relayed, Role};
 
 /// The registry's entry.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -26,7 +28,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name_without_noise: None,
     tables: &["fts"],
     compared_with: None,
-    controls: &[],
+    controls: &[Arm::LOG_EI],
     read: options::read,
 };
 
@@ -39,17 +41,32 @@ pub const ALONE: Algorithm = Algorithm {
     ..ALGORITHM
 };
 
-impl Relayed for FtsSettings {
+/// The settings of all agents of a federation.
+#[derive(Clone, Debug)]
+struct Federated {
+    settings: FtsSettings,
+    /// Thompson sampling, each alone.
+    alone: ThompsonSettings,
+    /// Log expected improvement, each alone.
+    log_ei: LogEiSettings,
+}
+
+impl Relayed for Federated {
     fn agent(
         &self,
         setup: &AgentSetup<'_>,
     ) -> Result<Box<dyn UsesHandouts<Handout = Broadcast>>, StrategyError> {
-        let mut settings = self.clone();
+        let mut settings = self.settings.clone();
         match setup.role {
-            Role::LogEi | Role::WarmStart => return Err(setup.role.not_of_this_algorithm()),
+            Role::WarmStart => return Err(setup.role.not_of_this_algorithm()),
+            Role::LogEi => {
+                let message_len = setup.map.n_features();
+                return Ok(Box::new(Alone::log_ei(setup, &self.log_ei, message_len)?));
+            }
             Role::Own => {}
             Role::Alone => {
                 settings.local_prob = LocalProb::Constant(1.0);
+                settings.own = self.alone.clone();
                 settings.own.ucb_multiplier = setup.alone_ucb_multiplier;
             }
             Role::Placebo => settings.message.content = MessageContent::Placebo,

@@ -6,7 +6,7 @@ use fedbo_config::{Check, FileError, WordOrNumbers};
 use fedbo_strategies::{LocalProb, MessageNoise, MessageSettings, UcbMultiplier};
 use serde::Deserialize;
 
-use super::{AgentSampling, FtsSettings};
+use super::{AgentSampling, Federated, FtsSettings};
 use crate::{Read, Reading, Settings};
 
 /// `[fts]`
@@ -15,6 +15,9 @@ use crate::{Read, Reading, Settings};
 pub struct FtsTable {
     /// p_t: `1-1/sqrt(t)` (default), `1-1/t^2`, a number, or a list.
     pub local_prob: Option<WordOrNumbers>,
+    /// The rule of the queries by the own model, those with probability p_t: `ts` (default), as in the paper; `log-ei`, with the model of
+    /// the arm of this name.
+    pub own_query: Option<String>,
     /// P_N: `learned` (default), `uniform`, or a list with a weight for each agent.
     pub agent_sampling: Option<WordOrNumbers>,
     /// c of `learned`: 0 is uniform; default 2.
@@ -40,7 +43,7 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
     let Tables { fts: table } = check.file.parse()?;
     let ucb_multiplier = check.ucb_multiplier(&["fts", "ucb_multiplier"], table.ucb_multiplier)?;
     reading.memory_suffices(reading.n_features, "features.count")?;
-    let mut own = reading.own.clone();
+    let mut own = reading.own_by(&["fts", "own_query"], table.own_query.as_deref())?;
     own.ucb_multiplier = ucb_multiplier;
     let settings = FtsSettings {
         own,
@@ -48,7 +51,9 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
         agent_sampling: table.agent_sampling(check, n_agents)?,
         message: table.message(check)?,
     };
-    Ok(Read { settings: Settings::Relayed(Arc::new(settings)), ucb_multiplier })
+    let (alone, log_ei) = (reading.own.clone(), reading.log_ei.clone());
+    let federated = Federated { settings, alone, log_ei };
+    Ok(Read { settings: Settings::Relayed(Arc::new(federated)), ucb_multiplier })
 }
 
 impl FtsTable {

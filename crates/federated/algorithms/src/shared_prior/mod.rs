@@ -1,7 +1,9 @@
 //! The shared prior: agents send what their observations say of functions that all share, and each fits a prior for its own surrogate
-//! to what the others sent; in private, to noisy sums of their directions. See `papers/shared-prior.md`.
+//! to what the others sent; in private, to noisy sums of their directions; between neighbours, to what their observations say. See
+//! `papers/shared-prior.md`.
 
 mod agent;
+mod neighbours;
 mod options;
 mod private;
 
@@ -13,6 +15,7 @@ use fedbo_strategies::{
 };
 
 pub use agent::SharedPriorAgent;
+pub use neighbours::{NEIGHBOURS, NeighbourPriorAgent};
 pub use private::{PRIVATE, PrivatePriorAgent, PrivatePriorSettings};
 
 use crate::{AgentSetup, Algorithm, Alone, Arm, Exchange, Relayed, Role};
@@ -41,6 +44,20 @@ struct Federated {
 /// Best points of others that a warm start tries before all else.
 const N_WARM: usize = 10;
 
+/// The settings of an agent with this code, which the controls without the prior share.
+fn for_role(settings: &SharedPriorSettings, role: Role) -> SharedPriorSettings {
+    let mut settings = settings.clone();
+    match role {
+        Role::LogEi => settings.others = OthersUse::Nothing,
+        Role::WarmStart => {
+            (settings.others, settings.n_best_first) = (OthersUse::BestPoints, N_WARM);
+            settings.sends_best = true;
+        }
+        Role::Own | Role::Alone | Role::Placebo => {}
+    }
+    settings
+}
+
 impl Relayed for Federated {
     fn message_len(&self, n_features: usize, dim: usize) -> usize {
         SharedMessage::n_numbers(self.settings.rank.min(n_features), dim)
@@ -60,19 +77,11 @@ impl Relayed for Federated {
         let domain = || Domain::Space(setup.space.clone());
         let map = || Arc::clone(setup.map);
         let message_len = self.message_len(setup.map.n_features(), setup.map.dim());
-        let mut settings = self.settings.clone();
-        match setup.role {
-            Role::Alone => {
-                let alone = Alone::thompson_sampling(setup, &self.alone, message_len)?;
-                return Ok(Box::new(alone));
-            }
-            Role::LogEi => settings.others = OthersUse::Nothing,
-            Role::WarmStart => {
-                (settings.others, settings.n_best_first) = (OthersUse::BestPoints, N_WARM);
-                settings.sends_best = true;
-            }
-            Role::Own | Role::Placebo => {}
+        if setup.role == Role::Alone {
+            let alone = Alone::thompson_sampling(setup, &self.alone, message_len)?;
+            return Ok(Box::new(alone));
         }
+        let settings = for_role(&self.settings, setup.role);
         let is_placebo = setup.role == Role::Placebo;
         let agent = SharedPriorAgent::new(domain(), settings, is_placebo, map(), setup.seed)?;
         Ok(Box::new(agent))

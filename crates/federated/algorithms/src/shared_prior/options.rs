@@ -36,19 +36,25 @@ struct Tables {
 
 /// Reads `[shared-prior]` of agents that pass messages on.
 pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
-    let (table, mut settings) = common(reading)?;
+    let settings = with_best_points(reading)?;
     reading.memory_suffices(
         SharedMessage::n_numbers(settings.rank, reading.space.dim()),
         "shared-prior.rank",
     )?;
-    settings.sends_best = table.send_best.unwrap_or(settings.sends_best);
-    settings.probes = settings.probes && settings.sends_best;
     let alone = reading.own.clone();
     let ucb_multiplier = alone.ucb_multiplier;
     Ok(Read {
         settings: Settings::Relayed(Arc::new(Federated { settings, alone })),
         ucb_multiplier,
     })
+}
+
+/// Reads all keys of `[shared-prior]`.
+pub(super) fn with_best_points(reading: &Reading<'_>) -> Result<SharedPriorSettings, FileError> {
+    let (table, mut settings) = common(reading)?;
+    settings.sends_best = table.send_best.unwrap_or(settings.sends_best);
+    settings.probes = settings.probes && settings.sends_best;
+    Ok(settings)
 }
 
 /// Reads `[shared-prior]` of agents that learn from releases, in which there are no best points.

@@ -8,7 +8,8 @@ use fedbo_optim::Function;
 use fedbo_protocol::{Aggregate, AggregateContent};
 use fedbo_space::{ParameterSpec, Partition, Space};
 use fedbo_strategies::{
-    Domain, LocalProb, MessageContent, MessageSettings, Observation, Points, Source, Strategy,
+    Domain, LocalProb, LogEi, LogEiSettings, MessageContent, MessageSettings, Observation, Points,
+    Source, Strategy, ThompsonSettings,
 };
 use fedbo_streams::Seed;
 use fedbo_testkit::{test_stream, uniform_points};
@@ -411,4 +412,38 @@ fn a_message_may_hold_the_posteriors_mean_or_nothing() {
     }
     let zero = with(MessageContent::Zero).weight_sample(&mut test_stream(0)).unwrap();
     assert!(zero.iter().all(|w| *w == 0.0) && zero.len() == N_FEATURES);
+}
+
+/// Line 6 with the log expected improvement in place of a sample: before a release, and with p_t = 1, the queries are those of `log-ei`,
+/// once p_t has been drawn for; releases are followed as ever.
+#[test]
+fn own_queries_may_be_those_of_log_expected_improvement() {
+    let mut of_log_ei = LogEiSettings::for_study(1, false);
+    (of_log_ei.surrogate, of_log_ei.maximizer) = (own(1).surrogate, own(1).maximizer);
+    let mut log_ei = LogEi::new(line(31), of_log_ei.clone(), Seed::new(SEED)).unwrap();
+    let settings =
+        || DpFtsDeSettings { own: ThompsonSettings::of_log_ei(&of_log_ei), ..settings(1, 2) };
+    let mut before_a_release = agent(line(31), settings());
+    let p_t = LocalProb::Constant(1.0);
+    let mut local = agent(line(31), DpFtsDeSettings { local_prob: p_t, ..settings() });
+    let first = release(0, AggregateContent::RegionSums(random_rows(2, 5)));
+    assert!(local.receive(&first));
+    for step in 0..6 {
+        let mut after_the_draw = test_stream(step);
+        after_the_draw.bernoulli(1.0);
+        let expected = log_ei.ask(&Points::new(1), &mut after_the_draw).unwrap();
+        for agent in [&mut local, &mut before_a_release] {
+            let found = agent.ask(&Points::new(1), &mut test_stream(step)).unwrap();
+            assert_eq!(found, expected);
+            let value = (9.0 * found.unit[0]).sin();
+            let told = Observation { unit: found.unit, value: Some(value), source: Source::Own };
+            agent.tell(&[told]).unwrap();
+        }
+        let value = (9.0 * expected.unit[0]).sin();
+        let told = Observation { unit: expected.unit, value: Some(value), source: Source::Own };
+        log_ei.tell(&[told]).unwrap();
+    }
+    assert!(before_a_release.receive(&first));
+    let found = before_a_release.ask(&Points::new(1), &mut test_stream(1)).unwrap();
+    assert!(matches!(found.source, Source::Region { .. }));
 }

@@ -4,11 +4,15 @@ use fedbo_federated::fts::{AgentSampling, Fts};
 use fedbo_gp::{MapHash, WeightSpaceSample};
 use fedbo_optim::{Direct, Function, Points};
 use fedbo_protocol::MessageRejected;
-use fedbo_strategies::{Collaborator, LocalProb, Maximizer, Repeats, Source, Strategy};
+use fedbo_strategies::{
+    Collaborator, LocalProb, LogEi, LogEiSettings, Maximizer, Repeats, Source, Strategy,
+    ThompsonSettings,
+};
+use fedbo_streams::Seed;
 use fedbo_testkit::{statistics::check_chi_squared, test_stream};
 
 use crate::agents::{MESSAGE, fts_with, map, small_fts, with_messages};
-use crate::common::{AskAlone, count, initial, line, observed, own, unit_box};
+use crate::common::{AskAlone, SEED, count, initial, line, observed, own, unit_box};
 
 const NEVER_OWN: LocalProb = LocalProb::Constant(0.0);
 
@@ -271,4 +275,36 @@ fn equal_streams_give_equal_proposals() {
     assert!(first.iter().any(|p| p.source != Source::Own));
     let own: Vec<_> = first.iter().filter(|p| p.source == Source::Own).collect();
     assert!(own.windows(2).all(|pair| pair[0].unit != pair[1].unit));
+}
+
+/// Line 4 with the log expected improvement in place of a sample: with p_t = 1 the queries are those of `log-ei`, once p_t has been drawn
+/// for; with p_t = 0 messages are used as ever, and where none is left the query is its own by the same rule.
+#[test]
+fn own_queries_may_be_those_of_log_expected_improvement() {
+    let mut settings = LogEiSettings::for_study(2, false);
+    (settings.surrogate, settings.maximizer) = (own(2).surrogate, own(2).maximizer);
+    let mut log_ei = LogEi::new(unit_box(2), settings.clone(), Seed::new(SEED)).unwrap();
+    let own = ThompsonSettings::of_log_ei(&settings);
+    let agent = |p| {
+        let p_t = LocalProb::Constant(p);
+        let sampling = AgentSampling::Uniform;
+        fts_with(unit_box(2), own.clone(), p_t, sampling, MESSAGE, map(2, 16))
+    };
+    let mut fts = with_messages(agent(1.0), 0..3);
+    let mut never_own = agent(0.0);
+    for step in 0..6 {
+        let mut after_the_draw = test_stream(step);
+        after_the_draw.bernoulli(1.0);
+        let expected = log_ei.ask(&Points::new(2), &mut after_the_draw).unwrap();
+        assert_eq!(fts.ask_alone(&mut test_stream(step)).unwrap(), expected);
+        assert_eq!(never_own.ask_alone(&mut test_stream(step)).unwrap(), expected);
+        let told = [observed(&expected.unit, Some((9.0 * expected.unit[0]).sin()), Source::Own)];
+        log_ei.tell(&told).unwrap();
+        fts.tell(&told).unwrap();
+        never_own.tell(&told).unwrap();
+    }
+    assert_eq!(fts.inbox().len(), 3);
+    let never_own = with_messages(never_own, 0..1);
+    let used = never_own.ask_alone(&mut test_stream(0)).unwrap().source;
+    assert_eq!(used, Source::Message { sender: 0 });
 }

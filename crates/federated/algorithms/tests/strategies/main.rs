@@ -11,4 +11,5 @@ mod dp_fts_de;
 mod fts;
 mod learned_agent_sampling;
 mod messages;
+mod neighbour_prior;
 mod shared_prior;

@@ -22,11 +22,16 @@ pub trait Neighbour: Strategy {
     /// Its model of its own objective.
     fn own(&self) -> &Surrogate;
 
-    /// Adds observations, each once: `all` are new to the strategy, `own` are those among them that the agent itself made.
+    /// Adds observations, each once: `all` are new to the strategy, `own` are those among them that the agent itself made, and each of a
+    /// neighbour names it by [`Source::Message`]. The neighbours whose observations cannot be used are returned.
     ///
     /// # Errors
     /// If the surrogate cannot be conditioned; nothing is added then.
-    fn tell_all(&mut self, own: &[Observation], all: &[Observation]) -> Result<(), StrategyError>;
+    fn tell_all(
+        &mut self,
+        own: &[Observation],
+        all: &[Observation],
+    ) -> Result<Vec<ReportRejected>, StrategyError>;
 }
 
 /// The condition on which a peer begins a round.
@@ -335,23 +340,25 @@ impl Peer {
             }
             self.late = missing;
         }
-        effects.push(self.begin_round(for_round)?);
+        effects.extend(self.begin_round(for_round)?);
         Ok(effects)
     }
 
     /// Lines 8 to 11: the posterior on D_{t,i}, a function drawn from it, and its maximizer.
-    fn begin_round(&mut self, round: u64) -> Result<PeerEffect, AgentError> {
-        self.learn(round)?;
+    fn begin_round(&mut self, round: u64) -> Result<Vec<PeerEffect>, AgentError> {
+        let rejected = self.learn(round)?.into_iter();
+        let mut effects: Vec<PeerEffect> = rejected.map(PeerEffect::Rejected).collect();
         let id = u64::from(self.plan.id);
         let mut stream = self.seed.stream(Purpose::Proposal, id, round);
         let none_pending = Points::new(self.strategy.domain().dim());
         let proposal = self.strategy.ask(&none_pending, &mut stream);
         let proposal = proposal.map_err(|source| self.failed(source))?;
-        Ok(self.evaluate(round, proposal.unit, proposal.source))
+        effects.push(self.evaluate(round, proposal.unit, proposal.source));
+        Ok(effects)
     }
 
     /// Tells the strategy what is new, in the order of rounds and agents: line 15.
-    fn learn(&mut self, round: u64) -> Result<(), AgentError> {
+    fn learn(&mut self, round: u64) -> Result<Vec<ReportRejected>, AgentError> {
         let mut new = match self.plan.pace {
             Pace::Synchronous { .. } => {
                 let senders = self.plan.neighbourhood.up_to(round);

@@ -93,4 +93,12 @@ pub enum ReportRejected {
         /// The reason.
         reason: &'static str,
     },
+    /// No model can be made of all that the sender has reported. What was learned from it before stays, and its next report is tried again.
+    #[error("nothing is learned from what agent {sender} has reported: {reason}")]
+    NoModel {
+        /// The sender.
+        sender: u32,
+        /// The reason.
+        reason: String,
+    },
 }

@@ -1,13 +1,17 @@
 //! Peers with little surrogates, an objective whose values name who observed what, and a calm world.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fedbo_federated::distributed_ts::{DistributedTs, DistributedTsSettings, Query};
+use fedbo_federated::shared_prior::NeighbourPriorAgent;
+use fedbo_gp::{FeatureDescription, FeatureMap};
 use fedbo_protocol::{
-    InitialSharing, Neighbourhood, Pace, Peer, PeerEffect, PeerEvent, PeerPlan, ReportContent,
+    InitialSharing, Neighbour, Neighbourhood, Pace, Peer, PeerEffect, PeerEvent, PeerPlan,
+    ReportContent,
 };
 use fedbo_space::{ParameterSpec, Space};
-use fedbo_strategies::{Domain, ThompsonSettings};
+use fedbo_strategies::{Domain, SharedPriorSettings, ThompsonSettings};
 use fedbo_streams::{Purpose, Seed};
 
 /// Agents that know each other, by edges.
@@ -18,6 +22,8 @@ pub(crate) struct Team {
     pub(crate) n_initial: usize,
     pub(crate) pace: Pace,
     pub(crate) seed: u64,
+    /// An agent, whose fits come from the seed.
+    pub(crate) strategy: fn(Seed) -> Box<dyn Neighbour>,
 }
 
 pub(crate) const SYNCHRONOUS: Pace = Pace::Synchronous { patience: None };
@@ -29,7 +35,7 @@ impl Team {
             neighbours[a as usize].push(b);
             neighbours[b as usize].push(a);
         }
-        Self { neighbours, n_rounds: 5, n_initial: 2, pace, seed }
+        Self { neighbours, n_rounds: 5, n_initial: 2, pace, seed, strategy: distributed_ts }
     }
 
     pub(crate) fn n(&self) -> u32 {
@@ -62,7 +68,7 @@ impl Team {
     }
 
     pub(crate) fn peer_with(&self, plan: PeerPlan) -> Peer {
-        Peer::new(Box::new(strategy(self.root())), plan, self.root())
+        Peer::new((self.strategy)(self.root()), plan, self.root())
     }
 }
 
@@ -75,9 +81,18 @@ pub(crate) fn settings() -> ThompsonSettings {
     ThompsonSettings::default_for(2)
 }
 
-pub(crate) fn strategy(seed: Seed) -> DistributedTs {
+fn distributed_ts(seed: Seed) -> Box<dyn Neighbour> {
     let settings = DistributedTsSettings { own: settings(), query: Query::Sample };
-    DistributedTs::new(domain(), settings, seed).unwrap()
+    Box::new(DistributedTs::new(domain(), settings, seed).unwrap())
+}
+
+/// An agent with a shared prior.
+pub(crate) fn shared_prior(seed: Seed) -> Box<dyn Neighbour> {
+    let description = FeatureDescription { n_features: 30, ..FeatureDescription::for_parties(2) };
+    let mut stream = Seed::new(1).stream(Purpose::SharedFeatures, 0, 0);
+    let map = Arc::new(FeatureMap::draw(&description, &mut stream).unwrap());
+    let settings = SharedPriorSettings { rank: 8, ..SharedPriorSettings::default_for(2, false) };
+    Box::new(NeighbourPriorAgent::new(domain(), settings, map, seed).unwrap())
 }
 
 /// The same at the same point, different at all others that a test comes to.

@@ -6,7 +6,7 @@ use fedbo_protocol::{Pace, Peer, PeerEffect, PeerEvent, Report, ReportRejected, 
 use fedbo_streams::Stream;
 use fedbo_testkit::test_stream;
 
-use crate::common::{SYNCHRONOUS, Team, calm, complete, objective, star};
+use crate::common::{SYNCHRONOUS, Team, calm, complete, objective, shared_prior, star};
 
 /// The time after which a sender tries again.
 const RETRY: Tick = 40;
@@ -254,6 +254,21 @@ fn weather_changes_nothing_of_a_synchronous_team() {
                 world.queries.iter().map(|queries| queries.values().cloned().collect()).collect();
             assert_eq!(queries, expected, "graph {case}, weather {seed}");
         }
+    }
+}
+
+/// The same of a team whose agents learn a prior from each other's observations.
+#[test]
+fn weather_changes_nothing_of_a_team_with_a_shared_prior() {
+    let team = Team { strategy: shared_prior, ..Team::new(3, &complete(3), SYNCHRONOUS, 7) };
+    let mut peers: Vec<Peer> = (0..3).map(|agent| team.peer(agent)).collect();
+    let expected = calm(&mut peers);
+    for seed in 0..2 {
+        let mut world = World::new(&team, seed, 0.25);
+        world.run();
+        let queries: Vec<Vec<Vec<f64>>> =
+            world.queries.iter().map(|queries| queries.values().cloned().collect()).collect();
+        assert_eq!(queries, expected, "weather {seed}");
     }
 }
 

@@ -155,7 +155,7 @@ fn mistakes_about_old_studies_are_named_with_their_place_and_a_way_out() {
         ),
         (
             shared("").replace("[meta]", "[meta]\nscale = \"raw\""),
-            &["\"shared-prior\" finds level and size of each study by itself; remove meta.scale"],
+            &["\"shared-prior\" learns level and size from the old studies; remove meta.scale"],
         ),
         (replaced("rm-gp-ts", "log-ei"), &["strategy \"log-ei\" does not learn", "\"taf\""]),
         (replaced(META, ""), &["\"rm-gp-ts\" learns from old studies", "[meta]"]),

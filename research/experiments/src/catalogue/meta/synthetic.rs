@@ -18,8 +18,8 @@ use fedbo_strategies::meta::{
     RmGpTs, RmGpTsSettings, RmGpUcb, RmGpUcbSettings, TaskModels, TaskWeighting,
 };
 use fedbo_strategies::{
-    Domain, GpUcb, GpUcbSettings, HyperparameterPolicy, Maximizer, OwnSampler, Repeats, Strategy,
-    SurrogateSettings, ThompsonSampling, ThompsonSettings, UcbMultiplier,
+    Domain, GpUcb, GpUcbSettings, HyperparameterPolicy, Maximizer, OwnQuery, OwnSampler, Repeats,
+    Strategy, SurrogateSettings, ThompsonSampling, ThompsonSettings, UcbMultiplier,
 };
 use fedbo_streams::{Purpose, Seed};
 
@@ -361,6 +361,7 @@ fn strategy(
         maximizer: maximizer.clone(),
         ucb_multiplier: UcbMultiplier::Constant(1.0),
         repeats: Repeats::Allow,
+        own_query: OwnQuery::Sample,
     };
     Ok(match rule {
         Rule::GpUcb => {

@@ -8,6 +8,7 @@ use fedbo_problems::{
     DigitsPerceptron, LandmineSvm, N_FIELDS, N_FORMS, N_TREE_SILOS, WineSites, WineSvm, WineTrees,
     read_fields,
 };
+use fedbo_strategies::Observation;
 
 use super::Arm;
 
@@ -20,6 +21,8 @@ pub(super) enum Outlook {
     Negated,
     /// Those of every second one are.
     HalfNegated,
+    /// All others optimize other functions of the same values: their points are mirrored at the middle of the space.
+    Unrelated,
 }
 
 impl Outlook {
@@ -28,17 +31,25 @@ impl Outlook {
             Self::Honest => "honest",
             Self::Negated => "negated",
             Self::HalfNegated => "half negated",
+            Self::Unrelated => "unrelated",
         }
     }
 
-    /// The output that a party tells in place of the one that it found.
-    pub(super) fn told(self, party: usize, value: f64) -> f64 {
+    /// The observation that a party tells in place of the one that it made.
+    pub(super) fn told(self, party: usize, observation: &Observation) -> Observation {
+        let mut told = observation.clone();
         let negates = match self {
-            Self::Honest => false,
+            Self::Honest | Self::Unrelated => false,
             Self::Negated => true,
             Self::HalfNegated => party % 2 == 1,
         };
-        if negates { -value } else { value }
+        if negates {
+            told.value = told.value.map(|value| -value);
+        }
+        if self == Self::Unrelated {
+            told.unit.iter_mut().for_each(|u| *u = 1.0 - *u);
+        }
+        told
     }
 
     /// Arms that do not learn from others are run once.
@@ -102,12 +113,12 @@ pub(super) fn all(folder: &Path) -> anyhow::Result<Vec<Family>> {
     let trees = (0..N_TREE_SILOS)
         .map(|site| Ok(Arc::new(WineTrees::new(N_TREE_SILOS, site)?)))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let all = vec![Outlook::Honest, Outlook::Negated, Outlook::HalfNegated];
-    let two = vec![Outlook::Honest, Outlook::Negated];
+    let three = vec![Outlook::Honest, Outlook::Negated, Outlook::Unrelated];
+    let all = vec![Outlook::Honest, Outlook::Negated, Outlook::Unrelated, Outlook::HalfNegated];
     Ok(vec![
         Family::of("landmine", "field", landmine, all),
-        Family::of("wine", "site", wines, two.clone()),
-        Family::of("digits", "form", digits, two.clone()),
-        Family::of("wine trees", "site", trees, two),
+        Family::of("wine", "site", wines, three.clone()),
+        Family::of("digits", "form", digits, three.clone()),
+        Family::of("wine trees", "site", trees, three),
     ])
 }

@@ -1,29 +1,34 @@
-//! The worth of joining: a party that comes to others with 50 random evaluations each, by a shared prior, FTS, and as it would be alone.
+//! The worth of joining: a party that comes to others with 50 random evaluations each, by a shared prior, FTS,
+//! rivals of the shared prior, and as it would be alone.
 
+pub(super) mod axes;
 mod families;
 pub(super) mod private;
+mod rivals;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use fedbo_federated::Alone;
 use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_federated::shared_prior::SharedPriorAgent;
-use fedbo_gp::{FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw};
+use fedbo_gp::{FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw, Posterior};
 use fedbo_objective::{Objective, Outcome, Problem, TrialId};
-use fedbo_protocol::{Agent, AgentPlan, AgentUpdate};
+use fedbo_protocol::{Agent, AgentPlan, AgentUpdate, Broadcast};
 use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
 };
 use fedbo_runner::{Member, RowLabels};
 use fedbo_strategies::{
     Domain, LocalProb, LogEiSettings, MessageContent, MessageSettings, Observation, OthersUse,
-    SharedPriorSettings, Source, ThompsonSettings,
+    SharedPriorSettings, Source, Strategy, Surrogate, ThompsonSettings,
 };
 use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 
 use self::families::{Family, Outlook};
+use self::rivals::{Consensus, Method, Rival};
 use super::jobs::{AnyAgent, Job, Session, columns_of, conclude, message_of, run_jobs};
 use super::{ExperimentResult, Progress, RunOptions};
 
@@ -48,10 +53,14 @@ enum Arm {
     Ts,
     WarmStart,
     Placebo,
+    /// Another use of what the others know.
+    Rival(Method),
+    /// A rival for parties that begin together.
+    Consensus,
 }
 
 impl Arm {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 10] = [
         Self::SharedPrior,
         Self::Fts,
         Self::LogEi,
@@ -59,6 +68,9 @@ impl Arm {
         Self::Ts,
         Self::WarmStart,
         Self::Placebo,
+        Self::Rival(Method::Pooled),
+        Self::Rival(Method::AverageHyperparameters),
+        Self::Rival(Method::Barycentre),
     ];
 
     fn name(self) -> &'static str {
@@ -70,18 +82,32 @@ impl Arm {
             Self::Ts => "ts",
             Self::WarmStart => "warm-start",
             Self::Placebo => "placebo",
+            Self::Rival(Method::Pooled) => "pooled",
+            Self::Rival(Method::AverageHyperparameters) => "fgpr",
+            Self::Rival(Method::Barycentre) => "barycentre",
+            Self::Consensus => "consensus",
         }
     }
 
-    /// An agent with this arm's strategy.
+    /// An agent with this arm's strategy; `others` are the other parties' models of their observations, which a rival is made of.
     fn agent(
         self,
         problem: &dyn Problem,
         map: &Arc<FeatureMap>,
+        others: &[&Posterior],
         seed: Seed,
     ) -> anyhow::Result<AnyAgent> {
         let space = problem.space();
         let (domain, map) = (Domain::Space(space.clone()), Arc::clone(map));
+        if let Self::Rival(method) = self {
+            let own = LogEiSettings::for_agent(space, false);
+            let rival = Rival::new(method, domain.clone(), own, others, seed)?;
+            return Ok(alone(rival, domain, &map));
+        }
+        if self == Self::Consensus {
+            let own = LogEiSettings::for_agent(space, false);
+            return Ok(Box::new(Consensus::new(space.clone(), own, map, axes::N_ROUNDS, seed)?));
+        }
         if matches!(self, Self::Fts | Self::Ts) {
             let local_prob = match self {
                 Self::Fts => LocalProb::InverseSqrt,
@@ -121,13 +147,30 @@ impl Arm {
         match self {
             Self::SharedPrior | Self::WarmStart => Some(Self::SharedPrior),
             Self::Fts | Self::Placebo => Some(self),
-            Self::LogEi | Self::LogEiFromOne | Self::Ts => None,
+            Self::LogEi | Self::LogEiFromOne | Self::Ts | Self::Rival(_) | Self::Consensus => None,
         }
     }
 }
 
+/// A party to which no further message comes.
+fn alone<S>(strategy: S, domain: Domain, map: &Arc<FeatureMap>) -> AnyAgent
+where
+    S: Strategy + 'static,
+{
+    Box::new(Alone::<S, Broadcast>::new(strategy, domain, Arc::clone(map), map.n_features()))
+}
+
 /// The messages of a family's parties in one repetition: by arm of the sender, outlook and party.
 type Messages = BTreeMap<(&'static str, &'static str, usize), AgentUpdate>;
+
+/// What a family's parties know in one repetition.
+struct Known {
+    /// The features that all share.
+    map: Arc<FeatureMap>,
+    messages: Messages,
+    /// Each party's model of its observations, as it found them.
+    models: Vec<Posterior>,
+}
 
 pub(super) fn run(
     options: &RunOptions,
@@ -142,15 +185,15 @@ pub(super) fn run(
     let units: Vec<(usize, u32)> =
         (0..families.len()).flat_map(|family| (0..runs).map(move |run| (family, run))).collect();
     progress.stage("what the others know", units.len());
-    let prepared: Vec<anyhow::Result<(Arc<FeatureMap>, Messages)>> = units
+    let prepared: Vec<anyhow::Result<Known>> = units
         .par_iter()
         .map(|&(family, run)| {
-            let known = messages(&families[family], unit_seed(seed, family, run))?;
+            let known = known(&families[family], unit_seed(seed, family, run))?;
             progress.job_ended(&format!("{} run {run}", families[family].name));
             Ok(known)
         })
         .collect();
-    let prepared: BTreeMap<(usize, u32), (Arc<FeatureMap>, Messages)> =
+    let prepared: BTreeMap<(usize, u32), Known> =
         units.into_iter().zip(prepared.into_iter().collect::<anyhow::Result<Vec<_>>>()?).collect();
 
     let columns = columns_of(families.iter().map(|family| family.tasks[0].space()));
@@ -230,33 +273,41 @@ fn feature_map(dim: usize, n_features: usize, seed: Seed) -> anyhow::Result<Arc<
     Ok(Arc::new(map))
 }
 
-/// The shared features and everybody's messages, of [`N_PAST`] uniformly random points each.
-fn messages(family: &Family, seed: Seed) -> anyhow::Result<(Arc<FeatureMap>, Messages)> {
+/// The shared features, and everybody's messages and models, of [`N_PAST`] uniformly random points each.
+fn known(family: &Family, seed: Seed) -> anyhow::Result<Known> {
     let map = feature_map(family.tasks[0].space().dim(), N_FEATURES, seed)?;
-    let mut messages = Messages::new();
+    let (mut messages, mut models) = (Messages::new(), Vec::new());
     for (party, problem) in family.tasks.iter().enumerate() {
         let past = past(problem.as_ref(), seed.child(Purpose::History, party as u64))?;
+        let own_seed = seed.child(Purpose::Agent, party as u64);
+        let settings = LogEiSettings::for_agent(problem.space(), false).surrogate;
+        let mut model = Surrogate::new(problem.space().dim(), settings, None, own_seed)?;
+        model.tell(&past)?;
+        models.push(model.posterior().clone());
         for outlook in &family.outlooks {
-            let told = past.iter().map(|observation| Observation {
-                value: observation.value.map(|value| outlook.told(party, value)),
-                ..observation.clone()
-            });
-            let told: Vec<Observation> = told.collect();
+            let told: Vec<Observation> =
+                past.iter().map(|observation| outlook.told(party, observation)).collect();
             for arm in [Arm::SharedPrior, Arm::Fts, Arm::Placebo] {
-                let own_seed = seed.child(Purpose::Agent, party as u64);
-                let agent = arm.agent(problem.as_ref(), &map, own_seed)?;
-                let plan = AgentPlan {
-                    id: u32::try_from(party)?,
-                    history: told.clone(),
-                    initial: Vec::new(),
-                    n_rounds: 0,
-                };
-                let message = message_of(agent, plan, &seed)?;
+                let message = message(arm, problem.as_ref(), party, told.clone(), &map, seed)?;
                 messages.insert((arm.name(), outlook.name(), party), message);
             }
         }
     }
-    Ok((map, messages))
+    Ok(Known { map, messages, models })
+}
+
+/// The message of an arm's agent with such a past.
+fn message(
+    arm: Arm,
+    problem: &dyn Problem,
+    party: usize,
+    history: Vec<Observation>,
+    map: &Arc<FeatureMap>,
+    seed: Seed,
+) -> anyhow::Result<AgentUpdate> {
+    let agent = arm.agent(problem, map, &[], seed.child(Purpose::Agent, party as u64))?;
+    let id = u32::try_from(party)?;
+    message_of(agent, AgentPlan { id, history, initial: Vec::new(), n_rounds: 0 }, &seed)
 }
 
 /// Evaluations at uniformly random points, to be maximized.
@@ -281,12 +332,14 @@ fn session(
     outlook: Outlook,
     arm: Arm,
     task: usize,
-    (map, messages): &(Arc<FeatureMap>, Messages),
+    Known { map, messages, models }: &Known,
     seed: Seed,
 ) -> anyhow::Result<Session> {
     let problem = &family.tasks[task];
     let own_seed = seed.child(Purpose::Agent, task as u64);
-    let agent = arm.agent(problem.as_ref(), map, own_seed)?;
+    let others: Vec<&Posterior> =
+        models.iter().enumerate().filter(|(other, _)| *other != task).map(|each| each.1).collect();
+    let agent = arm.agent(problem.as_ref(), map, &others, own_seed)?;
     let contributions: Vec<AgentUpdate> = match arm.sender() {
         None => Vec::new(),
         Some(sender) => {
@@ -295,28 +348,24 @@ fn session(
         }
     };
     let message_len = match arm {
-        Arm::Fts | Arm::Ts => N_FEATURES,
+        Arm::Fts | Arm::Ts | Arm::Rival(_) => N_FEATURES,
         _ => messages[&(Arm::SharedPrior.name(), outlook.name(), 0)].weights.len(),
     };
-    session_of(family, task, agent, (contributions, message_len), map, seed)
+    let member = member(family, task, agent, N_ROUNDS, seed)?;
+    Ok(session_of(vec![member], contributions, message_len, map))
 }
 
-/// A party that joins others, with what it gets of them: messages of a length.
-fn session_of(
+/// A party that makes so many queries, with its name.
+fn member(
     family: &Family,
     task: usize,
     agent: AnyAgent,
-    (contributions, message_len): (Vec<AgentUpdate>, usize),
-    map: &FeatureMap,
+    n_rounds: u64,
     seed: Seed,
-) -> anyhow::Result<Session> {
+) -> anyhow::Result<(String, Member<AnyAgent>)> {
     let problem = &family.tasks[task];
-    let plan = AgentPlan {
-        id: u32::try_from(task)?,
-        history: Vec::new(),
-        initial: Vec::new(),
-        n_rounds: N_ROUNDS,
-    };
+    let id = u32::try_from(task)?;
+    let plan = AgentPlan { id, history: Vec::new(), initial: Vec::new(), n_rounds };
     let space = problem.space().clone();
     let member = Member {
         agent: Agent::new(agent, plan, seed)?,
@@ -324,8 +373,18 @@ fn session_of(
         objective: Arc::clone(problem) as Arc<dyn Objective>,
         decoder: Arc::new(move |unit| space.decode(unit)),
     };
-    Ok(Session {
-        members: vec![(format!("{} {task}", family.party), member)],
+    Ok((format!("{} {task}", family.party), member))
+}
+
+/// Parties that optimize, with what they get of those that only contribute: messages of a length.
+fn session_of(
+    members: Vec<(String, Member<AnyAgent>)>,
+    contributions: Vec<AgentUpdate>,
+    message_len: usize,
+    map: &FeatureMap,
+) -> Session {
+    Session {
+        members,
         others: Vec::new(),
         contributions,
         message_len,
@@ -334,5 +393,5 @@ fn session_of(
         optimum: None,
         truth: None,
         name_of: |id| format!("party {id}"),
-    })
+    }
 }

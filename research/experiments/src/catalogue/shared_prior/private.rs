@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_federated::Alone;
 use fedbo_federated::dp_fts_de::{
     AggregateUse, DpFtsDe, DpFtsDeSettings, ExplorationWeights, Memory,
 };
@@ -15,7 +14,7 @@ use fedbo_privacy::accounting::{
     AccountantKind, Budget, Delta, NoiseMultiplier, Sampling, SamplingRate, smallest_multiplier,
 };
 use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, SimNoise};
-use fedbo_protocol::{Aggregate, Broadcast, LatticeRounds, ReleaseSchedule, RoundMechanism};
+use fedbo_protocol::{Aggregate, LatticeRounds, ReleaseSchedule, RoundMechanism};
 use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
 };
@@ -29,7 +28,7 @@ use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 
 use super::families::{self, Family};
-use super::{N_FEATURES, feature_map, past, session_of, unit_seed};
+use super::{N_FEATURES, N_ROUNDS, alone, feature_map, member, past, session_of, unit_seed};
 use crate::catalogue::jobs::{AnyAgent, Job, columns_of, conclude, run_jobs};
 use crate::catalogue::{ExperimentResult, Progress, RunOptions};
 
@@ -160,7 +159,8 @@ pub(in crate::catalogue) fn run(
                             let (agent, map) =
                                 joining(family, task, arm, *multiplier, &maps, seed)?;
                             let message_len = map.n_features();
-                            session_of(family, task, agent, (Vec::new(), message_len), &map, seed)
+                            let member = member(family, task, agent, N_ROUNDS, seed)?;
+                            Ok(session_of(vec![member], Vec::new(), message_len, &map))
                         });
                         jobs.push(job.in_columns(&columns));
                     }
@@ -365,14 +365,6 @@ fn joining<'a>(
             Ok((agent, map))
         }
     }
-}
-
-/// A party to which no further message comes.
-fn alone<S>(strategy: S, domain: Domain, map: &Arc<FeatureMap>) -> AnyAgent
-where
-    S: Strategy + 'static,
-{
-    Box::new(Alone::<S, Broadcast>::new(strategy, domain, Arc::clone(map), map.n_features()))
 }
 
 /// The noisy sum of the vectors of N parties, of all tasks but one in turn.

@@ -1,6 +1,8 @@
-//! Sessions of DP-FTS-DE in one process: what is kept, what is repeated, and that threads change nothing.
+//! Sessions in one process: what DP-FTS-DE keeps and repeats, that threads change nothing, and control arms.
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
+
+mod arms;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,8 +25,8 @@ use fedbo_runner::{
 };
 use fedbo_space::{Partition, Point, Value};
 use fedbo_strategies::{
-    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, OwnSampler, Points,
-    Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
+    Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, OwnQuery, OwnSampler,
+    Points, Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
 use fedbo_streams::{Purpose, Seed};
 
@@ -74,6 +76,7 @@ fn strategy(map: &Arc<FeatureMap>) -> DpFtsDe {
             maximizer: Maximizer::MultiStart(MultiStart::for_dim(1)),
             ucb_multiplier: UcbMultiplier::Constant(1.0),
             repeats: Repeats::Avoid,
+            own_query: OwnQuery::Sample,
         },
         local_prob: LocalProb::Constant(0.3),
         trust: AggregateUse::Schedule,

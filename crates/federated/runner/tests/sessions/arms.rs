@@ -1,0 +1,268 @@
+//! Control arms of federations in one process, for every algorithm that a file may name.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fedbo_federation::{ALGORITHMS, Arm, Collaboration, Federation};
+use fedbo_objective::Closure;
+use fedbo_optim::Points;
+use fedbo_runner::federation::run_arm;
+use fedbo_space::Point;
+use fedbo_strategies::{Domain, LogEi, LogEiSettings, Observation, Source, Strategy};
+use fedbo_streams::Seed;
+
+const N_AGENTS: usize = 3;
+const ROUNDS: usize = 5;
+
+/// The text of a file with three agents.
+fn text(algorithm: &str, initial: usize, tables: &str) -> String {
+    let mut text = format!(
+        "[federation]\nname = \"bumps\"\nalgorithm = \"{algorithm}\"\nrounds = {ROUNDS}\ninitial = {initial}\n{tables}\n"
+    );
+    for name in ["x", "y"] {
+        text += &format!("[space.{name}]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n");
+    }
+    for agent in 0..N_AGENTS {
+        text += &format!("[[agents]]\nname = \"a{agent}\"\n");
+    }
+    text
+}
+
+/// Three agents with a bump each, at places nearby.
+pub(crate) fn federation(algorithm: &str, initial: usize, tables: &str) -> Federation {
+    let text = text(algorithm, initial, tables);
+    let federation = Federation::from_text(&text, ALGORITHMS).unwrap();
+    [0.3, 0.32, 0.34].iter().enumerate().fold(federation, |federation, (agent, top)| {
+        let value =
+            move |at: &Point| Ok(-(at.number("x") - top).powi(2) - (at.number("y") - 0.6).powi(2));
+        federation.with_objective(&format!("a{agent}"), Arc::new(Closure(value))).unwrap()
+    })
+}
+
+/// The queries of an arm, agent by agent: iteration, source, parameters, value.
+pub(crate) fn queries(federation: &Federation, arm: Arm) -> Vec<String> {
+    let (rows, _) = run_arm(federation, arm, "bumps", &AtomicBool::new(false)).unwrap();
+    let text = |row: &fedbo_report::Row| {
+        let (place, value) = (&row.parameters, row.value);
+        format!("{} {} {} {place:?} {value:?}", row.agent, row.iteration, row.source)
+    };
+    rows.iter().map(text).collect()
+}
+
+fn tables(algorithm: &str) -> &'static str {
+    match algorithm {
+        "dp-fts-de" | "dp-shared-prior" => {
+            "[features]\ncount = 40\n[privacy]\nsimulate = true\nepsilon = 4.0\nreleases = 2"
+        }
+        "distributed-ts" | "distributed-shared-prior" => "[topology]\ngraph = \"ring\"",
+        _ => "[features]\ncount = 40",
+    }
+}
+
+/// Each agent alone by log expected improvement is an arm of every algorithm, without anybody's message.
+#[test]
+fn log_ei_is_an_arm_of_every_algorithm() {
+    for algorithm in ALGORITHMS.iter().map(|each| each.name) {
+        for initial in [2, 1] {
+            let federation = federation(algorithm, initial, tables(algorithm));
+            assert!(federation.arms().contains(&Arm::LOG_EI), "{algorithm}");
+            let rows = queries(&federation, Arm::LOG_EI);
+            assert_eq!(rows.len(), N_AGENTS * (initial + ROUNDS), "{algorithm}");
+            let is_alone = |row: &String| {
+                let source = row.split(' ').nth(2).unwrap();
+                ["initial", "own", "random"].contains(&source)
+            };
+            assert!(rows.iter().all(is_alone), "{algorithm}: {rows:?}");
+            let n_random = rows.iter().filter(|row| row.contains(" random ")).count();
+            assert_eq!(n_random, N_AGENTS * (3 - initial), "{algorithm}: {rows:?}");
+        }
+    }
+}
+
+/// Agents alone by log expected improvement do the same whatever the algorithm, and whatever the graph.
+#[test]
+fn log_ei_is_the_same_beside_every_algorithm_of_one_exchange() {
+    let of =
+        |algorithm: &str, tables: &str| queries(&federation(algorithm, 2, tables), Arm::LOG_EI);
+    let fts = of("fts", tables("fts"));
+    for algorithm in ["ts", "dp-fts-de"] {
+        assert_eq!(of(algorithm, tables(algorithm)), fts, "{algorithm}");
+    }
+    let ring = of("distributed-ts", "[topology]\ngraph = \"ring\"");
+    assert_eq!(of("distributed-ts", "[topology]\ngraph = \"edgeless\""), ring);
+    assert_ne!(
+        ring,
+        queries(&federation("distributed-ts", 2, tables("distributed-ts")), Arm::ALONE)
+    );
+}
+
+/// Its agent is the strategy of a study with the settings of an agent, and its messages are zero.
+#[test]
+fn an_agent_of_log_ei_asks_as_the_strategy_alone() {
+    let seed = Seed::new(9);
+    let told: Vec<Observation> = [[0.1, 0.2], [0.7, 0.4], [0.5, 0.9]]
+        .map(|unit| Observation {
+            unit: unit.to_vec(),
+            value: Some(unit[0] - unit[1] * unit[1]),
+            source: Source::Initial,
+        })
+        .into();
+    for algorithm in ["fts", "dp-fts-de"] {
+        let federation = federation(algorithm, 2, tables(algorithm));
+        let map = federation.feature_map().unwrap();
+        let stream = || Seed::new(3).stream(fedbo_streams::Purpose::Test, 0, 0);
+        let domain = Domain::Space(federation.space.clone());
+        let settings = LogEiSettings::for_agent(&federation.space, false);
+        let mut alone = LogEi::new(domain, settings, seed).unwrap();
+        alone.tell(&told).unwrap();
+        let expected = alone.ask(&Points::new(2), &mut stream()).unwrap();
+        let arm = Arm::LOG_EI;
+        let (found, message) = match &federation.collaboration {
+            Collaboration::Relayed(settings) => {
+                let mut agent =
+                    federation.relayed_agent(settings.as_ref(), arm, &map, seed).unwrap();
+                agent.tell(&told).unwrap();
+                let message = agent.weight_sample(&mut stream()).unwrap();
+                (agent.ask(&Points::new(2), &mut stream()).unwrap(), message)
+            }
+            Collaboration::Released(releases) => {
+                let mut agent = federation.released_agent(releases, arm, &map, seed).unwrap();
+                agent.tell(&told).unwrap();
+                let message = agent.weight_sample(&mut stream()).unwrap();
+                (agent.ask(&Points::new(2), &mut stream()).unwrap(), message)
+            }
+            Collaboration::Neighbours(_) => unreachable!("not among these"),
+        };
+        assert_eq!(found, expected, "{algorithm}");
+        assert_eq!(message, [0.0; 40], "{algorithm}");
+    }
+}
+
+/// Own queries by log expected improvement are those of the arm `log-ei` where all queries are own, and not those of samples; `ts` stays
+/// what it is, and so do the words by which a ledger knows the study.
+#[test]
+fn own_queries_of_a_file_may_be_those_of_log_ei() {
+    for (algorithm, more) in
+        [("fts", ""), ("dp-fts-de", "[privacy]\nepsilon = 4.0\nreleases = 2\n")]
+    {
+        let file = |own: &str| {
+            let keys = format!("[{algorithm}]\nlocal_prob = 1.0\n{own}\n");
+            federation(algorithm, 2, &format!("[features]\ncount = 40\n{more}{keys}"))
+        };
+        let (by_samples, by_log_ei) = (file(""), file("own_query = \"log-ei\""));
+        let named = file("own_query = \"ts\"");
+        let ask = |federation: &Federation, arm: Arm, drawn: bool| {
+            let map = federation.feature_map().unwrap();
+            let mut stream = Seed::new(3).stream(fedbo_streams::Purpose::Test, 0, 0);
+            if drawn {
+                stream.bernoulli(1.0);
+            }
+            let told = [[0.2, 0.7], [0.6, 0.1], [0.9, 0.8]].map(|unit| Observation {
+                unit: unit.to_vec(),
+                value: Some(unit[0] - unit[1]),
+                source: Source::Initial,
+            });
+            let nothing = Points::new(2);
+            match &federation.collaboration {
+                Collaboration::Relayed(settings) => {
+                    let agent =
+                        federation.relayed_agent(settings.as_ref(), arm, &map, Seed::new(9));
+                    let mut agent = agent.unwrap();
+                    agent.tell(&told).unwrap();
+                    agent.ask(&nothing, &mut stream).unwrap()
+                }
+                Collaboration::Released(releases) => {
+                    let agent = federation.released_agent(releases, arm, &map, Seed::new(9));
+                    let mut agent = agent.unwrap();
+                    agent.tell(&told).unwrap();
+                    agent.ask(&nothing, &mut stream).unwrap()
+                }
+                Collaboration::Neighbours(_) => unreachable!("not among these"),
+            }
+        };
+        let own = by_samples.own_arm();
+        let found = ask(&by_log_ei, own, false);
+        assert_eq!(found, ask(&by_log_ei, Arm::LOG_EI, true), "{algorithm}");
+        assert_ne!(found, ask(&by_samples, own, false), "{algorithm}");
+        assert_eq!(ask(&named, own, false), ask(&by_samples, own, false), "{algorithm}");
+        for arm in [Arm::ALONE, Arm::LOG_EI] {
+            assert_eq!(ask(&by_log_ei, arm, false), ask(&by_samples, arm, false), "{algorithm}");
+        }
+        let words =
+            |federation: &Federation| federation.privacy().map(|plan| plan.charter.config.clone());
+        assert_eq!(words(&by_log_ei), words(&by_samples));
+        assert_eq!(words(&by_samples).is_some(), algorithm == "dp-fts-de");
+    }
+}
+
+/// A word that is no rule is refused with its file, line, key and the words that are.
+#[test]
+fn unknown_rules_of_own_queries_are_refused() {
+    for algorithm in ["fts", "dp-fts-de"] {
+        let refused = |value: &str| {
+            let more = if algorithm == "fts" { "" } else { "[privacy]\nmode = \"off\"\n" };
+            let text = text(algorithm, 2, &format!("{more}[{algorithm}]\nown_query = {value}"));
+            Federation::from_text(&text, ALGORITHMS).err().unwrap().to_string()
+        };
+        let error = refused("\"logei\"");
+        for part in [
+            "the federation's text, line".to_owned(),
+            format!("{algorithm}.own_query = \"logei\""),
+            "expected \"ts\" or \"log-ei\" (did you mean \"log-ei\"?)".to_owned(),
+        ] {
+            assert!(error.contains(&part), "{part} in {error}");
+        }
+        assert!(refused("1").contains("own_query"), "{}", refused("1"));
+    }
+}
+
+/// Neighbours with a shared prior who have no edge are the control alone; with edges the others are in their queries from the first on,
+/// also where reports are late and lost, and the exchange is that of `[distributed-ts]`.
+#[test]
+fn neighbours_learn_a_prior_by_edges_alone() {
+    let file = |tables: &str| federation("distributed-shared-prior", 2, tables);
+    let edgeless = file("[topology]\ngraph = \"edgeless\"");
+    let own = edgeless.own_arm();
+    assert_eq!(queries(&edgeless, own), queries(&edgeless, Arm::LOG_EI));
+    let ring = "[features]\ncount = 60\n[shared-prior]\nrank = 12\n[topology]\ngraph = \"ring\"\n";
+    let synchronous = queries(&file(ring), own);
+    let shares = |rows: &[String]| rows.iter().filter(|row| row.contains(" shared:")).count();
+    for agent in 0..N_AGENTS {
+        let first = synchronous.iter().find(|row| row.starts_with(&format!("a{agent} 1 ")));
+        assert!(first.unwrap().contains(" shared:"), "{first:?}");
+    }
+    let hasty =
+        format!("{ring}[distributed-ts]\npace = \"asynchronous\"\ndelay = 0.4\nloss = 0.2\n");
+    let asynchronous = queries(&file(&hasty), own);
+    assert_eq!(asynchronous, queries(&file(&hasty), own));
+    assert_ne!(asynchronous, synchronous);
+    assert!(shares(&asynchronous) > 0);
+    assert_eq!(shares(&queries(&file(ring), Arm::LOG_EI)), 0);
+    assert_ne!(queries(&file(ring), Arm::PLACEBO), synchronous);
+    let warm = queries(&file(ring), Arm::WARM_START);
+    assert!(warm.iter().any(|row| row.contains(" 1 meta-tasks ")), "{warm:?}");
+}
+
+/// Keys of `[distributed-ts]` that are not of the exchange are refused; those of `[shared-prior]` are those of `shared-prior`, and
+/// `distributed-ts` has no features.
+#[test]
+fn keys_without_an_effect_between_neighbours_are_refused() {
+    let refused = |algorithm: &str, tables: &str| {
+        let text = text(algorithm, 2, tables);
+        Federation::from_text(&text, ALGORITHMS).err().unwrap().to_string()
+    };
+    for key in ["ucb_multiplier = 2.0", "query = \"sample\"", "grid = 9", "radius = 0.2"] {
+        let error = refused("distributed-shared-prior", &format!("[distributed-ts]\n{key}"));
+        let name = key.split(' ').next().unwrap();
+        let expected = format!(
+            "distributed-ts.{name} has no effect with algorithm \"distributed-shared-prior\""
+        );
+        assert!(error.contains(&expected) && error.contains("remove it"), "{error}");
+    }
+    let error =
+        refused("distributed-shared-prior", "[features]\ncount = 20\n[shared-prior]\nrank = 21");
+    assert!(error.contains("shared-prior.rank = 21"), "{error}");
+    let error = refused("distributed-ts", "[features]\ncount = 20");
+    assert!(error.contains("[features] has no effect unless federation.algorithm is"), "{error}");
+    assert!(error.contains("or \"distributed-shared-prior\""), "{error}");
+}

@@ -1,0 +1,115 @@
+//! Level and size of a party's outputs, as far as those of other parties tell them.
+
+use fedbo_gp::Units;
+
+/// The law of a further party's level and size: level ~ N(μ, τ² e^{2λ}), ln s ~ N(λ, σ²).
+///
+/// μ and λ are medians of the others' levels and logarithms of sizes. Variances are mean squares of the distances from them, with two
+/// more parties whose squares are 1, times 1 + 1/N; no distance counts for more than [`UnitsPrior::FARTHEST`] times their median, or 1
+/// if that is larger, so that a minority of parties cannot make the law say anything they like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct UnitsPrior {
+    /// μ.
+    pub(super) level: f64,
+    /// τ².
+    pub(super) level_variance: f64,
+    /// λ.
+    pub(super) log_size: f64,
+    /// σ².
+    pub(super) log_size_variance: f64,
+}
+
+impl UnitsPrior {
+    const PARTIES_BEFORE: f64 = 2.0;
+    const FARTHEST: f64 = 3.0;
+    /// Variances of level and logarithm of the size above which the others' units say less than a party's own outputs.
+    const LARGEST_VARIANCES: [f64; 2] = [10.0, 2.0];
+
+    /// The law of the others' units; `None` without any, or if they differ so much that they say nothing.
+    pub(super) fn fit(parties: &[Units]) -> Option<Self> {
+        let log_sizes: Vec<f64> = parties.iter().map(|units| units.size.ln()).collect();
+        let (log_size, log_size_variance) = median_and_variance(&log_sizes)?;
+        let size = log_size.exp();
+        let levels: Vec<f64> = parties.iter().map(|units| units.level / size).collect();
+        let (level, level_variance) = median_and_variance(&levels)?;
+        let found = Self { level: level * size, level_variance, log_size, log_size_variance };
+        let [of_level, of_size] = Self::LARGEST_VARIANCES;
+        (level_variance <= of_level && log_size_variance <= of_size).then_some(found)
+    }
+
+    /// The same for outputs (y − `level`)/`size`.
+    pub(super) fn in_units(self, level: f64, size: f64) -> Self {
+        Self { level: (self.level - level) / size, log_size: self.log_size - size.ln(), ..self }
+    }
+
+    /// Sizes with the logarithms of their weights: steps of half a standard deviation, with the normal law's weights.
+    pub(super) fn sizes(&self) -> Vec<(f64, f64)> {
+        let std = self.log_size_variance.sqrt();
+        let steps = || (-5..=5).map(|step| 0.5 * f64::from(step));
+        let total = steps().map(|z| (-0.5 * z * z).exp()).sum::<f64>();
+        steps().map(|z| ((self.log_size + std * z).exp(), -0.5 * z * z - total.ln())).collect()
+    }
+}
+
+/// Median of N numbers, and the variance of a further one; `None` of none.
+fn median_and_variance(values: &[f64]) -> Option<(f64, f64)> {
+    let center = median(values.to_vec())?;
+    let distances: Vec<f64> = values.iter().map(|value| (value - center).abs()).collect();
+    let farthest = UnitsPrior::FARTHEST * median(distances.clone())?.max(1.0);
+    let squares = distances.iter().map(|distance| distance.min(farthest).powi(2)).sum::<f64>();
+    #[expect(clippy::cast_precision_loss, reason = "numbers of parties are far below 2^53")]
+    let n = values.len() as f64;
+    let before = UnitsPrior::PARTIES_BEFORE;
+    Some((center, (squares + before) / (n + before) * (1.0 + 1.0 / n)))
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().checked_sub(1)?;
+    Some(0.5 * (values[last / 2] + values[values.len() / 2]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn units(level: f64, size: f64) -> Units {
+        Units { level, size }
+    }
+
+    /// Three parties by hand: distances 1, 0, 2 sizes of the levels; ln 2 of the sizes.
+    #[test]
+    fn moments_are_those_of_the_others() {
+        let found =
+            UnitsPrior::fit(&[units(9.0, 1.0), units(10.0, 1.0), units(12.0, 2.0)]).unwrap();
+        assert!((found.level - 10.0).abs() < 1e-12 && found.log_size.abs() < 1e-12);
+        assert!((found.level_variance - (1.0 + 4.0 + 2.0) / 5.0 * (4.0 / 3.0)).abs() < 1e-12);
+        let of_size = (2.0_f64.ln().powi(2) + 2.0) / 5.0 * (4.0 / 3.0);
+        assert!((found.log_size_variance - of_size).abs() < 1e-12);
+        let weights: f64 = found.sizes().iter().map(|(_, weight)| weight.exp()).sum();
+        assert!((weights - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_minority_does_not_move_the_law_far() {
+        let mut parties = vec![units(1.0, 1.0); 8];
+        let honest = UnitsPrior::fit(&parties).unwrap();
+        parties[0] = units(1e50, 1e-50);
+        let found = UnitsPrior::fit(&parties).unwrap();
+        assert!((found.level - honest.level).abs() < 1e-9 && found.log_size.abs() < 1e-9);
+        assert!(found.level_variance < 5.0 && found.log_size_variance < 5.0);
+    }
+
+    #[test]
+    fn parties_that_differ_in_their_units_give_none() {
+        assert_eq!(UnitsPrior::fit(&[]), None);
+        let far: Vec<Units> = (0..6).map(|i| units(10.0 * f64::from(i), 1.0)).collect();
+        assert_eq!(UnitsPrior::fit(&far), None);
+    }
+
+    #[test]
+    fn units_change_with_those_of_the_outputs() {
+        let found = UnitsPrior::fit(&[units(3.0, 2.0)]).unwrap().in_units(1.0, 4.0);
+        assert!((found.level - 0.5).abs() < 1e-12 && (found.log_size.exp() - 0.5).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,341 @@
+//! The worth of joining by the others: how many they are, how much each has observed, how many of them are alike, and whether all begin
+//! together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fedbo_gp::FeatureMap;
+use fedbo_protocol::AgentUpdate;
+use fedbo_report::{
+    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
+};
+use fedbo_runner::RowLabels;
+use fedbo_strategies::Observation;
+use fedbo_streams::{Purpose, Seed};
+use rayon::prelude::*;
+
+use super::families::{self, Family};
+use super::{Arm, N_FEATURES, N_PAST, feature_map, member, message, past, session_of, unit_seed};
+use crate::catalogue::jobs::{Job, Session, columns_of, conclude, run_jobs};
+use crate::catalogue::{ExperimentResult, Progress, RunOptions};
+
+/// Repetitions unless asked otherwise.
+pub(in crate::catalogue) const DEFAULT_RUNS: u32 = 4;
+/// The families whose parties join.
+const FAMILIES: [&str; 2] = ["landmine", "digits"];
+/// Queries of the party that joins.
+pub(super) const N_ROUNDS: u64 = 10;
+const CHECKPOINTS: [i64; 3] = [3, 5, 10];
+const ARMS: [Arm; 4] = [Arm::SharedPrior, Arm::LogEi, Arm::LogEiFromOne, Arm::WarmStart];
+
+/// The others that a party joins: all with [`N_PAST`] evaluations, but for what is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Others {
+    All,
+    /// So many of them, drawn anew for each party and repetition; fewer are among more.
+    Parties(usize),
+    /// So many evaluations each, the first of their own.
+    Observations(usize),
+    /// So many quarters of them, drawn likewise, have tasks that are unlike all others ([`Told::Turned`]).
+    Unrelated {
+        quarters: usize,
+    },
+    /// Two groups of parties: every second one has a task whose coordinates are mirrored.
+    Groups,
+    /// Nobody has evaluated anything: all parties begin together, and send after each query.
+    AtOnce,
+}
+
+impl Others {
+    const ALL: [Self; 11] = [
+        Self::All,
+        Self::Parties(2),
+        Self::Parties(5),
+        Self::Parties(10),
+        Self::Observations(5),
+        Self::Observations(15),
+        Self::Unrelated { quarters: 1 },
+        Self::Unrelated { quarters: 2 },
+        Self::Unrelated { quarters: 3 },
+        Self::Groups,
+        Self::AtOnce,
+    ];
+
+    /// The name of a family's rows.
+    fn configuration(self, family: &Family) -> String {
+        let name = family.name;
+        match self {
+            Self::All => name.into(),
+            Self::Parties(n) => format!("{name}, {n} others"),
+            Self::Observations(n) => format!("{name}, {n} observations"),
+            Self::Unrelated { quarters } => format!("{name}, {} % unrelated", 25 * quarters),
+            Self::Groups => format!("{name}, two groups"),
+            Self::AtOnce => format!("{name}, all at once"),
+        }
+    }
+
+    /// Its arms.
+    fn arms(self) -> Vec<Arm> {
+        let more = [Arm::Consensus].into_iter().filter(|_| self == Self::AtOnce);
+        ARMS.into_iter().chain(more).collect()
+    }
+
+    /// The parties of `n_tasks` that optimize, session by session.
+    fn members(self, n_tasks: usize) -> Vec<Vec<usize>> {
+        match self {
+            Self::AtOnce => vec![(0..n_tasks).collect()],
+            _ => (0..n_tasks).map(|task| vec![task]).collect(),
+        }
+    }
+
+    /// The parties that `task` of `n_tasks` joins, with what each tells.
+    fn told(self, task: usize, n_tasks: usize, seed: Seed) -> Vec<(Told, usize)> {
+        let mut others: Vec<usize> = (0..n_tasks).filter(|other| *other != task).collect();
+        seed.stream(Purpose::Problem, task as u64, 0).shuffle(&mut others);
+        let n_unrelated = match self {
+            Self::Unrelated { quarters } => (others.len() * quarters + 2) / 4,
+            _ => 0,
+        };
+        match self {
+            Self::Parties(n) => others.truncate(n),
+            Self::AtOnce => others.clear(),
+            _ => {}
+        }
+        let told = |(place, other): (usize, usize)| {
+            let told = match self {
+                Self::Observations(n) => Told::First(n),
+                Self::Unrelated { .. } if place < n_unrelated => Told::Turned,
+                // By symmetry it is the same whether a party's own task is mirrored or those of the other group.
+                Self::Groups if other % 2 != task % 2 => Told::Mirrored,
+                _ => Told::First(N_PAST),
+            };
+            (told, other)
+        };
+        others.into_iter().enumerate().map(told).collect()
+    }
+}
+
+/// The observations that a party tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Told {
+    /// The first of its own.
+    First(usize),
+    /// All, with coordinates exchanged and mirrored at random, by each party in a way of its own: a task as hard as the others, with its
+    /// best points elsewhere.
+    Turned,
+    /// All, at x → 1 − x.
+    Mirrored,
+}
+
+impl Told {
+    const ALL: [Self; 5] =
+        [Self::First(5), Self::First(15), Self::First(N_PAST), Self::Turned, Self::Mirrored];
+
+    /// The history of a party with such a past; `seed` is its own.
+    fn history(self, past: &[Observation], seed: Seed) -> Vec<Observation> {
+        let n = match self {
+            Self::First(n) => n,
+            _ => past.len(),
+        };
+        let dim = past.first().map_or(0, |observation| observation.unit.len());
+        // (coordinate, is mirrored) of each coordinate.
+        let mut places: Vec<(usize, bool)> =
+            (0..dim).map(|place| (place, self == Self::Mirrored)).collect();
+        if self == Self::Turned {
+            let mut stream = seed.stream(Purpose::Problem, 0, 0);
+            let unturned = places.clone();
+            while places == unturned {
+                stream.shuffle(&mut places);
+                places.iter_mut().for_each(|place| place.1 = stream.bernoulli(0.5));
+            }
+        }
+        let turned = |observation: &Observation| {
+            let at = |(place, is_mirrored): &(usize, bool)| {
+                let x = observation.unit[*place];
+                if *is_mirrored { 1.0 - x } else { x }
+            };
+            Observation { unit: places.iter().map(at).collect(), ..observation.clone() }
+        };
+        past[..n].iter().map(turned).collect()
+    }
+}
+
+/// The shared features in a repetition, and each party's messages.
+struct Known {
+    map: Arc<FeatureMap>,
+    messages: BTreeMap<(Told, usize), AgentUpdate>,
+}
+
+pub(in crate::catalogue) fn run(
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<ExperimentResult> {
+    let folder = options.data_folder()?;
+    let runs = options.runs.unwrap_or(DEFAULT_RUNS);
+    check_folder(&options.out, options.overwrite)?;
+    let mut families = families::all(folder)?;
+    families.retain(|family| FAMILIES.contains(&family.name));
+    let seed = Seed::new(options.seed);
+    let units: Vec<(usize, u32)> =
+        (0..families.len()).flat_map(|family| (0..runs).map(move |run| (family, run))).collect();
+    progress.stage("what the others know", units.len());
+    let prepared = units.par_iter().map(|&(index, run)| {
+        let found = known(&families[index], unit_seed(seed, index, run))?;
+        progress.job_ended(&format!("{} run {run}", families[index].name));
+        anyhow::Ok(((index, run), found))
+    });
+    let prepared: BTreeMap<(usize, u32), Known> = prepared.collect::<anyhow::Result<_>>()?;
+
+    let columns = columns_of(families.iter().map(|family| family.tasks[0].space()));
+    let writer = ResultsWriter::create(&options.out, &columns, options.overwrite)?;
+    let mut jobs = Vec::new();
+    for (index, family) in families.iter().enumerate() {
+        for others in Others::ALL {
+            for arm in others.arms() {
+                for run in 0..runs {
+                    for tasks in others.members(family.tasks.len()) {
+                        let unit = RowLabels {
+                            experiment: others.configuration(family),
+                            arm: arm.name().into(),
+                            agent: String::new(),
+                            run,
+                        };
+                        let known = &prepared[&(index, run)];
+                        let seed = unit_seed(seed, index, run);
+                        let job = Job::session(unit, move || {
+                            session(family, others, arm, &tasks, known, seed)
+                        });
+                        jobs.push(job.in_columns(&columns));
+                    }
+                }
+            }
+        }
+    }
+    progress.stage("shared-prior-axes", jobs.len());
+    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+    let figure = FigureSpec {
+        title: "A party joins others: how many, what they have observed, how alike they are".into(),
+        x_label: "queries".into(),
+        y_label: "best value, mean over parties".into(),
+        scale: Scale::Linear,
+        panel_by: PanelBy::Experiment,
+        mean_over_agents: true,
+        shared_y: false,
+        references: Vec::new(),
+    };
+    let request = SummaryRequest {
+        experiment: "shared-prior-axes".into(),
+        seed: options.seed,
+        direction: families[0].tasks[0].direction(),
+        metric: Metric::Best,
+        checkpoints: CHECKPOINTS.to_vec(),
+        pairs: Vec::new(),
+        clusters: Clusters::Agents,
+        private: None,
+        privacy: BTreeMap::new(),
+        wall_seconds: BTreeMap::new(),
+        figure: Some(figure),
+    };
+    let pairs_of = |_: &str| {
+        let controls = ARMS.into_iter().chain([Arm::Consensus]);
+        let controls = controls.filter(|arm| *arm != Arm::SharedPrior);
+        controls.map(|each| (Arm::SharedPrior.name().into(), each.name().into())).collect()
+    };
+    let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
+    Ok(ExperimentResult { summary, ended, notes: Vec::new() })
+}
+
+/// The shared features and all messages of all parties.
+fn known(family: &Family, seed: Seed) -> anyhow::Result<Known> {
+    let map = feature_map(family.tasks[0].space().dim(), N_FEATURES, seed)?;
+    let mut messages = BTreeMap::new();
+    for (party, problem) in family.tasks.iter().enumerate() {
+        let own_seed = seed.child(Purpose::History, party as u64);
+        let past = past(problem.as_ref(), own_seed)?;
+        for told in Told::ALL {
+            let history = told.history(&past, own_seed);
+            let found = message(Arm::SharedPrior, problem.as_ref(), party, history, &map, seed)?;
+            messages.insert((told, party), found);
+        }
+    }
+    Ok(Known { map, messages })
+}
+
+/// The session of some tasks' parties, with the messages of the others that each of them joins.
+fn session(
+    family: &Family,
+    others: Others,
+    arm: Arm,
+    tasks: &[usize],
+    Known { map, messages }: &Known,
+    seed: Seed,
+) -> anyhow::Result<Session> {
+    let (mut members, mut contributions) = (Vec::new(), Vec::new());
+    for task in tasks {
+        let own_seed = seed.child(Purpose::Agent, *task as u64);
+        let agent = arm.agent(family.tasks[*task].as_ref(), map, &[], own_seed)?;
+        members.push(member(family, *task, agent, N_ROUNDS, seed)?);
+        if arm.sender().is_some() {
+            let told = others.told(*task, family.tasks.len(), seed).into_iter();
+            contributions.extend(told.map(|told| messages[&told].clone()));
+        }
+    }
+    let message_len = match arm {
+        Arm::Consensus => map.dim(),
+        _ => messages[&(Told::First(N_PAST), 0)].weights.len(),
+    };
+    Ok(session_of(members, contributions, message_len, map))
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_strategies::Source;
+
+    use super::*;
+
+    #[test]
+    fn a_party_joins_the_others_that_are_said() {
+        let seed = Seed::new(1);
+        let told = |others: Others| others.told(3, 14, seed);
+        let count = |others, what| told(others).iter().filter(|(told, _)| *told == what).count();
+        for others in Others::ALL {
+            assert!(told(others).iter().all(|(_, other)| *other != 3), "{others:?}");
+        }
+        assert_eq!(count(Others::All, Told::First(N_PAST)), 13);
+        assert_eq!(count(Others::Observations(5), Told::First(5)), 13);
+        assert_eq!(count(Others::Unrelated { quarters: 1 }, Told::Turned), 3);
+        assert_eq!(count(Others::Unrelated { quarters: 3 }, Told::Turned), 10);
+        assert_eq!(told(Others::Parties(5))[..2], told(Others::Parties(2)));
+        let mirrored = told(Others::Groups).into_iter().filter(|told| told.0 == Told::Mirrored);
+        assert!(mirrored.map(|told| told.1).all(|other| other % 2 == 0));
+        assert_eq!(count(Others::Groups, Told::Mirrored), 7);
+        assert!(told(Others::AtOnce).is_empty());
+    }
+
+    #[test]
+    fn coordinates_are_turned_and_values_stay() {
+        let observation = |x: f64| Observation {
+            unit: vec![x, 0.5 * x, 0.25 * x],
+            value: Some(x),
+            source: Source::Initial,
+        };
+        let past: Vec<Observation> = (0..20).map(|i| observation(f64::from(i) / 20.0)).collect();
+        let history = |told: Told| told.history(&past, Seed::new(2));
+        assert_eq!(history(Told::First(5)), past[..5]);
+        for (old, new) in past.iter().zip(history(Told::Mirrored)) {
+            assert!(old.unit.iter().zip(&new.unit).all(|(x, z)| (x + z - 1.0).abs() < 1e-15));
+            assert_eq!(old.value, new.value);
+        }
+        let turned = history(Told::Turned);
+        assert!(turned.len() == past.len() && turned != past);
+        for (old, new) in past.iter().zip(&turned) {
+            // Distances to the centre stay.
+            let distance = |x: &[f64]| x.iter().map(|x| (x - 0.5).powi(2)).sum::<f64>();
+            assert!((distance(&old.unit) - distance(&new.unit)).abs() < 1e-12);
+            assert_eq!(old.value, new.value);
+        }
+        assert_ne!(turned, Told::Turned.history(&past, Seed::new(3)));
+    }
+}
