@@ -8,7 +8,9 @@ use fedbo_streams::{Seed, Stream};
 use fedbo_strategies::early_stopping::{
     EpochGpUcb, EpochGpUcbSettings, EpochScale, TrainedObservation,
 };
-use fedbo_strategies::{Domain, HyperparameterPolicy, Proposal, StrategyError, Surrogate};
+use fedbo_strategies::{
+    Domain, HyperparameterPolicy, Proposal, StrategyError, Surrogate, SurrogateSettings,
+};
 
 /// Bayesian optimization with continuous approximations (Kandasamy et al. 2017, Algorithm 1), with the share z = n/N of a whole
 /// training in `[0, 1]` as the fidelity and its cost λ(z) = z:
@@ -43,7 +45,13 @@ impl Boca {
         let mut settings = EpochGpUcbSettings::for_study(space, noisy, n_epochs);
         settings.extra_epochs.clear();
         settings.epoch_scale = EpochScale::Linear;
-        match &mut settings.surrogate.hyperparameters {
+        settings.surrogate = Self::squared_exponential(settings.surrogate);
+        settings
+    }
+
+    /// The same model with the squared-exponential kernel, of the same length scales and signal variance.
+    pub fn squared_exponential(mut surrogate: SurrogateSettings) -> SurrogateSettings {
+        match &mut surrogate.hyperparameters {
             HyperparameterPolicy::Fixed(given)
             | HyperparameterPolicy::Fitted { initial: given, .. }
             | HyperparameterPolicy::Scheduled { initial: given, .. } => {
@@ -55,7 +63,7 @@ impl Boca {
                     kernel.unwrap_or_else(|error| unreachable!("of a valid kernel: {error}"));
             }
         }
-        settings
+        surrogate
     }
 
     /// A strategy without observations; `seed` feeds hyperparameter fits. The model's coordinate of an epoch is n/N, whatever `settings`

@@ -1,4 +1,4 @@
-//! FTS section 5.2, Fig. 2a and 3a: one landmine field tunes its support vector machine with messages of 28 others.
+//! FTS section 5.2, Fig. 2a, 3a and 4a: one landmine field tunes its support vector machine with messages of 28 others.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,6 +42,19 @@ const N_OWN_FEATURES: usize = 200;
 
 const PAPER: &str = "paper's setting";
 const HELPFUL: &str = "helpful setting";
+const PAPER_GROWING: &str = "paper's setting, t_n grows (field 0)";
+const HELPFUL_GROWING: &str = "helpful setting, t_n grows (field 0)";
+
+/// The messages that a target gets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Messages {
+    /// None: Thompson sampling alone.
+    None,
+    /// One of each other agent, before the first query.
+    Once,
+    /// One of each other agent before every query, while all of them go on with Thompson sampling (Fig. 4, appendix D.2.1).
+    EveryRound,
+}
 
 /// One curve.
 #[derive(Clone, Copy)]
@@ -49,31 +62,54 @@ struct Arm {
     configuration: &'static str,
     name: &'static str,
     n_features: usize,
-    shares: bool,
+    messages: Messages,
     content: MessageContent,
 }
 
+impl Arm {
+    /// True in the paper's setting, false in the one that helps.
+    fn is_paper(self) -> bool {
+        [PAPER, PAPER_GROWING].contains(&self.configuration)
+    }
+
+    /// True if the arm is for the first target alone, as Fig. 4 is.
+    fn is_growing(self) -> bool {
+        [PAPER_GROWING, HELPFUL_GROWING].contains(&self.configuration)
+    }
+}
+
 fn arms() -> Vec<Arm> {
-    let arm = |configuration, name, n_features, shares, content| Arm {
+    let arm = |configuration, name, n_features, messages, content| Arm {
         configuration,
         name,
         n_features,
-        shares,
+        messages,
         content,
     };
     let (posterior, placebo) = (MessageContent::Posterior, MessageContent::Placebo);
+    let (none, once, every) = (Messages::None, Messages::Once, Messages::EveryRound);
     vec![
-        arm(PAPER, "ts", 100, false, posterior),
-        arm(PAPER, "fts M=50", 50, true, posterior),
-        arm(PAPER, "fts M=100", 100, true, posterior),
-        arm(PAPER, "fts M=150", 150, true, posterior),
-        arm(PAPER, "fts M=200", 200, true, posterior),
-        arm(PAPER, "placebo", 100, true, placebo),
-        arm(HELPFUL, "ts", 100, false, posterior),
-        arm(HELPFUL, "fts", 100, true, posterior),
-        arm(HELPFUL, "placebo", 100, true, placebo),
+        arm(PAPER, "ts", 100, none, posterior),
+        arm(PAPER, "fts M=50", 50, once, posterior),
+        arm(PAPER, "fts M=100", 100, once, posterior),
+        arm(PAPER, "fts M=150", 150, once, posterior),
+        arm(PAPER, "fts M=200", 200, once, posterior),
+        arm(PAPER, "placebo", 100, once, placebo),
+        arm(HELPFUL, "ts", 100, none, posterior),
+        arm(HELPFUL, "fts", 100, once, posterior),
+        arm(HELPFUL, "placebo", 100, once, placebo),
+        arm(PAPER_GROWING, "ts", 100, none, posterior),
+        arm(PAPER_GROWING, FTS_ONCE, 100, once, posterior),
+        arm(PAPER_GROWING, FTS_GROWING, 100, every, posterior),
+        arm(HELPFUL_GROWING, "ts", 100, none, posterior),
+        arm(HELPFUL_GROWING, FTS_ONCE, 100, once, posterior),
+        arm(HELPFUL_GROWING, FTS_GROWING, 100, every, posterior),
     ]
 }
+
+/// FTS with fixed and with growing t_n in Fig. 4a.
+const FTS_ONCE: &str = "fts, one message";
+const FTS_GROWING: &str = "fts, every round";
 
 /// Everything that sessions share.
 struct Setup {
@@ -120,7 +156,8 @@ pub(super) fn run(
     let arms = arms();
     let mut jobs = Vec::new();
     for arm in &arms {
-        for &(target, run) in &units {
+        let targets = if arm.is_growing() { 1 } else { N_TARGETS };
+        for &(target, run) in units.iter().filter(|(target, _)| *target < targets) {
             let setup = &setup;
             let unit = RowLabels {
                 experiment: arm.configuration.into(),
@@ -163,9 +200,15 @@ pub(super) fn run(
         let of_it = arms
             .iter()
             .filter(|arm| arm.configuration == configuration && arm.name.starts_with("fts"));
+        let controls = |arm: &Arm| match arm.name {
+            FTS_GROWING => vec!["ts", FTS_ONCE],
+            FTS_ONCE => vec!["ts"],
+            _ => vec!["ts", "placebo"],
+        };
         of_it
             .flat_map(|arm| {
-                ["ts", "placebo"].map(|control| (arm.name.to_owned(), control.to_owned()))
+                let controls = controls(arm).into_iter();
+                controls.map(|control| (arm.name.to_owned(), control.to_owned()))
             })
             .collect()
     };
@@ -272,35 +315,48 @@ fn session(
     run: u32,
     seed: Seed,
 ) -> anyhow::Result<Session> {
-    let (map, mut settings) = if arm.configuration == PAPER {
+    let (map, mut settings) = if arm.is_paper() {
         (Arc::clone(&setup.fields.paper_maps[&arm.n_features]), paper(arm.content)?)
     } else {
         (helpful_map(seed, arm.n_features)?, helpful(arm.content))
     };
-    let mut contributions = Vec::new();
-    if arm.shares {
-        for field in (0..N_FIELDS).filter(|field| *field != target) {
-            let history = if arm.configuration == PAPER {
-                setup.fields.recorded(field)
-            } else {
-                setup
-                    .histories
-                    .get(&(target, run, field))
-                    .cloned()
-                    .context("the other fields' runs were interrupted")?
-            };
-            let plan =
-                AgentPlan { id: u32::try_from(field)?, history, initial: Vec::new(), n_rounds: 0 };
-            contributions.push(contribute(&map, &settings, plan, &seed)?);
+    let history = |field: usize| -> anyhow::Result<Vec<Observation>> {
+        if arm.is_paper() {
+            return Ok(setup.fields.recorded(field));
         }
-    } else {
-        settings.local_prob = LocalProb::Constant(1.0);
+        let history = setup.histories.get(&(target, run, field)).cloned();
+        history.context("the other fields' runs were interrupted")
+    };
+    let (mut contributions, mut others) = (Vec::new(), Vec::new());
+    let senders = (0..N_FIELDS).filter(|field| *field != target);
+    match arm.messages {
+        Messages::None => settings.local_prob = LocalProb::Constant(1.0),
+        Messages::Once => {
+            for field in senders {
+                let plan = AgentPlan {
+                    id: u32::try_from(field)?,
+                    history: history(field)?,
+                    initial: Vec::new(),
+                    n_rounds: 0,
+                };
+                contributions.push(contribute(&map, &settings, plan, &seed)?);
+            }
+        }
+        Messages::EveryRound => {
+            let alone = FtsSettings { local_prob: LocalProb::Constant(1.0), ..settings.clone() };
+            for field in senders {
+                let (fields, past) = (&setup.fields, history(field)?);
+                let other = member(fields, field, &map, alone.clone(), past, Vec::new(), seed)?;
+                others.push(other);
+            }
+        }
     }
     let initial = setup.fields.initial(target, run);
     let n_initial = initial.len();
     let member = member(&setup.fields, target, &map, settings, Vec::new(), initial, seed)?;
     Ok(Session {
         members: vec![(format!("field {target}"), member)],
+        others,
         contributions,
         message_len: map.n_features(),
         map: map.hash(),

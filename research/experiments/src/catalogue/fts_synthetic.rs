@@ -232,6 +232,7 @@ fn session(prior: &GridPrior, panel: &Panel, arm: &Arm, seed: Seed) -> anyhow::R
     };
     Ok(Session {
         members: vec![("target".into(), member)],
+        others: Vec::new(),
         contributions,
         message_len: arm.n_features,
         map: map.hash(),

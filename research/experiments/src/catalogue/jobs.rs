@@ -92,6 +92,8 @@ pub(super) type AnyAgent = Box<dyn UsesHandouts<Handout = Broadcast>>;
 pub(super) struct Session {
     /// Agents that optimize, with their names.
     pub members: Vec<(String, Member<AnyAgent>)>,
+    /// Agents that optimize beside them and send, but leave no rows.
+    pub others: Vec<Member<AnyAgent>>,
     /// Messages of agents that only contribute.
     pub contributions: Vec<AgentUpdate>,
     /// Numbers of a message.
@@ -261,8 +263,17 @@ impl Queue {
 }
 
 fn run_session_of(unit: &RowLabels, session: Session, stop: &AtomicBool) -> JobResult {
-    let Session { members, contributions, message_len, map, n_initial, optimum, truth, name_of } =
-        session;
+    let Session {
+        members,
+        others,
+        contributions,
+        message_len,
+        map,
+        n_initial,
+        optimum,
+        truth,
+        name_of,
+    } = session;
     let mut tallies = BTreeMap::new();
     let mut seats = Vec::with_capacity(members.len());
     for (name, member) in members {
@@ -273,6 +284,7 @@ fn run_session_of(unit: &RowLabels, session: Session, stop: &AtomicBool) -> JobR
         );
         seats.push(member);
     }
+    seats.extend(others);
     let mut collector = Collector { tallies, truth, name_of };
     let ended = run_relayed(&mut seats, contributions, message_len, map, &mut collector, stop)?;
     let rows = collector.tallies.into_values().flat_map(|(_, rows)| rows).collect();
@@ -294,5 +306,109 @@ impl Observer for Collector {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_federated::fts::AgentSampling;
+    use fedbo_gp::{FeatureDescription, FeatureSampling, LengthscaleLaw};
+    use fedbo_problems::{Function, Problem as _, TestFunction};
+    use fedbo_strategies::{
+        LocalProb, MessageSettings, Observation, Source, ThompsonSettings, UcbMultiplier,
+    };
+
+    use super::*;
+
+    /// An agent on Branin's function that asks others in every query (p_t = 0), or none (1).
+    fn strategy(id: u32, local_prob: f64, map: &Arc<FeatureMap>) -> AnyAgent {
+        let own = ThompsonSettings {
+            ucb_multiplier: UcbMultiplier::Constant(1.0),
+            ..ThompsonSettings::default_for(2)
+        };
+        let settings = FtsSettings {
+            own,
+            local_prob: LocalProb::Constant(local_prob),
+            agent_sampling: AgentSampling::Uniform,
+            message: MessageSettings::default(),
+        };
+        let domain = Domain::Space(branin().space().clone());
+        let seed = Seed::new(5).child(Purpose::Agent, u64::from(id));
+        Box::new(Fts::new(domain, settings, Arc::clone(map), seed).unwrap())
+    }
+
+    fn branin() -> TestFunction {
+        TestFunction::new(Function::Branin, 0.0, Seed::new(0)).unwrap()
+    }
+
+    const SEEN: [[f64; 2]; 3] = [[0.1, 0.7], [0.6, 0.2], [0.9, 0.9]];
+
+    /// The plan of the target, which has three initial points.
+    fn of_target(n_rounds: u64) -> AgentPlan {
+        let initial = SEEN.map(|x| x.to_vec()).into();
+        AgentPlan { id: 0, history: Vec::new(), initial, n_rounds }
+    }
+
+    /// The plan of another agent, which has three observations.
+    fn of_other(n_rounds: u64) -> AgentPlan {
+        let observed = |(unit, value): ([f64; 2], f64)| Observation {
+            unit: unit.to_vec(),
+            value: Some(value),
+            source: Source::Initial,
+        };
+        let history = SEEN.into_iter().zip([-3.0, -1.0, -2.0]).map(observed).collect();
+        AgentPlan { id: 1, history, initial: Vec::new(), n_rounds }
+    }
+
+    fn member(strategy: AnyAgent, plan: AgentPlan) -> Member<AnyAgent> {
+        let problem = branin();
+        let space = problem.space().clone();
+        Member {
+            agent: Agent::new(strategy, plan, Seed::new(5)).unwrap(),
+            direction: problem.direction(),
+            objective: Arc::new(problem),
+            decoder: Arc::new(move |unit| space.decode(unit)),
+        }
+    }
+
+    /// An agent that goes on beside the target sends before every query of it, so that it serves all queries of a target that takes
+    /// each message once, and leaves no rows. One that only contributes serves the first query; the rest are the target's own.
+    #[test]
+    fn others_send_before_every_query_and_leave_no_rows() {
+        const N_ROUNDS: u64 = 4;
+        let description = FeatureDescription {
+            n_features: 20,
+            dim: 2,
+            family: fedbo_gp::Family::SquaredExponential,
+            lengthscale: LengthscaleLaw::Fixed(0.3),
+            sampling: FeatureSampling::Random,
+        };
+        let mut stream = Seed::new(1).stream(Purpose::SharedFeatures, 0, 0);
+        let map = Arc::new(FeatureMap::draw(&description, &mut stream).unwrap());
+        let sources = |others, contributions| -> Vec<String> {
+            let target = member(strategy(0, 0.0, &map), of_target(N_ROUNDS));
+            let session = Session {
+                members: vec![("target".into(), target)],
+                others,
+                contributions,
+                message_len: map.n_features(),
+                map: map.hash(),
+                n_initial: SEEN.len(),
+                optimum: None,
+                truth: None,
+                name_of: |id| format!("agent {id}"),
+            };
+            let unit =
+                RowLabels { experiment: "e".into(), arm: "a".into(), agent: String::new(), run: 0 };
+            let (rows, ended) = run_session_of(&unit, session, &AtomicBool::new(false)).unwrap();
+            assert_eq!(ended, Ended::Complete);
+            assert!(rows.iter().all(|row| row.agent == "target"));
+            rows.iter().filter(|row| row.iteration > 0).map(|row| row.source.clone()).collect()
+        };
+        let goes_on = member(strategy(1, 1.0, &map), of_other(N_ROUNDS));
+        assert_eq!(sources(vec![goes_on], Vec::new()), vec!["message:agent 1"; 4]);
+        let sent = message_of(strategy(1, 1.0, &map), of_other(0), &Seed::new(5)).unwrap();
+        let once = sources(Vec::new(), vec![sent]);
+        assert_eq!(once, ["message:agent 1", "own", "own", "own"]);
     }
 }

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
-use fedbo_problems::data_sets::{DP_ENDS, DTS_CURVES, FTS_CURVES, FTS_SUMMARY};
+use fedbo_problems::data_sets::{DP_ENDS, DTS_CURVES, FTS_CURVES, FTS_SUMMARY, FTS_TARGETS};
 use fedbo_report::{FolderLock, Summary};
 use fedbo_runner::Ended;
 
@@ -122,7 +122,7 @@ pub fn catalogue() -> &'static [Experiment] {
         },
         Experiment {
             name: "fts-landmine",
-            about: "FTS Fig. 2a and 3a: SVM on landmine fields, in the paper's setting and in one that helps",
+            about: "FTS Fig. 2a, 3a and 4a: SVM on landmine fields, in the paper's setting and in one that helps",
             data_sets: &["landmine", "landmine-fts"],
             figures: &[FTS_SUMMARY],
             default_runs: 20,
@@ -130,9 +130,9 @@ pub fn catalogue() -> &'static [Experiment] {
         },
         Experiment {
             name: "fts-vs-meta",
-            about: "FTS Fig. 2a, 3a, 3d: FTS beside RGPE and TAF on landmine fields, by message length, run time and number of agents",
+            about: "FTS Fig. 2a, 3a, 3d, 5: FTS beside RGPE and TAF on landmine fields, by message length, run time and number of agents",
             data_sets: &["landmine", "landmine-fts"],
-            figures: &[FTS_SUMMARY, FTS_CURVES],
+            figures: &[FTS_SUMMARY, FTS_CURVES, FTS_TARGETS],
             default_runs: fts_vs_meta::DEFAULT_RUNS,
             run: fts_vs_meta::run,
         },
@@ -218,7 +218,7 @@ pub fn catalogue() -> &'static [Experiment] {
         },
         Experiment {
             name: "meta-cnn",
-            about: "Thesis Fig. 7.2a-b, D.3: a CNN on four data sets, a replay of the authors' records, the other three as earlier tasks",
+            about: "Thesis Fig. 7.2a-b, D.3, D.5: a CNN on four data sets, a replay of the authors' records, the other three as earlier tasks",
             data_sets: &["meta-bo"],
             figures: &[],
             default_runs: meta::cnn::DEFAULT_RUNS,
@@ -234,7 +234,7 @@ pub fn catalogue() -> &'static [Experiment] {
         },
         Experiment {
             name: "meta-growing-data",
-            about: "Thesis Fig. 7.3b: a logistic regression tuned again as its data grow, on wines in place of patients",
+            about: "Thesis Fig. 7.3b, D.5c: a logistic regression tuned again as its data grow, on wines in place of patients",
             data_sets: &[],
             figures: &[],
             default_runs: meta::growing_data::DEFAULT_RUNS,
@@ -274,7 +274,7 @@ pub fn catalogue() -> &'static [Experiment] {
         },
         Experiment {
             name: "bos-policy",
-            about: "Thesis Fig. 4.3a: a swimmer's linear policy, episodes stopped early on discounted returns",
+            about: "Thesis Fig. 4.3a, A.5: a swimmer's linear policy, episodes stopped early on discounted returns",
             data_sets: &[],
             figures: &[],
             default_runs: bos::policy::DEFAULT_RUNS,
@@ -298,7 +298,7 @@ pub fn catalogue() -> &'static [Experiment] {
         },
         Experiment {
             name: "games-adversarial",
-            about: "Thesis Table 8.1, Fig. 8.3, E.6, E.8: attack and defence of a classifier of digits, levels against levels",
+            about: "Thesis Table 8.1, Fig. 8.3, E.6, E.8, E.10: attack and defence of a classifier of digits, levels against levels",
             data_sets: &[],
             figures: &[],
             default_runs: games::adversarial::DEFAULT_RUNS,

@@ -129,6 +129,15 @@ pub fn data_sets() -> Vec<DataSet> {
                     ]),
                 ),
                 file(
+                    FTS_TARGETS,
+                    Content::Figures(&[
+                        ("method", Kind::Text),
+                        ("M", Kind::Whole),
+                        ("field", Kind::Whole),
+                        ("mean_best50_auc", Kind::Number),
+                    ]),
+                ),
+                file(
                     DP_ENDS,
                     Content::Figures(&[
                         ("method", Kind::Text),
@@ -157,6 +166,8 @@ pub fn data_sets() -> Vec<DataSet> {
 pub const FTS_SUMMARY: &str = "official-results/fts_landmine_summary.csv";
 /// Curves of the same (FTS Fig. 3a).
 pub const FTS_CURVES: &str = "official-results/fts_landmine_fig3a_field0_M100.csv";
+/// Ends of the authors' runs of FTS, RGPE and TAF by target (FTS Fig. 5).
+pub const FTS_TARGETS: &str = "official-results/fts_landmine_summary_by_field.csv";
 /// Ends of the authors' runs of DP-FTS-DE (DP-FTS-DE Fig. 3a).
 pub const DP_ENDS: &str = "official-results/dpftsde_privacy_utility_from_figure.csv";
 /// Curves of distributed Thompson sampling.

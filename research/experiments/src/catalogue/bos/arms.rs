@@ -185,6 +185,16 @@ impl Setup {
         }
     }
 
+    /// Of BOCA, which takes the squared-exponential kernel (thesis A.4).
+    fn boca_settings(&self) -> EpochGpUcbSettings {
+        let settings = Boca::for_study(&self.space, false, self.n_epochs);
+        let surrogate = match self.modelling {
+            Modelling::Ours => settings.surrogate,
+            Modelling::Paper => Boca::squared_exponential(self.surrogate(1)),
+        };
+        EpochGpUcbSettings { surrogate, ucb_multiplier: self.ucb(), ..settings }
+    }
+
     /// The epoch's coordinate as in the thesis.
     fn linear_settings(&self) -> EpochGpUcbSettings {
         EpochGpUcbSettings { epoch_scale: EpochScale::Linear, ..self.epoch_settings() }
@@ -335,14 +345,7 @@ impl Setup {
             }
             Method::Hyperband => return run.hyperband(3, self.seed, stop),
             Method::Boca => Box::new(MultiFidelity {
-                boca: Boca::new(
-                    self.domain(),
-                    EpochGpUcbSettings {
-                        ucb_multiplier: self.ucb(),
-                        ..Boca::for_study(&self.space, false, self.n_epochs)
-                    },
-                    self.seed,
-                )?,
+                boca: Boca::new(self.domain(), self.boca_settings(), self.seed)?,
                 dim: self.space.dim(),
                 seed: self.seed,
             }),

@@ -13,7 +13,7 @@ use super::{Configuration, Plan};
 pub(in super::super) const DEFAULT_RUNS: u32 = 20;
 
 /// Fig. 4.1: four schedules of K_1, beside rivals and a placebo.
-const SCHEDULES: [Arm; 10] = [
+const SCHEDULES: [Arm; 12] = [
     (GP_UCB, Method::GpUcb),
     ("bo-bos a", Method::BoBos(0.89)),
     (BO_BOS, Method::BoBos(SCHEDULE_B)),
@@ -24,6 +24,8 @@ const SCHEDULES: [Arm; 10] = [
     ("asha", Method::Asha),
     ("median gp", Method::MedianGp),
     ("dealt stops", Method::DealtStops(SCHEDULE_B)),
+    ("boca", Method::Boca),
+    ("lc prediction", Method::Prediction),
 ];
 
 /// The arms with our own models.

@@ -1,14 +1,21 @@
-//! Search for a linear policy of a swimmer by discounted returns (thesis 4.5.3.1, A.4.3, Fig. 4.3a).
+//! Search for a linear policy of a swimmer by discounted returns (thesis 4.5.3.1, A.4.3, Fig. 4.3a, A.5).
 
+use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_problems::Swimmer;
-use fedbo_report::{Metric, Scale};
+use anyhow::Context as _;
+use fedbo_problems::{Swimmer, TrainingProblem as _};
+use fedbo_report::{CurveEnd, LearningCurveLine, LearningCurvesPicture, Metric, Scale};
 use fedbo_strategies::early_stopping::BosSettings;
+use fedbo_streams::{Purpose, Seed};
+use rayon::prelude::*;
 
+use super::super::meta::similarity::{correlation, mean};
 use super::super::{ExperimentResult, Progress, RunOptions};
 use super::arms::{Arm, BO_BOS, GP_UCB, Method, Modelling, SCHEDULE_B};
 use super::{Configuration, Plan};
+use fedbo_runner::Ended;
 
 pub(in super::super) const DEFAULT_RUNS: u32 = 10;
 
@@ -63,5 +70,67 @@ pub(in super::super) fn run(
         replays: false,
         notes: vec!["With N = 100 an epoch has 10 steps of the swimmer, else 20.".into()],
     };
-    plan.run(options, options.runs.unwrap_or(DEFAULT_RUNS), progress, stop)
+    let mut result = plan.run(options, options.runs.unwrap_or(DEFAULT_RUNS), progress, stop)?;
+    if result.ended == Ended::Complete {
+        result.notes.push(example_returns(&options.out, Seed::new(options.seed))?);
+    }
+    Ok(result)
+}
+
+/// Random policies of Fig. A.5, the first [`N_DRAWN`] of them as curves.
+const N_POLICIES: u64 = 200;
+const N_DRAWN: u64 = 8;
+/// N, and N_0 of the rule.
+const N_EPOCHS: usize = 50;
+const FIRST_EPOCHS: usize = 8;
+
+/// Fig. A.5: returns of the same random policies after each epoch, with and without discount. Pictures of some are written into a folder
+/// a discount, and the returned table says of all how a curve looks and what its beginning says of its end.
+fn example_returns(out: &Path, seed: Seed) -> anyhow::Result<String> {
+    let mut table = format!(
+        "Fig. A.5: returns of {N_POLICIES} random policies after each of {N_EPOCHS} epochs (curves of {N_DRAWN} in the folders returns-*)\n\n\
+         | discount | share of the end reached after {FIRST_EPOCHS} epochs | correlation of value and epoch along a curve | correlation \
+         over policies of the values after {FIRST_EPOCHS} and {N_EPOCHS} epochs |\n|---|---|---|---|"
+    );
+    for (discount, folder) in [(1.0, "returns-undiscounted"), (0.9, "returns-discounted")] {
+        let problem = Swimmer::new(N_EPOCHS, discount)?;
+        let curve = |policy: u64| {
+            let mut stream = seed.stream(Purpose::Sensitivity, policy, 0);
+            let unit = problem.space().parameters().iter().map(|_| stream.uniform());
+            problem.curve(&problem.space().decode(&unit.collect::<Vec<f64>>()), 0)
+        };
+        let curves: Vec<_> = (0..N_POLICIES).into_par_iter().map(curve).collect();
+        let curves: Vec<Vec<f64>> = curves.into_iter().collect::<Result<_, _>>()?;
+        let at = |epoch: usize| curves.iter().map(|curve| curve[epoch - 1]).collect::<Vec<f64>>();
+        let (first, end) = (at(FIRST_EPOCHS), at(N_EPOCHS));
+        let shares: Vec<f64> = first.iter().zip(&end).map(|(first, end)| first / end).collect();
+        let epochs: Vec<f64> = (1..=N_EPOCHS).map(|epoch| epoch as f64).collect();
+        let straight: Vec<f64> = curves.iter().map(|curve| correlation(curve, &epochs)).collect();
+        let _ = write!(
+            table,
+            "\n| {discount} | {:.2} | {:.3} | {:.3} |",
+            mean(&shares),
+            mean(&straight),
+            correlation(&first, &end)
+        );
+        let lines = (0..N_DRAWN).zip(&curves).map(|(trial, curve)| LearningCurveLine {
+            trial,
+            values: (1..).zip(curve.iter().copied()).collect(),
+            ended: CurveEnd::Complete,
+            rest: Vec::new(),
+        });
+        let folder = out.join(folder);
+        std::fs::create_dir_all(&folder)
+            .with_context(|| format!("cannot create {}", folder.display()))?;
+        LearningCurvesPicture {
+            title: format!("Random policies of the swimmer, discount {discount}"),
+            y_label: "return, a share of the largest".into(),
+            n_epochs: u32::try_from(N_EPOCHS)?,
+            direction: problem.direction(),
+            scale: Some(Scale::Linear),
+            lines: lines.collect(),
+        }
+        .write(&folder)?;
+    }
+    Ok(table)
 }

@@ -1,4 +1,4 @@
-//! FTS section 5.2, Fig. 2a, 3a and 3d: FTS beside RGPE and TAF, which are sent whole models of the other agents.
+//! FTS section 5.2, Fig. 2a, 3a, 3d and 5: FTS beside RGPE and TAF, which are sent whole models of the other agents.
 
 mod arms;
 mod notes;
@@ -117,6 +117,7 @@ pub(super) fn run(
     summary.add_tradeoff(notes::tradeoff(&arms, &rows), &options.out)?;
     let mut notes = notes::by_message_length(&authors, &arms, &summary);
     notes.extend(notes::by_run_time(&authors, &rows));
+    notes.push(notes::by_target(&authors, &rows));
     notes.extend(authors.missing());
     notes.extend(population_time::run_times(options, progress, stop)?);
     Ok(ExperimentResult { summary, ended, notes })

@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context;
-use fedbo_problems::data_sets::{FTS_CURVES, FTS_SUMMARY, figures, without_figures};
+use fedbo_problems::data_sets::{FTS_CURVES, FTS_SUMMARY, FTS_TARGETS, figures, without_figures};
 use fedbo_report::{
     ArmRef, Estimate, Row, Scale, Summary, TradeoffPanel, TradeoffPoint, TradeoffSeries,
     TradeoffSpec,
 };
 
+use super::super::landmine_fields::N_TARGETS;
 use super::arms::{Arm, DIRECT_EVALUATIONS, Form, PAPER, Rule, TRANSFER, USUAL_FEATURES};
 
 /// A line of the authors' summary (their Fig. 2a).
@@ -38,10 +39,22 @@ struct AuthorsCurve {
     best: f64,
 }
 
+/// An end of the authors' runs with one target (their Fig. 5).
+#[derive(serde::Deserialize)]
+struct AuthorsTarget {
+    method: String,
+    #[serde(rename = "M")]
+    n_features: u32,
+    field: usize,
+    #[serde(rename = "mean_best50_auc")]
+    best: f64,
+}
+
 /// The results of the authors' own runs; empty if the data folder lacks them.
 pub(super) struct Authors {
     ends: Vec<AuthorsResult>,
     curves: Vec<AuthorsCurve>,
+    by_field: Vec<AuthorsTarget>,
 }
 
 impl Authors {
@@ -50,12 +63,20 @@ impl Authors {
     /// # Errors
     /// If a file is malformed.
     pub(super) fn read(folder: &Path) -> anyhow::Result<Self> {
-        Ok(Self { ends: read(folder, FTS_SUMMARY)?, curves: read(folder, FTS_CURVES)? })
+        Ok(Self {
+            ends: read(folder, FTS_SUMMARY)?,
+            curves: read(folder, FTS_CURVES)?,
+            by_field: read(folder, FTS_TARGETS)?,
+        })
     }
 
     /// The remarks on figures that the data folder lacks.
     pub(super) fn missing(&self) -> Vec<String> {
-        let files = [(self.ends.is_empty(), FTS_SUMMARY), (self.curves.is_empty(), FTS_CURVES)];
+        let files = [
+            (self.ends.is_empty(), FTS_SUMMARY),
+            (self.curves.is_empty(), FTS_CURVES),
+            (self.by_field.is_empty(), FTS_TARGETS),
+        ];
         let missing = files.into_iter().filter(|(is_missing, _)| *is_missing);
         missing.map(|(_, file)| without_figures(file)).collect()
     }
@@ -147,6 +168,10 @@ pub(super) fn by_message_length(authors: &Authors, arms: &[Arm], summary: &Summa
 /// Queries at which run times are compared.
 const CHECKPOINTS: [u32; 4] = [5, 10, 20, 50];
 
+/// The arms whose run times are compared.
+const OF_RUN_TIME: [&str; 6] =
+    ["ts", "fts M=100", "rgpe M=100", "taf M=100", "rgpe authors", "taf authors"];
+
 /// Fig. 3a: best AUC of field 0 and the seconds spent on decisions until then, M = 100.
 pub(super) fn by_run_time(authors: &Authors, rows: &[Row]) -> Vec<String> {
     let authors = &authors.curves;
@@ -154,9 +179,9 @@ pub(super) fn by_run_time(authors: &Authors, rows: &[Row]) -> Vec<String> {
                      | arm | 5 | 10 | 20 | 50 |\n|---|---|---|---|---|"
         .to_owned();
     for configuration in [PAPER, TRANSFER] {
-        for arm in ["ts", "fts M=100", "rgpe M=100", "taf M=100", "rgpe authors", "taf authors"] {
+        for arm in OF_RUN_TIME {
             let _ = write!(table, "\n| {arm}, {configuration} |");
-            let course = course(rows, configuration, arm);
+            let course = course(rows, configuration, arm, 0);
             for checkpoint in CHECKPOINTS {
                 let cell = match course.get(&i64::from(checkpoint)) {
                     Some((best, seconds)) => format!(" {best:.4} in {} |", brief(*seconds)),
@@ -186,19 +211,64 @@ pub(super) fn by_run_time(authors: &Authors, rows: &[Row]) -> Vec<String> {
     ]
 }
 
+/// Fig. 5: the same of the other five targets, after the last query, beside the authors' own runs.
+pub(super) fn by_target(authors: &Authors, rows: &[Row]) -> String {
+    let mut table = "Fig. 5: best AUC after 50 queries by target, M = 100 (mean over runs), and the seconds spent on 50 decisions (mean \
+                     over targets 1 to 5)\n\n| arm |"
+        .to_owned();
+    for field in 1..N_TARGETS {
+        let _ = write!(table, " field {field} |");
+    }
+    table += " seconds |\n|---|";
+    table += &"---|".repeat(N_TARGETS);
+    let last = |configuration: &str, arm: &str, field| {
+        course(rows, configuration, arm, field).into_values().next_back()
+    };
+    for configuration in [PAPER, TRANSFER] {
+        for arm in OF_RUN_TIME {
+            let _ = write!(table, "\n| {arm}, {configuration} |");
+            let ends: Vec<_> =
+                (1..N_TARGETS).map(|field| last(configuration, arm, field)).collect();
+            for end in &ends {
+                table +=
+                    &end.map_or_else(|| " – |".to_owned(), |(best, _)| format!(" {best:.4} |"));
+            }
+            let known: Vec<f64> = ends.iter().flatten().map(|(_, seconds)| *seconds).collect();
+            let mean = known.iter().sum::<f64>() / known.len() as f64;
+            table +=
+                &if known.is_empty() { " – |".to_owned() } else { format!(" {} |", brief(mean)) };
+        }
+    }
+    for (method, n_features) in [("TS", 0), ("FTS", 100), ("RGPE", 100), ("TAF", 100)] {
+        let of_method = || {
+            let rows = authors.by_field.iter();
+            rows.filter(move |row| row.method == method && row.n_features == n_features)
+        };
+        if of_method().next().is_none() {
+            continue;
+        }
+        let _ = write!(table, "\n| {method}, the authors' runs |");
+        for field in 1..N_TARGETS {
+            let found = of_method().find(|row| row.field == field);
+            let cell = found.map_or_else(|| " – |".to_owned(), |row| format!(" {:.4} |", row.best));
+            table += &cell;
+        }
+        table += " |";
+    }
+    table
+}
+
 fn brief(seconds: f64) -> String {
     if seconds < 1.0 { format!("{:.0} ms", 1e3 * seconds) } else { format!("{seconds:.1} s") }
 }
 
-/// Mean best value and mean cumulated seconds of field 0 after each query.
-fn course(rows: &[Row], configuration: &str, arm: &str) -> BTreeMap<i64, (f64, f64)> {
+/// Mean best value and mean cumulated seconds of a target after each query.
+fn course(rows: &[Row], configuration: &str, arm: &str, field: usize) -> BTreeMap<i64, (f64, f64)> {
+    let agent = format!("field {field}");
     let mut elapsed: BTreeMap<u32, f64> = BTreeMap::new();
     let mut sums: BTreeMap<i64, (f64, f64, f64)> = BTreeMap::new();
     let of_arm = rows.iter().filter(|row| {
-        row.experiment == configuration
-            && row.arm == arm
-            && row.agent == "field 0"
-            && row.iteration > 0
+        row.experiment == configuration && row.arm == arm && row.agent == agent && row.iteration > 0
     });
     for row in of_arm {
         let seconds = elapsed.entry(row.run).or_default();
@@ -320,7 +390,7 @@ mod tests {
             row("field 0", 1, 2, 0.9, 4.0),
             row("field 1", 0, 1, 0.1, 50.0),
         ];
-        let course = course(&rows, PAPER, "ts");
+        let course = course(&rows, PAPER, "ts", 0);
         let expected = [(1, (0.7, 2.0)), (2, (0.85, 5.0))];
         assert_eq!(course.len(), 2);
         for (iteration, (best, seconds)) in expected {

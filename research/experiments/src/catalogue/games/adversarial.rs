@@ -1,5 +1,6 @@
-//! Attack and defence of a classifier of digits (thesis sections 8.4.2.1, E.6.2.1: Table 8.1, Fig. 8.3, E.6, E.8).
+//! Attack and defence of a classifier of digits (thesis sections 8.4.2.1, E.6.2: Table 8.1, Fig. 8.3, E.6, E.8, E.10).
 
+mod bo_attacker;
 mod notes;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use fedbo_problems::ImageAttack;
 use fedbo_report::{Clusters, Metric};
 use fedbo_streams::Seed;
 
+use self::bo_attacker::Search as AttackSearch;
 use super::arms::{Arm, arm_name, seats};
 use super::play::Match;
 use super::{Configuration, GameProblem, PartPicture, Plan, Played, Shown};
@@ -74,6 +76,8 @@ const AUTHORS: &str = "on a grid, authors' model";
 const HALF: &str = "on a grid, half of random attacks succeed";
 const ANY: &str = "on a grid, any images";
 const SAMPLED: &str = "number of draws";
+const UNDEFENDED: &str = "attack by Bayesian optimization, no defender";
+const DEFENDED: &str = "attack by Bayesian optimization";
 
 /// Table 8.1 and its relatives.
 pub(in crate::catalogue) fn run(
@@ -144,6 +148,8 @@ fn configurations(problem: &Arc<ImageAttack>) -> anyhow::Result<Vec<Configuratio
         with(HALF, &half, Actions::Grid, own)?,
         with(ANY, &any, Actions::Grid, own)?,
         sampled(problem, &contested)?,
+        searched(UNDEFENDED, problem, &contested)?,
+        searched(DEFENDED, problem, &contested)?,
     ])
 }
 
@@ -258,6 +264,36 @@ fn sampled(problem: &Arc<ImageAttack>, images: &[usize]) -> anyhow::Result<Confi
     Ok(Configuration { arms, ..without_arms(SAMPLED, problem, images, Actions::Grid, pairs)? })
 }
 
+/// Attackers that search by Bayesian optimization on a grid, without a defender, or against one at level 0 or 1 (Fig. E.10).
+fn searched(
+    name: &str,
+    problem: &Arc<ImageAttack>,
+    images: &[usize],
+) -> anyhow::Result<Configuration> {
+    let actions = Actions::Grid;
+    let ActionSet::Finite(points) = actions.set() else {
+        anyhow::bail!("a grid of finitely many actions");
+    };
+    // Without a defender that player still moves, to no effect.
+    let defenders: &[usize] = if name == UNDEFENDED { &[0] } else { &[0, 1] };
+    let (mut arms, mut pairs) = (Vec::new(), Vec::new());
+    for search in AttackSearch::ALL {
+        for defender in defenders {
+            arms.push(bo_attacker::arm(search, *defender, &points, |game| Model::Own.basics(game)));
+        }
+        if name == DEFENDED {
+            let name = |defender| bo_attacker::arm_name(search, defender);
+            pairs.push((name(0), name(1)));
+        }
+    }
+    let defended = name == DEFENDED;
+    let mut configuration = without_arms(name, problem, images, actions, pairs)?;
+    if !defended {
+        configuration.arenas = arenas(problem, images, actions, false)?;
+    }
+    Ok(Configuration { arms, ..configuration })
+}
+
 fn sampled_arm(name: String, expectation: Expectation) -> Arm {
     Arm::new(name, move |game| -> Result<Vec<Reasoner>, GameError> {
         seats(&[2, 1], expectation, &Model::Own.basics(game))
@@ -271,22 +307,33 @@ fn without_arms(
     actions: Actions,
     pairs: Vec<(String, String)>,
 ) -> anyhow::Result<Configuration> {
-    let mut arenas: Vec<Box<dyn GameProblem>> = Vec::with_capacity(images.len());
-    for image in images {
-        arenas.push(Box::new(Image {
-            problem: Arc::clone(problem),
-            image: *image,
-            game: Game::new(vec![actions.set(), actions.set()], N_INITIAL)?,
-        }));
-    }
     Ok(Configuration {
         name: name.into(),
-        arenas,
+        arenas: arenas(problem, images, actions, true)?,
         n_rounds: N_ROUNDS,
         arms: Vec::new(),
         shown: vec![Shown { experiment: name.into(), agent: "attacker".into(), player: 0, pairs }],
         measure: Some(Box::new(successes)),
     })
+}
+
+/// The games about these images.
+fn arenas(
+    problem: &Arc<ImageAttack>,
+    images: &[usize],
+    actions: Actions,
+    defended: bool,
+) -> anyhow::Result<Vec<Box<dyn GameProblem>>> {
+    let mut arenas: Vec<Box<dyn GameProblem>> = Vec::with_capacity(images.len());
+    for image in images {
+        arenas.push(Box::new(Image {
+            problem: Arc::clone(problem),
+            image: *image,
+            defended,
+            game: Game::new(vec![actions.set(), actions.set()], N_INITIAL)?,
+        }));
+    }
+    Ok(arenas)
 }
 
 /// Counts the attacks that succeeded.
@@ -301,6 +348,8 @@ fn successes(played: &Match<'_>) -> anyhow::Result<Vec<(&'static str, f64)>> {
 struct Image {
     problem: Arc<ImageAttack>,
     image: usize,
+    /// False if the defender's action has no effect.
+    defended: bool,
     game: Game,
 }
 
@@ -312,7 +361,10 @@ impl GameProblem for Image {
     fn play(&self, actions: &[Action], _seed: Seed, _round: usize) -> anyhow::Result<Played> {
         let joint = self.game.joint(actions).context("an action that is not of this game")?;
         let (attack, defence) = joint.split_at(ImageAttack::N_CODE);
-        let outcome = self.problem.play(self.image, attack, defence)?;
+        let outcome = match self.defended {
+            true => self.problem.play(self.image, attack, defence)?,
+            false => self.problem.without_defense(self.image, attack)?,
+        };
         let payoffs = outcome.payoffs();
         Ok(Played {
             observed: payoffs.map(Some).into(),

@@ -2,8 +2,8 @@
 
 use fedbo_rivals::{Mtbo, MtboSettings, PemBo};
 use fedbo_strategies::meta::{
-    MetaBeliefSettings, MetaTask, OutputScale, Rgpe, RgpeSettings, RmGpTs, RmGpTsSettings, RmGpUcb,
-    RmGpUcbSettings, Taf, TafSettings, TaskWeighting, WarmStart,
+    GapBound, GapSummary, MetaBeliefSettings, MetaTask, OutputScale, Rgpe, RgpeSettings, RmGpTs,
+    RmGpTsSettings, RmGpUcb, RmGpUcbSettings, Taf, TafSettings, TaskWeighting, WarmStart,
 };
 use fedbo_strategies::{
     Domain, GpUcb, GpUcbSettings, LogEi, LogEiSettings, Points, Repeats, Strategy,
@@ -26,6 +26,9 @@ pub(super) enum Rule {
     WarmStart,
     /// RM-GP-UCB with learned weights, outputs compared on this scale.
     RmGpUcb(OutputScale),
+    /// The same on the usual scale, with the largest distance of a task in place of the mean one (Lemma 7.1 as it stands but for
+    /// the noise term).
+    LargestGap,
     /// RM-GP-UCB with equal weights.
     Uniform,
     /// RM-GP-UCB whose meta-outputs are dealt to other inputs of their task: the tasks say nothing about the target.
@@ -57,9 +60,11 @@ pub(super) struct Arm {
 pub(super) const LEARNED: &str = "rm-gp-ucb";
 /// RM-GP-UCB on outputs as they are, as in the authors' code.
 pub(super) const RAW: &str = "rm-gp-ucb raw";
+/// RM-GP-UCB with the largest distance of a task in place of the mean one (Fig. D.5).
+pub(super) const LARGEST: &str = "rm-gp-ucb max";
 /// Controls of the learned weights.
-const CONTROLS: [&str; 8] =
-    ["placebo", "rm-gp-ucb uniform", "warm start", "rgpe", "taf", "mtbo", "pem-bo", RAW];
+const CONTROLS: [&str; 9] =
+    ["placebo", "rm-gp-ucb uniform", "warm start", "rgpe", "taf", "mtbo", "pem-bo", RAW, LARGEST];
 /// ζ of PEM-BO; the β of our own studies with GP-UCB.
 const PEM_MULTIPLIER: f64 = 2.0;
 
@@ -86,9 +91,12 @@ impl Rule {
     fn alone(self) -> Option<&'static str> {
         match self {
             Self::GpUcb | Self::LogEi | Self::Ts => None,
-            Self::WarmStart | Self::RmGpUcb(_) | Self::Uniform | Self::Placebo | Self::PemBo => {
-                Some("gp-ucb")
-            }
+            Self::WarmStart
+            | Self::RmGpUcb(_)
+            | Self::LargestGap
+            | Self::Uniform
+            | Self::Placebo
+            | Self::PemBo => Some("gp-ucb"),
             Self::RmGpTs => Some("ts"),
             Self::Rgpe | Self::RgpeAuthors | Self::Taf | Self::TafAuthors | Self::Mtbo => {
                 Some("log-ei")
@@ -161,6 +169,12 @@ impl Rule {
             Self::Ts => Box::new(ThompsonSampling::new(domain, thompson(dim), seed)?),
             Self::RmGpUcb(scale) => {
                 let settings = robust(dim, scale, MetaBeliefSettings::default());
+                Box::new(RmGpUcb::new(domain, tasks, settings, seed)?)
+            }
+            Self::LargestGap => {
+                let gap_bound = GapBound { summary: GapSummary::Max, ..GapBound::practical() };
+                let belief = MetaBeliefSettings { gap_bound, ..MetaBeliefSettings::default() };
+                let settings = robust(dim, OutputScale::Common, belief);
                 Box::new(RmGpUcb::new(domain, tasks, settings, seed)?)
             }
             Self::Uniform => {
@@ -242,7 +256,8 @@ mod tests {
         [0.25, 0.75, 0.375, 0.5].into_iter().zip(0..).map(|(peak, n)| task(n, peak)).collect()
     }
 
-    const FURTHER: [(&str, Rule); 5] = [
+    const FURTHER: [(&str, Rule); 6] = [
+        (LARGEST, Rule::LargestGap),
         (RAW, Rule::RmGpUcb(OutputScale::Raw)),
         ("rgpe authors", Rule::RgpeAuthors),
         ("taf authors", Rule::TafAuthors),

@@ -1,4 +1,4 @@
-//! A CNN's learning rate, decay and L2 penalty on four image data sets, replayed from the authors' records (Fig. 7.2, D.3).
+//! A CNN's learning rate, decay and L2 penalty on four image data sets, replayed from the authors' records (Fig. 7.2, D.3, D.5).
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use fedbo_strategies::meta::{MetaTask, OutputScale};
 use fedbo_streams::{Purpose, Seed};
 
 use super::super::{ExperimentResult, Progress, RunOptions};
-use super::arms::{LEARNED, RAW, Rule, arms};
+use super::arms::{LARGEST, LEARNED, RAW, Rule, arms};
 use super::cnn_replay::CnnReplay;
 use super::measure::{Declaration, Naming, measure, seconds_note};
 use super::run_setting::RunSetting;
@@ -62,6 +62,7 @@ pub(in super::super) fn run(
         ("mtbo", Rule::Mtbo),
         ("rgpe authors", Rule::RgpeAuthors),
         ("taf authors", Rule::TafAuthors),
+        (LARGEST, Rule::LargestGap),
     ]);
     let declaration = Declaration {
         name: "meta-cnn",
@@ -71,7 +72,7 @@ pub(in super::super) fn run(
         n_queries: N_QUERIES,
         clusters: Clusters::Units,
         arms,
-        weighing: vec![LEARNED, RAW],
+        weighing: vec![LEARNED, RAW, LARGEST],
         naming: Naming::Tasks,
     };
     let measured = measure(&declaration, &occasions.into(), options, progress, stop)?;

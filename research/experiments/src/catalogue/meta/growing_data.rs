@@ -1,4 +1,4 @@
-//! A logistic regression tuned again as its data grow, helped by the searches on less data (Fig. 7.3b).
+//! A logistic regression tuned again as its data grow, helped by the searches on less data (Fig. 7.3b, D.5c).
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use fedbo_strategies::Domain;
 use fedbo_streams::{Purpose, Seed};
 
 use super::super::{ExperimentResult, Progress, RunOptions};
-use super::arms::{LEARNED, Rule, arms};
+use super::arms::{LARGEST, LEARNED, Rule, arms};
 use super::measure::{Declaration, Naming, measure, seconds_note};
 use super::run_setting::{RunSetting, earlier_task, occasions};
 use super::similarity::{correlation, mean, surface};
@@ -68,8 +68,8 @@ pub(in super::super) fn run(
         metric: Metric::Best,
         n_queries: N_QUERIES,
         clusters: Clusters::Units,
-        arms: arms(&[("mtbo", Rule::Mtbo)]),
-        weighing: vec![LEARNED, "rgpe", "taf"],
+        arms: arms(&[("mtbo", Rule::Mtbo), (LARGEST, Rule::LargestGap)]),
+        weighing: vec![LEARNED, LARGEST, "rgpe", "taf"],
         naming: Naming::Tasks,
     };
     let measured = measure(&declaration, &occasions, options, progress, stop)?;

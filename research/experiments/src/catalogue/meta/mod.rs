@@ -7,7 +7,7 @@ mod cnn_replay;
 pub(super) mod growing_data;
 mod measure;
 mod run_setting;
-mod similarity;
+pub(super) mod similarity;
 pub(super) mod svm_landmine;
 pub(super) mod synthetic;
 

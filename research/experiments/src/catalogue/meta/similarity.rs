@@ -17,7 +17,7 @@ pub(super) fn surface(problem: &dyn Problem, n_points: usize, seed: &Seed) -> Ve
 }
 
 /// Pearson's correlation of two surfaces; NaN if one is flat or they differ in length.
-pub(super) fn correlation(a: &[f64], b: &[f64]) -> f64 {
+pub(in super::super) fn correlation(a: &[f64], b: &[f64]) -> f64 {
     if a.len() != b.len() {
         return f64::NAN;
     }
@@ -31,7 +31,7 @@ pub(super) fn correlation(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// Mean; NaN without values.
-pub(super) fn mean(values: &[f64]) -> f64 {
+pub(in super::super) fn mean(values: &[f64]) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a few thousand values")]
     let n = values.len() as f64;
     values.iter().sum::<f64>() / n

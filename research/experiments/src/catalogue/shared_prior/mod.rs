@@ -419,6 +419,7 @@ fn session_of(
 ) -> Session {
     Session {
         members,
+        others: Vec::new(),
         contributions,
         message_len,
         map: map.hash(),
