@@ -31,8 +31,8 @@ pub trait ModelEnsemble: Strategy {
 
 /// A party whose models of other parties are those of their latest messages ([`FeatureTask::of_message`]), weighed as `S` weighs tasks.
 ///
-/// Nothing of another party is used but its statistics: best points are neither sent nor read. A party without any output has no model.
-/// Where there are models, a query's source names the total weight of all of them, the trust.
+/// Nothing of another party is used but its statistics: best points, levels and sizes are neither sent nor read. A party without any output
+/// has no model. Where there are models, a query's source names the total weight of all of them, the trust.
 #[derive(Clone)]
 pub struct MessageEnsemble<S> {
     strategy: S,

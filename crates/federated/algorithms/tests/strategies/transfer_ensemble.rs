@@ -57,13 +57,14 @@ fn share(agent: &RgpeAgent) -> f64 {
     agent.transfer().unwrap().meta_share
 }
 
-/// Messages are those of the shared prior without a best point, before any output too; a placebo's are as long.
+/// Messages are those of the shared prior without a best point, level and size, before any output too; a placebo's are as long.
 #[test]
-fn messages_have_no_best_point() {
+fn messages_are_statistics_alone() {
     let empty = agent(false).weight_sample(&mut test_stream(1)).unwrap();
     for numbers in [empty, update(1, false).weights.clone(), update(1, true).weights.clone()] {
         assert_eq!(numbers.len(), SharedMessage::n_numbers(RANK, 2));
-        assert_eq!(SharedMessage::from_numbers(RANK, 2, &numbers).unwrap().best, None);
+        let message = SharedMessage::from_numbers(RANK, 2, &numbers).unwrap();
+        assert!(message.best.is_none() && message.units.is_none());
     }
     assert_ne!(update(1, false).weights, update(1, true).weights);
 }

@@ -194,6 +194,7 @@ fn messages_come_and_go() {
     let mut party = alone.clone();
     let empty = rgpe().message().unwrap();
     assert_eq!(empty.best, None);
+    assert!(message(&others(1.0)[0], terms()).units.is_none());
     party.receive(3, empty).unwrap();
     assert_eq!(party.n_parties(), 1);
     assert!(party.transfer().unwrap().tasks.is_empty());
