@@ -46,7 +46,7 @@ use crate::{
 /// contradict the others. The next query maximizes the mixture's expected improvement Σ π_k EI_k(x), by its logarithm (or what [`SharedAcquisition`] says); the first queries
 /// do so among the others' best points, unless these have lost trust by then. A random query follows the first of them: it shows whether
 /// the best points are better than any other point, which they cannot show by themselves. A party that finds itself misled then
-/// begins as it would have alone.
+/// begins as it would have alone. One whose outputs are all below the others' level tries one of their best points in every third query.
 #[derive(Clone)]
 pub struct SharedPrior {
     proposer: Proposer,
@@ -74,6 +74,8 @@ impl SharedPrior {
     /// Below this trust the others have no part in a query: a model that is probably wrong can still promise the largest improvement. Below
     /// its start, if that is less.
     const LEAST_TRUST: f64 = 0.1;
+    /// A party whose best output is below the others' level tries one of their best points in one query of so many, whatever the trust.
+    const BEHIND_EVERY: usize = 3;
     /// κ in mean + κ · standard deviation, as in [`crate::GpUcbOptions::default`].
     const UCB_MULTIPLIER: f64 = 2.0;
 
@@ -292,6 +294,13 @@ impl SharedPrior {
         Some(UnitsPrior::fit(&found)?.in_units(level, size))
     }
 
+    /// Returns true if its best output is below the others' level: it knows no good point, and outputs that are all bad judge nobody.
+    fn is_behind(&self) -> bool {
+        let outputs = self.proposer.surrogate().posterior().outputs();
+        let best = outputs.iter().copied().fold(f64::MIN, f64::max);
+        self.units().is_some_and(|units| best < units.level)
+    }
+
     /// The mixture of models, with running trials as observations of their own mean.
     fn mixture(&self, pending: &Points) -> Result<Mixture, StrategyError> {
         let mut own = self.proposer.surrogate().posterior().clone();
@@ -386,6 +395,14 @@ impl Strategy for SharedPrior {
         if is_probe || (is_misled && !has_initial && n_queries < n_random) {
             let unit = self.proposer.open(pending)?.random(stream)?;
             return Ok(Proposal { unit, source: Source::Random });
+        }
+        if uses_others
+            && self.is_behind()
+            && n_queries % Self::BEHIND_EVERY == 0
+            && !best.is_empty()
+        {
+            let unit = best.row(stream.below(best.len())).to_vec();
+            return Ok(mixture.named(Proposal { unit, source: Source::Own }));
         }
         let (draw, bound);
         let acquisition: &dyn Function = match self.settings.acquisition {

@@ -389,3 +389,29 @@ fn every_acquisition_function_uses_the_mixture() {
     assert!(all.iter().all(|steps| steps[7].0 < 0.1), "{all:?}");
     assert!(all[0] != all[1] && all[0] != all[2] && all[1] != all[2]);
 }
+
+/// A party with nothing but outputs below the others' level tries their best points in every third query; one with a better output does not.
+#[test]
+fn a_party_that_is_behind_tries_the_best_points_of_others() {
+    let message = |task: u32| {
+        let mut other = party(SharedPriorSettings::default_for(2, false));
+        let mut told = observed(task, &on_grid(20, u64::from(task)), 1.0);
+        told.iter_mut().for_each(|o| o.value = o.value.map(|v| v - 100.0 * f64::from(task)));
+        other.tell(&told).unwrap();
+        (task, other.message().unwrap())
+    };
+    let messages: Vec<_> = (1..=8).map(message).collect();
+    let best: Vec<Vec<f64>> = messages.iter().filter_map(|(_, m)| m.best.clone()).collect();
+    let tries_best = |n: u64, value: f64| {
+        let mut party = joined(&messages);
+        for i in 0..n {
+            let unit = grid().row(17 * usize::try_from(i).unwrap()).to_vec();
+            let value = Some(value + 1e-3 * i as f64);
+            party.tell(&[Observation { unit, value, source: Source::Random }]).unwrap();
+        }
+        let ask = |stream| party.ask(&Points::new(2), &mut test_stream(stream)).unwrap().unit;
+        (0..8).filter(|stream| best.contains(&ask(*stream))).count()
+    };
+    assert_eq!(tries_best(9, -40.0), 8);
+    assert!(tries_best(10, -40.0) < 8 && tries_best(9, 6.0) < 8);
+}
