@@ -21,6 +21,10 @@ impl Standardizer {
         if y.is_empty() || scale <= 0.0 {
             return Self::RAW;
         }
+        if y.iter().all(|v| v.to_bits() == y[0].to_bits()) {
+            // Their mean would be one of them up to rounding, which is no difference to work with.
+            return Self { scale, mean: y[0] / scale, std: 1.0 };
+        }
         #[expect(
             clippy::cast_precision_loss,
             reason = "numbers of observations are far below 2^53"
@@ -76,6 +80,11 @@ mod tests {
         for y in [vec![4.0; 5], vec![1e300; 3], vec![0.0; 2], vec![]] {
             let map = Standardizer::new(&y);
             assert!(y.iter().all(|v| map.standardize(*v).abs() < 1e-12));
+        }
+        // Six times a sixth of a number is not the number.
+        for n in 1..30 {
+            let map = Standardizer::new(&vec![0.37; n]);
+            assert_eq!(map.standardize(0.37).to_bits(), 0.0_f64.to_bits(), "{n}");
         }
     }
 

@@ -99,7 +99,12 @@ fn the_experiment_on_wine_is_the_runs_of_its_file() {
     let federation =
         Federation::load_with_seed(&file, Some(3), &fedbo_problems::BuiltInProblems).unwrap();
     let options = federation::RunOptions {
-        arms: federation.arms().to_vec(),
+        arms: federation
+            .arms()
+            .iter()
+            .filter(|arm| **arm != fedbo_federated::Arm::LOG_EI)
+            .cloned()
+            .collect(),
         runs: Some(N_RUNS),
         out: folders[1].path().to_path_buf(),
         existing: ExistingResults::Refuse,

@@ -57,8 +57,8 @@ pub(crate) struct Run {
     threads: Option<usize>,
     /// Arms to run on the same seeds, the first compared with the others: the file's algorithm by its name
     /// (fts-de and shared-mean where releases have no noise), ts (each agent alone by Thompson sampling), log-ei (each alone by expected
-    /// improvement), placebo (messages without information), of shared-prior also warm-start (the others' best points first) [default: the
-    /// file's algorithm, with --runs also its controls]
+    /// improvement), placebo (messages without information), of shared-prior and distributed-shared-prior also warm-start (the others'
+    /// best points first) [default: the file's algorithm, with --runs also its controls]
     #[arg(long, value_name = "ARMS", value_delimiter = ',')]
     arms: Vec<Arm>,
     /// End the run after N trials in a row of an agent that fail; 0: never [default: 5, before the agent's first value]
@@ -259,8 +259,7 @@ fn unprotected(federation: &Federation, arms: &[Arm]) -> Option<String> {
 /// Notes on what agents would send, if their features are too few or the norm of their vectors too small for it.
 fn advice_on(federation: &Federation, arms: &[Arm]) -> anyhow::Result<Vec<String>> {
     let sends = arms.iter().any(|arm| arm.role == Role::Own);
-    let has_features = !matches!(federation.collaboration, Collaboration::Neighbours(_));
-    if !(sends && has_features) {
+    if !(sends && federation.algorithm.has_features()) {
         return Ok(Vec::new());
     }
     let names = ("features.count", "features.lengthscale");

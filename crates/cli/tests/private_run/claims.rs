@@ -185,9 +185,10 @@ fn without_noise_the_word_never_appears() {
     sandbox.fedbo(&[&arguments[..], &["--overwrite"]].concat()).expect(0, &[]);
     assert_eq!(sandbox.results("results/test"), first);
     // What the file does not run is said.
-    sandbox
-        .fedbo(&["run", "f.toml", "--arms", "dp-fts-de"])
-        .expect(2, &["arm dp-fts-de is none of this file's, which are fts-de, ts, placebo"]);
+    sandbox.fedbo(&["run", "f.toml", "--arms", "dp-fts-de"]).expect(
+        2,
+        &["arm dp-fts-de is none of this file's, which are fts-de, log-ei, ts, placebo"],
+    );
 }
 
 #[test]

@@ -51,6 +51,12 @@ pub struct Algorithm {
 }
 
 impl Algorithm {
+    /// Returns true if its agents share features.
+    #[must_use]
+    pub fn has_features(&self) -> bool {
+        self.exchange != Exchange::Neighbours || self.tables.contains(&"features")
+    }
+
     /// The arm that a file with this algorithm asks for.
     #[must_use]
     pub fn own_arm(&self, has_noise: bool) -> Arm {

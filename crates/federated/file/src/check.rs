@@ -240,10 +240,7 @@ impl Parts<'_> {
             }
         }
         if file.features != FeaturesTable::default() {
-            let reads = |each: &Algorithm| {
-                each.exchange != Exchange::Neighbours || each.tables.contains(&"features")
-            };
-            tables.push(("features", Box::new(reads)));
+            tables.push(("features", Box::new(Algorithm::has_features)));
         }
         if file.topology.is_some() {
             tables.push(("topology", exchange(Exchange::Neighbours)));

@@ -10,7 +10,8 @@ use std::time::Instant;
 
 use fedbo_objective::{Objective, Outcome, TrialId, evaluate_guarded};
 use fedbo_protocol::{
-    AgentError, Peer, PeerEffect, PeerEvent, Report, ReportRejected, Tick, Trial,
+    AgentError, MessageRejected, Peer, PeerEffect, PeerEvent, Report, ReportRejected, Tick, Trial,
+    UpdateRejected,
 };
 use fedbo_space::Direction;
 use fedbo_streams::{Purpose, Seed};
@@ -185,19 +186,22 @@ pub fn run_peers(
         let fed: Vec<Result<ProcessedEvents, AgentError>> =
             states.par_iter_mut().zip(due).map(|(state, events)| state.feed(events, now)).collect();
         let mut records = Vec::new();
+        let mut refused = Vec::new();
         let mut failure: Option<SessionError> = None;
         for (index, fed) in fed.into_iter().enumerate() {
             match fed {
                 Ok(fed) => {
                     records.extend(fed.record);
                     let state = &mut states[index];
-                    if let Err(rejected) = queue.plan(state, fed.effects, network, seed, now) {
-                        failure = failure.or(Some(SessionError::Report(rejected)));
+                    match queue.plan(state, fed.effects, network, seed, now) {
+                        Ok(unlearned) => refused.extend(unlearned),
+                        Err(rejected) => failure = failure.or(Some(SessionError::Report(rejected))),
                     }
                 }
                 Err(error) => failure = failure.or(Some(error.into())),
             }
         }
+        refused.iter().for_each(|rejected| observer.refused(rejected));
         if !records.is_empty() {
             observer.wave_ended(&records)?;
         }
@@ -272,7 +276,7 @@ impl Queue {
         self.0.pop_first()
     }
 
-    /// Plans what follows from a peer's effects.
+    /// Plans what follows from a peer's effects; the reports of which it can learn nothing, with which it goes on.
     fn plan(
         &mut self,
         state: &mut MemberState<'_>,
@@ -280,8 +284,9 @@ impl Queue {
         network: SimulatedNetwork,
         seed: Seed,
         now: Tick,
-    ) -> Result<(), ReportRejected> {
+    ) -> Result<Vec<UpdateRejected>, ReportRejected> {
         let id = state.member.peer.id();
+        let mut refused = Vec::new();
         for (effect, ask_seconds) in effects {
             match effect {
                 PeerEffect::Evaluate(trial) => {
@@ -289,6 +294,10 @@ impl Queue {
                     let ends = now + network.trial(seed, id, trial.index);
                     self.push(ends, Due::TrialEnds { of: id });
                     state.running = Some(Running { trial, ask_seconds, record: None });
+                }
+                PeerEffect::Rejected(ReportRejected::NoModel { sender, reason }) => {
+                    let reason = MessageRejected::Implausible { sender, reason };
+                    refused.push(UpdateRejected::Message(reason));
                 }
                 PeerEffect::Rejected(rejected) => return Err(rejected),
                 PeerEffect::Shared(_) | PeerEffect::WentOnWithout { .. } | PeerEffect::Finished => {
@@ -305,6 +314,6 @@ impl Queue {
             }
             *sent = log.len();
         }
-        Ok(())
+        Ok(refused)
     }
 }

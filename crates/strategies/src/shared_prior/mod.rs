@@ -74,8 +74,10 @@ impl SharedPrior {
     /// Below this trust the others have no part in a query: a model that is probably wrong can still promise the largest improvement. Below
     /// its start, if that is less.
     const LEAST_TRUST: f64 = 0.1;
-    /// A party whose best output is below the others' level tries one of their best points in one query of so many, whatever the trust.
+    /// A party whose best output is below the others' level tries one of their best points in one query of so many, whatever the trust,
+    /// among the first of its queries.
     const BEHIND_EVERY: usize = 3;
+    const BEHIND_UNTIL: usize = 30;
     /// κ in mean + κ · standard deviation, as in [`crate::GpUcbOptions::default`].
     const UCB_MULTIPLIER: f64 = 2.0;
 
@@ -178,8 +180,7 @@ impl SharedPrior {
     /// As [`SharedPrior::message`].
     pub fn direction(&self) -> Result<Vec<f64>, StrategyError> {
         let outputs = self.proposer.surrogate().posterior().outputs();
-        // Outputs that are all alike have no shape: what is left of them is rounding.
-        if outputs.iter().all(|y| y.abs() < 1e-12) {
+        if is_flat(outputs) {
             return Ok(vec![0.0; self.basis.map().n_features()]);
         }
         let mut mean = self.message()?.statistics.mean()?;
@@ -291,14 +292,15 @@ impl SharedPrior {
         }
         let found: Vec<Units> = self.informative().filter_map(|message| message.units).collect();
         let (level, size) = self.proposer.surrogate().level_and_size();
-        Some(UnitsPrior::fit(&found)?.in_units(level, size))
+        UnitsPrior::fit(&found)?.in_units(level, size)
     }
 
-    /// Returns true if its best output is below the others' level: it knows no good point, and outputs that are all bad judge nobody.
+    /// Returns true if its best output is below the others' level, by no more than levels differ: it knows no good point, and outputs that
+    /// are all bad judge nobody.
     fn is_behind(&self) -> bool {
         let outputs = self.proposer.surrogate().posterior().outputs();
         let best = outputs.iter().copied().fold(f64::MIN, f64::max);
-        self.units().is_some_and(|units| best < units.level)
+        self.units().is_some_and(|units| units.is_above(best))
     }
 
     /// The mixture of models, with running trials as observations of their own mean.
@@ -333,6 +335,10 @@ impl SharedPrior {
             ],
             (Some(prior), Some(units)) => {
                 let (level, sizes) = (units.level, units.sizes());
+                // Outputs that are all alike have no size of their own: their unit is arbitrary.
+                let own_unit = if is_flat(y) { units.log_size.exp() } else { 1.0 };
+                let any_size: Vec<(f64, f64)> =
+                    any_size.iter().map(|(size, weight)| (own_unit * size, *weight)).collect();
                 let level_variance = units.level_variance;
                 let y_off: Vec<f64> = y.iter().map(|y| y - level).collect();
                 let of_shared = Remainder { level_variance, ..of_shared };
@@ -368,6 +374,11 @@ impl SharedPrior {
     }
 }
 
+/// Returns true if standardized outputs are all alike, which have neither shape nor size: what is left of them is rounding.
+fn is_flat(outputs: &[f64]) -> bool {
+    outputs.iter().all(|y| y.abs() < 1e-12)
+}
+
 impl Strategy for SharedPrior {
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
         let best = self.best_points(pending)?;
@@ -391,18 +402,21 @@ impl Strategy for SharedPrior {
         let mixture = self.mixture(pending)?;
         // A party that the others have misled begins as it would alone.
         let n_random = n_led + self.settings.n_random_first;
-        let is_misled = uses_others && n_told > 0 && mixture.trust() < self.least_trust();
+        // Running trials contradict nobody.
+        let trust = if pending.is_empty() { mixture.trust() } else { self.trust()? };
+        let is_misled = uses_others && self.proposer.n_told() > 0 && trust < self.least_trust();
         if is_probe || (is_misled && !has_initial && n_queries < n_random) {
             let unit = self.proposer.open(pending)?.random(stream)?;
             return Ok(Proposal { unit, source: Source::Random });
         }
         if uses_others
             && self.is_behind()
+            && (1..Self::BEHIND_UNTIL).contains(&n_queries)
             && n_queries % Self::BEHIND_EVERY == 0
             && !best.is_empty()
         {
             let unit = best.row(stream.below(best.len())).to_vec();
-            return Ok(mixture.named(Proposal { unit, source: Source::Own }));
+            return Ok(Proposal { unit, source: Source::MetaTasks });
         }
         let (draw, bound);
         let acquisition: &dyn Function = match self.settings.acquisition {
@@ -416,7 +430,7 @@ impl Strategy for SharedPrior {
                 &bound
             }
         };
-        let is_trusted = mixture.trust() >= 0.999 * self.settings.trust_before;
+        let is_trusted = trust >= 0.999 * self.settings.trust_before;
         if is_early && is_trusted && !best.is_empty() {
             // Before any output nothing is to be improved on.
             let values = if n_told == 0 { mixture.means(&best) } else { acquisition.values(&best) };

@@ -2,7 +2,7 @@
 
 use fedbo_gp::Units;
 
-/// The law of a further party's level and size: level ~ N(μ, τ² e^{2λ}), ln s ~ N(λ, σ²).
+/// The law of a further party's level and size: ln s ~ N(λ, σ²), level ~ N(μ, τ² s²) given s.
 ///
 /// μ and λ are medians of the others' levels and logarithms of sizes. Variances are mean squares of the distances from them, with two
 /// more parties whose squares are 1, times 1 + 1/N; no distance counts for more than [`UnitsPrior::FARTHEST`] times their median, or 1
@@ -37,9 +37,18 @@ impl UnitsPrior {
         (level_variance <= of_level && log_size_variance <= of_size).then_some(found)
     }
 
-    /// The same for outputs (y − `level`)/`size`.
-    pub(super) fn in_units(self, level: f64, size: f64) -> Self {
-        Self { level: (self.level - level) / size, log_size: self.log_size - size.ln(), ..self }
+    /// The same for outputs (y − `level`)/`size`; `None` if those are so far from the law that numbers end.
+    pub(super) fn in_units(self, level: f64, size: f64) -> Option<Self> {
+        const FARTHEST: f64 = 1e100;
+        let (level, log_size) = ((self.level - level) / size, self.log_size - size.ln());
+        let is_near = level.abs() <= FARTHEST && log_size.abs() <= FARTHEST.ln();
+        is_near.then_some(Self { level, log_size, ..self })
+    }
+
+    /// Returns true if an output is below the level, but not as far as hardly any party's level lies from the others'.
+    pub(super) fn is_above(&self, output: f64) -> bool {
+        let spread = self.log_size.exp() * self.level_variance.sqrt();
+        output < self.level && output > self.level - 3.0 * spread
     }
 
     /// Sizes with the logarithms of their weights: steps of half a standard deviation, with the normal law's weights.
@@ -109,7 +118,10 @@ mod tests {
 
     #[test]
     fn units_change_with_those_of_the_outputs() {
-        let found = UnitsPrior::fit(&[units(3.0, 2.0)]).unwrap().in_units(1.0, 4.0);
+        let law = UnitsPrior::fit(&[units(3.0, 2.0)]).unwrap();
+        let found = law.in_units(1.0, 4.0).unwrap();
         assert!((found.level - 0.5).abs() < 1e-12 && (found.log_size.exp() - 0.5).abs() < 1e-12);
+        assert_eq!(law.in_units(1.0, 1e-200), None);
+        assert!(law.is_above(2.9) && !law.is_above(3.1) && !law.is_above(-100.0));
     }
 }

@@ -146,7 +146,7 @@ pub fn catalogue() -> &'static [Experiment] {
         },
         Experiment {
             name: "shared-prior",
-            about: "The worth of joining: a party joins others by a shared prior, beside FTS, log-ei (after three random points, or one) and ts alone, a warm start, a placebo and rivals",
+            about: "The worth of joining: a party joins others by a shared prior, beside FTS, RGPE and TAF on messages, log-ei (after three random points, or one) and ts alone, a warm start and a placebo",
             data_sets: &["landmine"],
             figures: &[],
             default_runs: shared_prior::DEFAULT_RUNS,
@@ -159,6 +159,14 @@ pub fn catalogue() -> &'static [Experiment] {
             figures: &[],
             default_runs: shared_prior::private::DEFAULT_RUNS,
             run: shared_prior::private::run,
+        },
+        Experiment {
+            name: "shared-prior-rivals",
+            about: "Other uses of what the others know, beside the shared prior: all observations pooled, averaged hyperparameters, a barycentre of posteriors, a warm start",
+            data_sets: &["landmine"],
+            figures: &[],
+            default_runs: shared_prior::DEFAULT_RIVAL_RUNS,
+            run: shared_prior::run_rivals,
         },
         Experiment {
             name: "shared-prior-axes",

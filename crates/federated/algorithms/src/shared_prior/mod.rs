@@ -11,8 +11,8 @@ use std::sync::Arc;
 use fedbo_gp::FeatureMap;
 use fedbo_protocol::{Broadcast, UsesHandouts};
 use fedbo_strategies::{
-    Domain, OthersUse, SharedMessage, SharedPrior, SharedPriorSettings, StrategyError,
-    ThompsonSettings,
+    Domain, OthersUse, SharedAcquisition, SharedMessage, SharedPrior, SharedPriorSettings,
+    StrategyError, ThompsonSettings,
 };
 use fedbo_streams::Seed;
 
@@ -68,6 +68,9 @@ const N_WARM: usize = 10;
 /// The settings of an agent with this code, which the controls without the prior share.
 fn for_role(settings: &SharedPriorSettings, role: Role) -> SharedPriorSettings {
     let mut settings = settings.clone();
+    if matches!(role, Role::LogEi | Role::WarmStart) {
+        settings.acquisition = SharedAcquisition::LogEi;
+    }
     match role {
         Role::LogEi => settings.others = OthersUse::Nothing,
         Role::WarmStart => {

@@ -9,8 +9,8 @@ use fedbo_config::FileError;
 use fedbo_gp::FeatureMap;
 use fedbo_protocol::{Neighbour, ReportRejected};
 use fedbo_strategies::{
-    Domain, Observation, Points, Proposal, SharedPrior, SharedPriorSettings, Source, Strategy,
-    StrategyError, Surrogate, SurrogateSettings, ThompsonSampling, ThompsonSettings,
+    Domain, Observation, OthersUse, Points, Proposal, SharedPrior, SharedPriorSettings, Source,
+    Strategy, StrategyError, Surrogate, SurrogateSettings, ThompsonSampling, ThompsonSettings,
     meta::{MetaTask, Transfer},
 };
 use fedbo_streams::{Seed, Stream};
@@ -46,6 +46,8 @@ pub const NEIGHBOURS: Algorithm = Algorithm {
 #[derive(Clone)]
 pub struct NeighbourPriorAgent {
     party: SharedPrior,
+    /// False for an agent that works alone.
+    learns: bool,
     /// The model of a neighbour's observations: the party's own settings.
     surrogate: SurrogateSettings,
     seed: Seed,
@@ -71,8 +73,9 @@ impl NeighbourPriorAgent {
         seed: Seed,
     ) -> Result<Self, StrategyError> {
         let surrogate = settings.own.surrogate.clone();
+        let learns = settings.others != OthersUse::Nothing;
         let party = SharedPrior::new(domain, settings, map, seed)?;
-        Ok(Self { party, surrogate, seed, neighbours: BTreeMap::new() })
+        Ok(Self { party, learns, surrogate, seed, neighbours: BTreeMap::new() })
     }
 
     /// The strategy, with the messages at hand.
@@ -126,6 +129,9 @@ impl Neighbour for NeighbourPriorAgent {
     ) -> Result<Vec<ReportRejected>, StrategyError> {
         self.party.tell(own)?;
         let mut refused = Vec::new();
+        if !self.learns {
+            return Ok(refused);
+        }
         for sender in self.keep(all) {
             if let Err(reason) = self.learn_from(sender) {
                 refused.push(ReportRejected::NoModel { sender, reason: reason.to_string() });

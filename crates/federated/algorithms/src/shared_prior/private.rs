@@ -14,7 +14,7 @@ use fedbo_strategies::{
 use fedbo_streams::{Seed, Stream};
 use serde::Deserialize;
 
-use super::options;
+use super::{for_role, options};
 use crate::belief::Belief;
 use crate::dp_fts_de::{ExplorationWeights, Memory};
 use crate::{
@@ -221,7 +221,7 @@ impl Federated {
         others: OthersUse,
     ) -> Result<PrivatePriorAgent, StrategyError> {
         let settings = PrivatePriorSettings {
-            party: SharedPriorSettings { others, ..self.party.clone() },
+            party: SharedPriorSettings { others, ..for_role(&self.party, setup.role) },
             content,
             n_agents: self.n_agents,
             sampling_rate,

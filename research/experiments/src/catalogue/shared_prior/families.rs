@@ -21,8 +21,8 @@ pub(super) enum Outlook {
     Negated,
     /// Those of every second one are.
     HalfNegated,
-    /// All others optimize other functions of the same values: their points are mirrored at the middle of the space.
-    Unrelated,
+    /// The points of all others are mirrored at the middle of the space: other functions with the same values.
+    Mirrored,
 }
 
 impl Outlook {
@@ -31,7 +31,7 @@ impl Outlook {
             Self::Honest => "honest",
             Self::Negated => "negated",
             Self::HalfNegated => "half negated",
-            Self::Unrelated => "unrelated",
+            Self::Mirrored => "mirrored",
         }
     }
 
@@ -39,14 +39,14 @@ impl Outlook {
     pub(super) fn told(self, party: usize, observation: &Observation) -> Observation {
         let mut told = observation.clone();
         let negates = match self {
-            Self::Honest | Self::Unrelated => false,
+            Self::Honest | Self::Mirrored => false,
             Self::Negated => true,
             Self::HalfNegated => party % 2 == 1,
         };
         if negates {
             told.value = told.value.map(|value| -value);
         }
-        if self == Self::Unrelated {
+        if self == Self::Mirrored {
             told.unit.iter_mut().for_each(|u| *u = 1.0 - *u);
         }
         told
@@ -114,8 +114,8 @@ pub(super) fn all(folder: &Path) -> anyhow::Result<Vec<Family>> {
     let trees = (0..N_TREE_SILOS)
         .map(|site| Ok(Arc::new(WineTrees::new(N_TREE_SILOS, site)?)))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let three = vec![Outlook::Honest, Outlook::Negated, Outlook::Unrelated];
-    let all = vec![Outlook::Honest, Outlook::Negated, Outlook::Unrelated, Outlook::HalfNegated];
+    let three = vec![Outlook::Honest, Outlook::Negated, Outlook::Mirrored];
+    let all = vec![Outlook::Honest, Outlook::Negated, Outlook::Mirrored, Outlook::HalfNegated];
     Ok(vec![
         Family::of("landmine", "field", landmine, all),
         Family::of("wine", "site", wines, three.clone()),

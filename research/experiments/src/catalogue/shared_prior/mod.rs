@@ -42,6 +42,8 @@ const N_FEATURES: usize = 200;
 const CHECKPOINTS: [i64; 5] = [1, 3, 5, 10, 20];
 /// Repetitions unless asked otherwise.
 pub(super) const DEFAULT_RUNS: u32 = 10;
+/// The same with rivals.
+pub(super) const DEFAULT_RIVAL_RUNS: u32 = 2;
 
 /// The strategies of the party that joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +66,7 @@ enum Arm {
 }
 
 impl Arm {
-    const ALL: [Self; 12] = [
+    const WITHOUT_RIVALS: [Self; 9] = [
         Self::SharedPrior,
         Self::Rgpe,
         Self::Taf,
@@ -74,9 +76,13 @@ impl Arm {
         Self::Ts,
         Self::WarmStart,
         Self::Placebo,
+    ];
+    const RIVALS: [Self; 5] = [
+        Self::SharedPrior,
         Self::Rival(Method::Pooled),
         Self::Rival(Method::AverageHyperparameters),
         Self::Rival(Method::Barycentre),
+        Self::WarmStart,
     ];
 
     fn name(self) -> &'static str {
@@ -211,8 +217,30 @@ pub(super) fn run(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExperimentResult> {
-    let folder = options.data_folder()?;
     let runs = options.runs.unwrap_or(DEFAULT_RUNS);
+    run_arms("shared-prior", &Arm::WITHOUT_RIVALS, runs, options, progress, stop)
+}
+
+/// Other uses of what the others know, which cost far more than the shared prior.
+pub(super) fn run_rivals(
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<ExperimentResult> {
+    let runs = options.runs.unwrap_or(DEFAULT_RIVAL_RUNS);
+    run_arms("shared-prior-rivals", &Arm::RIVALS, runs, options, progress, stop)
+}
+
+/// The arms in all families, each task of which is the newcomer in turn.
+fn run_arms(
+    name: &'static str,
+    arms: &'static [Arm],
+    runs: u32,
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<ExperimentResult> {
+    let folder = options.data_folder()?;
     check_folder(&options.out, options.overwrite)?;
     let families = families::all(folder)?;
     let seed = Seed::new(options.seed);
@@ -234,8 +262,11 @@ pub(super) fn run(
     let writer = ResultsWriter::create(&options.out, &columns, options.overwrite)?;
     let mut jobs = Vec::new();
     for (index, family) in families.iter().enumerate() {
-        for outlook in &family.outlooks {
-            for arm in Arm::ALL.into_iter().filter(|arm| outlook.has(*arm)) {
+        // Misleading others are of interest only beside a party alone.
+        let has_alone = arms.contains(&Arm::LogEi);
+        let outlooks = family.outlooks.iter().filter(|each| has_alone || **each == Outlook::Honest);
+        for outlook in outlooks {
+            for arm in arms.iter().copied().filter(|arm| outlook.has(*arm)) {
                 for run in 0..runs {
                     for task in 0..family.tasks.len() {
                         let unit = RowLabels {
@@ -255,7 +286,7 @@ pub(super) fn run(
             }
         }
     }
-    progress.stage("shared-prior", jobs.len());
+    progress.stage(name, jobs.len());
     let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
     let figure = FigureSpec {
         title: "A party joins others that have made 50 random evaluations each".into(),
@@ -268,7 +299,7 @@ pub(super) fn run(
         references: Vec::new(),
     };
     let request = SummaryRequest {
-        experiment: "shared-prior".into(),
+        experiment: name.into(),
         seed: options.seed,
         direction: families[0].tasks[0].direction(),
         metric: Metric::Best,
@@ -281,7 +312,7 @@ pub(super) fn run(
         figure: Some(figure),
     };
     let pairs_of = |_: &str| {
-        let controls = Arm::ALL.into_iter().filter(|arm| *arm != Arm::SharedPrior);
+        let controls = arms.iter().filter(|arm| **arm != Arm::SharedPrior);
         controls.map(|each| (Arm::SharedPrior.name().into(), each.name().into())).collect()
     };
     let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
