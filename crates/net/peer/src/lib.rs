@@ -1,4 +1,5 @@
-//! A peer: an agent of distributed Thompson sampling as a process of its own, which shares with its neighbours without a coordinator.
+//! A peer: an agent of distributed Thompson sampling, or of a shared prior between neighbours, as a process of its own, which shares with
+//! its neighbours without a coordinator.
 //!
 //! Decides what of a peer is durable and when, which keys it trusts, and when it is done with its neighbours. What to try and what to
 //! share is decided by the machine of `fedbo-protocol`, what the bytes look like by `fedbo-wire`, who is a neighbour by the federation's

@@ -108,6 +108,8 @@ impl MixedStrategy for BoAttacker {
         None
     }
 
+    /// The search's next action.
+    ///
     /// # Panics
     /// If the search cannot go on.
     fn sample(&self, _: &Game, player: usize, rounds: &[Round], stream: &mut Stream) -> Action {
