@@ -26,7 +26,7 @@ pub struct SharedDraw {
     columns: Columns,
     /// Weights of k(X, x), padded.
     coefficients: Vec<f64>,
-    /// What is the same at all points.
+    /// The part of its value that is the same at all points.
     level: f64,
 }
 

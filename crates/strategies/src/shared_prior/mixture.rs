@@ -20,7 +20,7 @@ pub(super) struct Component {
     sizes: Vec<(f64, f64)>,
     /// True if other parties had a part in it.
     is_shared: bool,
-    /// What is added to its means, as it was conditioned on outputs less this.
+    /// The level that is added to its means, as it was conditioned on outputs less this.
     level: f64,
 }
 

@@ -412,7 +412,7 @@ impl Strategy for SharedPrior {
         if uses_others
             && self.is_behind()
             && (1..Self::BEHIND_UNTIL).contains(&n_queries)
-            && n_queries % Self::BEHIND_EVERY == 0
+            && n_queries.is_multiple_of(Self::BEHIND_EVERY)
             && !best.is_empty()
         {
             let unit = best.row(stream.below(best.len())).to_vec();

@@ -203,7 +203,7 @@ where
 /// The messages of a family's parties in one repetition: by arm of the sender, outlook and party.
 type Messages = BTreeMap<(&'static str, &'static str, usize), AgentUpdate>;
 
-/// What a family's parties know in one repetition.
+/// The knowledge of a family's parties in one repetition.
 struct Known {
     /// The features that all share.
     map: Arc<FeatureMap>,

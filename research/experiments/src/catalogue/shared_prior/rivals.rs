@@ -50,7 +50,7 @@ pub(super) struct Rival {
     model: Model,
 }
 
-/// What the others know, as the method has it.
+/// The knowledge of the others, as the method has it.
 enum Model {
     Pooled(Box<Pooled>),
     Hyperparameters { kernel: Kernel, noise_variance: f64 },

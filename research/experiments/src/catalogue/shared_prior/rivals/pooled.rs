@@ -24,7 +24,7 @@ const N_PASSES: usize = 2;
 /// The latent function's variance is known to about this share of the signal variance.
 const LEAST_VARIANCE: f64 = 1e-14;
 
-/// What the others' observations say, for a party that has made none.
+/// The statistics of the others' observations, for a party that has made none.
 ///
 /// The intrinsic model of coregionalization (Bonilla et al. 2007) with one correlation: party n's function is f_n = √ρ g + √(1 − ρ) h_n,
 /// with g and all h_n ~ GP(0, k), so that
