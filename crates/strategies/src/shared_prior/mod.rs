@@ -100,7 +100,7 @@ impl SharedPrior {
             });
         }
         let mut own = settings.own.clone();
-        if settings.others == OthersUse::Prior {
+        if settings.others == OthersUse::Prior && settings.compares_units {
             own.surrogate = own.surrogate.with_affine_outputs();
         }
         Ok(Self {
@@ -204,7 +204,8 @@ impl SharedPrior {
         let surrogate = self.proposer.surrogate();
         let posterior = surrogate.posterior();
         let (inputs, outputs) = (posterior.inputs(), posterior.outputs());
-        self.message_of(posterior, inputs, outputs, Some(surrogate.level_and_size()))
+        let units = self.settings.compares_units.then(|| surrogate.level_and_size());
+        self.message_of(posterior, inputs, outputs, units)
     }
 
     /// The message of a task that has ended, as a party with its observations would send it. Its model has `surrogate`'s settings, and
@@ -287,7 +288,7 @@ impl SharedPrior {
     /// Level and size of outputs as the others' tell them, in the units of this party's posterior; `None` before an output, or if they
     /// have no units in common.
     fn units(&self) -> Option<UnitsPrior> {
-        if self.given.is_some() || self.proposer.surrogate().is_empty() {
+        if !self.settings.compares_units || self.proposer.surrogate().is_empty() {
             return None;
         }
         let found: Vec<Units> = self.informative().filter_map(|message| message.units).collect();

@@ -63,6 +63,7 @@ impl SharedPriorOptions {
             probes: self.probe,
             n_random_first: 3,
             sends_best: true,
+            compares_units: true,
         }
     }
 }

@@ -99,6 +99,7 @@ impl PrivatePriorAgent {
             });
         }
         (party.n_best_first, party.probes, party.sends_best) = (0, false, false);
+        party.compares_units = false;
         let memory = Memory::Mean { discount: 1.0 };
         let emphasis = ExplorationWeights::UNIFORM;
         let sizes = vec![n_agents];
