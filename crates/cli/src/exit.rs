@@ -1,7 +1,5 @@
 //! Exit codes, and which of them an error leads to. Documented in docs/exit-codes.md too.
 
-use std::process::ExitCode;
-
 use fedbo_config::FileError;
 use fedbo_coordinator::store::StoreError;
 use fedbo_coordinator::{BackupError, HomeError, ServiceError};
@@ -14,10 +12,11 @@ use fedbo_runner::federation::RunError;
 use fedbo_space::SpaceError;
 use fedbo_storage::StorageError;
 use fedbo_strategies::StrategyError;
-use fedbo_study::StudyError;
-use fedbo_transport::KeyError;
+use fedbo_study::{ImportError, StudyError};
+use fedbo_transport::{KeyError, LinkError};
 
 use crate::console::OutputClosed;
+use crate::export::mlflow::MlflowError;
 
 /// The table in `fedbo --help`.
 pub(crate) const HELP: &str = "\
@@ -79,6 +78,7 @@ impl Exit {
             || is_of_a_problem(cause)
             || cause.is::<CommandError>()
             || cause.is::<SpaceError>()
+            || cause.is::<ImportError>()
         {
             return Some(Self::Input);
         }
@@ -134,6 +134,12 @@ impl Exit {
         }
         if let Some(error) = cause.downcast_ref::<fedbo_agent::RunError>() {
             return Self::of_agent(error);
+        }
+        if let Some(error) = cause.downcast_ref::<MlflowError>() {
+            return Some(match error {
+                MlflowError::Unreachable { cause: LinkError::Setting(_), .. } => Self::Input,
+                _ => Self::Coordinator,
+            });
         }
         if let Some(error) = cause.downcast_ref::<PeerError>() {
             return Some(Self::of_peer(error));
@@ -300,9 +306,10 @@ fn is_of_a_problem(_: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
+impl Exit {
+    /// The status that a shell sees.
+    pub(crate) fn status(self) -> u8 {
+        self as u8
     }
 }
 

@@ -14,6 +14,19 @@ use crate::exit::BadInput;
 use crate::file_kind::{FileKind, is_database};
 use crate::text::quoted;
 
+/// The name of a stored study as that of a folder.
+///
+/// # Errors
+/// If it is none: whoever wrote the storage chose it, and it could lead anywhere.
+pub(crate) fn folder_of(name: &str) -> Result<&str, BadInput> {
+    match fedbo_config::is_folder_name(name) {
+        true => Ok(name),
+        false => Err(BadInput(format!(
+            "the stored study is called {name:?}, which cannot be a folder's name; nothing was written"
+        ))),
+    }
+}
+
 /// A study by its file or by its storage.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct StudyRef {
@@ -35,8 +48,7 @@ pub(crate) struct OpenStudy {
     pub(crate) storage: String,
     /// STUDY as a shell reads it.
     pub(crate) word: String,
-    /// The files that the study consists of, those included that SQLite keeps beside its own.
-    own: Vec<PathBuf>,
+    pub(crate) own: OwnFiles,
 }
 
 impl OpenStudy {
@@ -51,8 +63,23 @@ impl OpenStudy {
 
     /// Refuses to write where a file of the study stands.
     pub(crate) fn check_is_separate(&self, out: &Path) -> Result<(), BadInput> {
+        self.own.check_is_separate(out)
+    }
+}
+
+/// The files that a study consists of, those included that SQLite keeps beside its own.
+pub(crate) struct OwnFiles(Vec<PathBuf>);
+
+impl OwnFiles {
+    /// Those of a storage.
+    pub(crate) fn of(address: &Address) -> Self {
+        Self(files_of(address))
+    }
+
+    /// Refuses to write where a file of the study stands.
+    pub(crate) fn check_is_separate(&self, out: &Path) -> Result<(), BadInput> {
         let aside = with_ending(out, ".part"); // where it is written before it is put in place
-        for own in &self.own {
+        for own in &self.0 {
             if is_same(own, out) || is_same(own, &aside) {
                 return Err(BadInput(format!(
                     "--out would overwrite {}, a file of the study itself; name another",
@@ -191,9 +218,9 @@ impl StudyRef {
     }
 
     fn opened(&self, study: Study, address: &Address, file: Option<StudyFile>) -> OpenStudy {
-        let mut own = files_of(address);
+        let mut own = OwnFiles::of(address);
         if file.is_some() {
-            own.push(PathBuf::from(&self.place));
+            own.0.push(PathBuf::from(&self.place));
         }
         OpenStudy { study, file, storage: address.to_string(), word: self.word(), own }
     }

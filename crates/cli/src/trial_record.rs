@@ -3,10 +3,9 @@
 use fedbo_space::cell::escaped;
 use fedbo_space::{Direction, Point, Space};
 use fedbo_storage::{Report, Told, Trial, TrialState};
-use fedbo_study::{EXPORT_COLUMNS, PARAMETER_PREFIX};
+use fedbo_study::{EXPORT_COLUMNS, Study, export_column};
 use serde::Serialize;
 
-use crate::study_ref::OpenStudy;
 use crate::text::timestamp;
 
 /// Version of the JSON that the commands about studies print.
@@ -108,12 +107,12 @@ pub(crate) struct TrialsDocument<'a> {
 }
 
 impl<'a> TrialsDocument<'a> {
-    pub(crate) fn new(opened: &'a OpenStudy, trials: &'a [Trial]) -> Self {
+    pub(crate) fn new(study: &'a Study, storage: &'a str, trials: &'a [Trial]) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,
-            study: opened.name(),
-            direction: opened.study.direction(),
-            storage: &opened.storage,
+            study: &study.definition().name,
+            direction: study.direction(),
+            storage,
             trials: trials.iter().map(TrialRecord::from).collect(),
         }
     }
@@ -122,18 +121,7 @@ impl<'a> TrialsDocument<'a> {
 /// All trials as comma-separated values, one line each; numbers read back to the same, and texts by `fedbo_space::cell`.
 pub(crate) fn csv(space: &Space, trials: &[Trial]) -> Result<Vec<u8>, csv::Error> {
     let mut header: Vec<String> = EXPORT_COLUMNS.map(str::to_owned).to_vec();
-    for parameter in space.parameters() {
-        let is_taken = |name: &str| {
-            let mut others = space.parameters().iter().map(fedbo_space::Parameter::name);
-            EXPORT_COLUMNS.contains(&name)
-                || (name != parameter.name() && others.any(|other| other == name))
-        };
-        let mut name = parameter.name().to_owned();
-        while is_taken(&name) {
-            name.insert_str(0, PARAMETER_PREFIX);
-        }
-        header.push(name);
-    }
+    header.extend(space.parameters().iter().map(|each| export_column(each.name(), space)));
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(header.iter().map(|name| escaped(name).into_owned()))?;
     let float = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:?}"));

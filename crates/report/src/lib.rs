@@ -39,7 +39,7 @@ mod team_regret;
 mod trace;
 mod tradeoff;
 
-pub use chart::Scale;
+pub use chart::{Picture, Scale};
 pub use curves::{Curve, CurvePoint, curves};
 pub use early_stopping::{
     CurveEnd, DecisionRegionsPicture, FINALS_FILES, FinalPoint, FinalsPicture,

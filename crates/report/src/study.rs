@@ -15,7 +15,7 @@ use fedbo_space::{Direction, Kind};
 
 use crate::chart::style::{BLUE, Glyph, INK, Marker};
 use crate::chart::values::{ValueAxis, labelled};
-use crate::chart::{Chart, Key, Panel, Sign, Strip, at, write};
+use crate::chart::{Chart, Key, Panel, Picture, Sign, Strip, at, write};
 use crate::error::ReportError;
 
 /// Names of the pictures, each with the endings `.svg` and `.png`.
@@ -137,6 +137,12 @@ impl StudyPlot {
             write(Ok(self.chart(name)), folder, [&files[0], &files[1]])?;
         }
         Ok(())
+    }
+
+    /// One of its [`StudyPlot::pictures`] in memory; `None` if it has none of this name.
+    #[must_use]
+    pub fn picture(&self, name: &str) -> Option<Picture> {
+        self.pictures().contains(&name).then(|| self.chart(name).picture(&format!("{name}.svg")))
     }
 
     /// The picture of this name.

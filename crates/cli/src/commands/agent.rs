@@ -178,6 +178,19 @@ impl Agent {
     }
 }
 
+impl Agent {
+    /// The document that it prints with `--json`; none of commands that do more than to compute one.
+    pub(crate) fn answer(&self) -> Option<anyhow::Result<String>> {
+        match self {
+            Self::Status(command) => {
+                let document = command.document();
+                Some(document.and_then(|document| Ok(serde_json::to_string_pretty(&document)?)))
+            }
+            Self::Enrol(_) | Self::Run(_) | Self::Rotate(_) => None,
+        }
+    }
+}
+
 impl Enrol {
     fn run(&self) -> anyhow::Result<Exit> {
         let options = EnrolOptions {
@@ -312,9 +325,9 @@ impl Run {
 }
 
 impl Status {
-    fn run(&self) -> anyhow::Result<Exit> {
+    fn document(&self) -> anyhow::Result<StatusDocument> {
         let status = fedbo_agent::status(&self.home)?;
-        let document = StatusDocument {
+        Ok(StatusDocument {
             studies: status
                 .memberships
                 .into_iter()
@@ -343,7 +356,11 @@ impl Status {
                 epsilon: privacy.spent.as_ref().ok().map(|claim| claim.epsilon),
                 releases: privacy.spent.as_ref().map_or(0, |claim| claim.n_releases),
             }),
-        };
+        })
+    }
+
+    fn run(&self) -> anyhow::Result<Exit> {
+        let document = self.document()?;
         if self.json {
             console::result(&serde_json::to_string_pretty(&document)?)?;
             return Ok(Exit::Done);
@@ -460,12 +477,7 @@ impl Observer for ConsoleObserver {
     fn budget_reached(&self, reached: &BudgetReached) {
         self.over_budget.set(true);
         console::note(&format!(
-            "nothing more is sent: over all studies epsilon {:?} is spent and would be {:?}, of {:?} at delta {:?}; the agent goes \
-             on with what others release",
-            reached.spent,
-            reached.would_be,
-            reached.cap.epsilon(),
-            reached.cap.delta().get()
+            "nothing more is sent: {reached}; the agent goes on with what others release"
         ));
     }
 

@@ -13,6 +13,7 @@ mod enqueue;
 mod experiment;
 mod export;
 mod game;
+mod import;
 mod man;
 mod peer;
 mod play;
@@ -40,7 +41,8 @@ use crate::exit::{BadInput, Exit};
 use crate::table::{self, Column};
 
 /// The problems that a federation's file may name: those of the feature `research`, or none.
-pub(crate) fn problems() -> &'static dyn Problems {
+#[must_use]
+pub fn problems() -> &'static dyn Problems {
     #[cfg(feature = "research")]
     return &fedbo_problems::BuiltInProblems;
     #[cfg(not(feature = "research"))]
@@ -60,6 +62,7 @@ pub(crate) enum Command {
     Trials(trials::Trials),
     Best(best::Best),
     Export(export::Export),
+    Import(import::Import),
     Plot(plot::Plot),
     #[command(subcommand)]
     Storage(storage::Storage),
@@ -101,6 +104,7 @@ impl Command {
             Self::Trials(command) => command.run(),
             Self::Best(command) => command.run(),
             Self::Export(command) => command.run(),
+            Self::Import(command) => command.run(),
             Self::Storage(command) => command.run(),
             Self::Play(command) => command.run(),
             Self::Game(command) => command.run(),
@@ -118,6 +122,16 @@ impl Command {
             Self::Dev(command) => command.run(),
             Self::Completions(command) => command.run(),
             Self::Man(command) => command.run(),
+        }
+    }
+
+    /// The document that it prints with `--json`; none of commands that do more than to compute one.
+    pub(crate) fn answer(&self) -> Option<anyhow::Result<String>> {
+        match self {
+            Self::Agent(command) => command.answer(),
+            Self::Peer(command) => command.answer(),
+            Self::Privacy(command) => command.answer(),
+            _ => None,
         }
     }
 

@@ -97,6 +97,13 @@ impl Peer {
         }
     }
 
+    /// The document that it prints with `--json`; none of taking part.
+    pub(crate) fn answer(&self) -> Option<anyhow::Result<String>> {
+        let Look::Status(status) = self.command.as_ref()?;
+        let document = status.document();
+        Some(document.and_then(|document| Ok(serde_json::to_string_pretty(&document)?)))
+    }
+
     fn take_part(&self) -> anyhow::Result<Exit> {
         let overrides = Overrides {
             listen: self.listen,
@@ -186,7 +193,7 @@ struct NeighbourDocument {
 }
 
 impl Status {
-    fn run(&self) -> anyhow::Result<Exit> {
+    fn document(&self) -> anyhow::Result<StatusDocument> {
         let file = PeerFile::load(self.place.checked()?, self.place.overrides())?;
         let home = file.home.display();
         let Some(status) = fedbo_peer::status(&file.home)? else {
@@ -201,7 +208,7 @@ impl Status {
             received: known.received,
             contact_at_ms: known.contact_at_ms,
         });
-        let document = StatusDocument {
+        Ok(StatusDocument {
             neighbours: neighbours.collect(),
             federation: status.federation,
             peer: status.name,
@@ -211,7 +218,11 @@ impl Status {
             trials: status.n_trials,
             best: status.best,
             conflicts: status.n_conflicts,
-        };
+        })
+    }
+
+    fn run(&self) -> anyhow::Result<Exit> {
+        let document = self.document()?;
         if self.json {
             console::result(&serde_json::to_string_pretty(&document)?)?;
             return Ok(Exit::Done);
@@ -229,9 +240,11 @@ impl Status {
             document.peer, document.federation, document.trials, document.key
         ))?;
         if document.conflicts > 0 {
+            let home = PeerFile::load(self.place.checked()?, self.place.overrides())?.home;
             console::note(&format!(
-                "warning: of {} rounds a neighbour has signed two reports; both are in {home}/peer.db",
-                document.conflicts
+                "warning: of {} rounds a neighbour has signed two reports; both are in {}/peer.db",
+                document.conflicts,
+                home.display()
             ));
         }
         let texts =

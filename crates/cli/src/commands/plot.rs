@@ -4,27 +4,25 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use fedbo_play::GameRecord;
-use fedbo_report::study::{
-    PlottedImportance, PlottedOldStudy, PlottedParameter, PlottedTransfer, PlottedTrial,
-    STUDY_PICTURES, StudyPlot, TRANSFER_PICTURE,
-};
+use fedbo_report::study::{STUDY_PICTURES, StudyPlot, TRANSFER_PICTURE};
 use fedbo_report::{
-    CurveEnd, DecisionRegionsPicture, Figure, LEARNING_CURVES_FILES, LearningCurveLine,
-    LearningCurvesPicture, Metric, RESULTS_FILE, Region, RegionEpoch, ReportError, SUMMARY_FILE,
-    Summary, TRADEOFF_FILES, Tradeoff, decision_regions_files, read_results,
+    DecisionRegionsPicture, Figure, LEARNING_CURVES_FILES, Metric, RESULTS_FILE, Region,
+    RegionEpoch, ReportError, SUMMARY_FILE, Summary, TRADEOFF_FILES, Tradeoff,
+    decision_regions_files, read_results,
 };
-use fedbo_space::{Direction, Space};
+use fedbo_space::Direction;
 use fedbo_storage::{Told, Trial};
 use fedbo_strategies::early_stopping::{BosRule, CellRule, Decision, LearningCurve};
-use fedbo_study::{StudyError, TransferStep};
+use fedbo_study::StudyError;
 
 use super::best::insight;
 use super::game::Kept;
 use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::file_kind::FileKind;
-use crate::game_results::{plotted as plotted_value, write_pictures};
-use crate::study_ref::{OpenStudy, StudyRef};
+use crate::game_results::write_pictures;
+use crate::pictures::{is_drawn, learning_curves, study_plot};
+use crate::study_ref::{OpenStudy, StudyRef, folder_of};
 use crate::text::whole;
 
 /// Draw the pictures of a results folder again, or those of a study or a game
@@ -112,7 +110,7 @@ impl Plot {
     fn plot_study(&self, reference: &StudyRef) -> anyhow::Result<Vec<PathBuf>> {
         let opened = reference.stored()?;
         let trials = opened.study.trials()?;
-        let curves = learning_curves(&opened, &trials);
+        let curves = learning_curves(&opened.study, &trials);
         if !trials.iter().any(is_drawn) && curves.is_none() {
             let (name, word) = (opened.name(), &opened.word);
             return Err(BadInput(format!(
@@ -120,7 +118,7 @@ impl Plot {
             ))
             .into());
         }
-        let folder = self.folder(opened.name());
+        let folder = self.folder(opened.name())?;
         let both =
             |name: &str| ["svg", "png"].map(|ending| folder.join(name).with_extension(ending));
         let learns = opened.study.definition().meta.is_some();
@@ -137,7 +135,7 @@ impl Plot {
         for path in pictures.iter().chain([&folder]) {
             opened.check_is_separate(path)?;
         }
-        let plot = has_ended.then(|| study_plot(&opened, &trials)).transpose()?;
+        let plot = has_ended.then(|| whole_plot(&opened, &trials)).transpose()?;
         create_folder(&folder)?;
         if let Some(plot) = plot {
             plot.write(&folder)?;
@@ -160,15 +158,15 @@ impl Plot {
             let message = "no round of the game was played yet; begin it with fedbo play";
             return Err(BadInput(message.to_owned()).into());
         }
-        let folder = self.folder(&course.definition().name);
+        let folder = self.folder(&course.definition().name)?;
         create_folder(&folder)?;
         Ok(write_pictures(&folder, &course)?)
     }
 
-    fn folder(&self, name: &str) -> PathBuf {
+    fn folder(&self, name: &str) -> Result<PathBuf, BadInput> {
         match &self.out {
-            Some(out) => out.clone(),
-            None => PathBuf::from("results").join(name),
+            Some(out) => Ok(out.clone()),
+            None => Ok(PathBuf::from("results").join(folder_of(name)?)),
         }
     }
 
@@ -190,7 +188,7 @@ impl Plot {
         let trials = opened.study.trials()?;
         let trial = trials.iter().find(|trial| trial.number == number);
         let trial = trial.with_context(|| format!("trial {number} is gone"))?;
-        let folder = self.folder(opened.name());
+        let folder = self.folder(opened.name())?;
         let paths: Vec<PathBuf> =
             decision_regions_files(Some(number)).iter().map(|name| folder.join(name)).collect();
         for path in paths.iter().chain([&folder]) {
@@ -205,33 +203,6 @@ impl Plot {
 fn create_folder(folder: &Path) -> Result<(), ReportError> {
     std::fs::create_dir_all(folder)
         .map_err(|cause| ReportError::CreateFolder { path: folder.to_owned(), cause })
-}
-
-/// The learning curves of the trials; `None` if the study stops no trials early, or none has reported a value.
-fn learning_curves(opened: &OpenStudy, trials: &[Trial]) -> Option<LearningCurvesPicture> {
-    let spec = opened.study.definition().early_stopping?;
-    let reported = trials.iter().filter(|trial| !trial.reports.is_empty());
-    let lines: Vec<LearningCurveLine> = reported
-        .map(|trial| LearningCurveLine {
-            trial: trial.number,
-            values: trial.reports.iter().map(|report| (report.epoch, report.value)).collect(),
-            ended: match trial.told() {
-                Some(Told::Value(_)) => CurveEnd::Complete,
-                Some(Told::Stopped { .. }) => CurveEnd::Stopped,
-                Some(Told::Failed { .. }) => CurveEnd::Failed,
-                None => CurveEnd::Running,
-            },
-            rest: Vec::new(),
-        })
-        .collect();
-    (!lines.is_empty()).then(|| LearningCurvesPicture {
-        title: opened.name().to_owned(),
-        y_label: "value".to_owned(),
-        n_epochs: spec.epochs,
-        direction: opened.study.direction(),
-        scale: None,
-        lines,
-    })
 }
 
 /// A rule as a picture, with the trial's own path. The rule thinks in errors, shares of the bounds from the best value on; the picture
@@ -285,72 +256,12 @@ fn is_folder(path: &Path) -> bool {
     path.is_dir() || (!path.exists() && path.extension().is_none())
 }
 
-/// Returns true if a trial has ended by itself. The values of trials that were stopped early are not final.
-fn is_drawn(trial: &Trial) -> bool {
-    matches!(trial.told(), Some(Told::Value(_) | Told::Failed { .. }))
-}
-
-/// A study as plain data.
-fn study_plot(opened: &OpenStudy, trials: &[Trial]) -> Result<StudyPlot, StudyError> {
-    let space = opened.study.space();
-    let mut told: Vec<&Trial> = trials.iter().filter(|trial| is_drawn(trial)).collect();
-    told.sort_by_key(|trial| trial.told_seq);
-    let is_stopped = |trial: &&Trial| matches!(trial.told(), Some(Told::Stopped { .. }));
-    let n_stopped = trials.iter().filter(is_stopped).count();
-    let importance = match told.iter().any(|trial| trial.value().is_some()) {
-        true => insight(opened).map(|insight| insight.importance),
+/// Everything that the pictures of a study show.
+fn whole_plot(opened: &OpenStudy, trials: &[Trial]) -> Result<StudyPlot, StudyError> {
+    let insight = match trials.iter().any(|trial| trial.value().is_some()) {
+        true => insight(opened),
         false => None,
     };
     let transfer = opened.study.transfer_history()?;
-    Ok(StudyPlot {
-        title: opened.name().to_owned(),
-        minimize: opened.study.direction() == Direction::Minimize,
-        trials: told.into_iter().map(|trial| plotted(space, trial)).collect(),
-        n_stopped,
-        parameters: space
-            .parameters()
-            .iter()
-            .map(|parameter| PlottedParameter {
-                name: parameter.name().to_owned(),
-                range: parameter.kind().clone(),
-            })
-            .collect(),
-        importance: importance
-            .unwrap_or_default()
-            .into_iter()
-            .map(|each| PlottedImportance {
-                parameter: each.name,
-                variance_share: each.variance_share,
-                relevance: each.relevance,
-            })
-            .collect(),
-        transfer: transfer.map(|steps| plotted_transfer(&steps)),
-    })
-}
-
-/// The weight of each old study in every query of a study.
-fn plotted_transfer(steps: &[TransferStep]) -> PlottedTransfer {
-    let last = steps.last().map_or(&[][..], |step| &step.studies);
-    let studies = last.iter().enumerate().map(|(index, trust)| PlottedOldStudy {
-        name: trust.name.clone(),
-        weights: steps.iter().map(|step| step.studies[index].weight).collect(),
-        dropped: trust.dropped,
-    });
-    PlottedTransfer {
-        shares: steps.iter().map(|step| step.share).collect(),
-        studies: studies.collect(),
-    }
-}
-
-fn plotted(space: &Space, trial: &Trial) -> PlottedTrial {
-    let coordinates = space
-        .parameters()
-        .iter()
-        .map(|parameter| plotted_value(trial.point.get(parameter.name()), parameter.kind()));
-    PlottedTrial {
-        number: trial.number,
-        value: trial.value(),
-        coordinates: coordinates.collect(),
-        initial: trial.origin() == "initial",
-    }
+    Ok(study_plot(&opened.study, trials, insight, transfer.as_deref()))
 }

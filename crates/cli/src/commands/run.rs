@@ -7,7 +7,8 @@ use fedbo_gp::FeatureError;
 use fedbo_objective::FailuresMax;
 use fedbo_runner::Ended;
 use fedbo_runner::federation::{
-    AgentFailures, ExistingResults, FailingAgent, RunOptions, RunReport, run_federation,
+    AgentFailures, ExistingResults, FailingAgent, RunOptions, RunReport, default_arms,
+    run_federation,
 };
 
 use super::{add_remedies, parse_threads, print_summary};
@@ -113,15 +114,11 @@ impl Run {
         self.conclude(&report, &out)
     }
 
-    /// The arms to run: repeated runs are for comparing, so that they include the controls.
+    /// The arms to run.
     fn arms_of(&self, federation: &Federation) -> Vec<Arm> {
-        let own = federation.own_arm();
-        if !self.arms.is_empty() {
-            self.arms.clone()
-        } else if self.runs.is_some() && own.exchanges() {
-            federation.arms().to_vec()
-        } else {
-            vec![own]
+        match self.arms.is_empty() {
+            true => default_arms(federation, self.runs),
+            false => self.arms.clone(),
         }
     }
 

@@ -28,7 +28,7 @@ impl Trials {
         let opened = self.study.stored()?;
         let trials = opened.study.trials()?;
         if self.json {
-            let document = TrialsDocument::new(&opened, &trials);
+            let document = TrialsDocument::new(&opened.study, &opened.storage, &trials);
             console::result(&serde_json::to_string_pretty(&document)?)?;
             return Ok(Exit::Done);
         }

@@ -147,12 +147,34 @@ impl Federation {
         seed: Option<u64>,
         problems: &dyn Problems,
     ) -> Result<Self, FileError> {
+        Self::read(path, seed, Objectives::Here, problems)
+    }
+
+    /// The same for a program that says what agents tune by [`Federation::with_objective`]: the file need not, and what it says holds
+    /// for the others.
+    ///
+    /// # Errors
+    /// As [`Federation::load`].
+    pub fn load_for_program(
+        path: &Path,
+        seed: Option<u64>,
+        problems: &dyn Problems,
+    ) -> Result<Self, FileError> {
+        Self::read(path, seed, Objectives::OfProgram, problems)
+    }
+
+    fn read(
+        path: &Path,
+        seed: Option<u64>,
+        objectives: Objectives,
+        problems: &dyn Problems,
+    ) -> Result<Self, FileError> {
         let file = TomlFile::read(path)?;
         let mut read = file.parse::<FederationFile>()?;
         if let (Some(seed), Some(head)) = (seed, &mut read.federation) {
             head.seed = Some(seed);
         }
-        read.validate(&file, Objectives::Here, problems, ALGORITHMS)
+        read.validate(&file, objectives, problems, ALGORITHMS)
     }
 
     /// Reads and checks the text of a file, in which agents have names alone: what they tune is said by

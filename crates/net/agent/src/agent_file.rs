@@ -76,6 +76,15 @@ impl AgentFile {
         Self::checked(TomlFile::read(path)?)
     }
 
+    /// Checks a text in the layout of a file, whose objective may be missing: that of [`crate::run_with`] is a function. Errors call
+    /// the text `path`, and relative paths in it are relative to that one's folder.
+    ///
+    /// # Errors
+    /// As [`AgentFile::load`].
+    pub fn from_text(path: &Path, text: &str) -> Result<Self, FileError> {
+        Self::checked(TomlFile::from_text(path, text))
+    }
+
     fn checked(file: TomlFile) -> Result<Self, FileError> {
         let read: AgentToml = file.parse()?;
         if read.version.is_some_and(|version| version != 1) {

@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt;
 
 use fedbo_database::Failure;
 use fedbo_ledger::{event_from_bytes, event_to_bytes};
@@ -41,6 +42,19 @@ pub struct BudgetReached {
     pub spent: f64,
     /// ε with one more.
     pub would_be: f64,
+}
+
+impl fmt::Display for BudgetReached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "over all studies epsilon {:?} is spent and would be {:?}, of {:?} at delta {:?}",
+            self.spent,
+            self.would_be,
+            self.cap.epsilon(),
+            self.cap.delta().get()
+        )
+    }
 }
 
 /// The privacy spending of an agent over all its studies, and its budget.

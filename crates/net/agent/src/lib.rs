@@ -48,6 +48,6 @@ pub use pace::short_rounds;
 pub use protection::{Unprotected, protection};
 pub use reader::ReleaseDefect;
 pub use rotate::{LinkTo, rotate, rotate_with};
-pub use run::{RunOptions, run};
+pub use run::{RunOptions, run, run_with};
 pub use session::{Ended, Parts, Session, Step};
 pub use status::{HomeStatus, MembershipStatus, status};

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_objective::{CommandObjective, Failure};
+use fedbo_federation::Federation;
+use fedbo_objective::{CommandObjective, Failure, Objective};
 use fedbo_transport::SystemClock;
 
 use crate::{
-    AgentFile, Ended, Home, HttpLink, Observer, Parts, RunError, Session, protection, short_rounds,
+    AgentFile, Ended, Home, HttpLink, Membership, Observer, Parts, RunError, Session, protection,
+    short_rounds,
 };
 
 /// The options of a run.
@@ -27,12 +29,10 @@ pub struct RunOptions<'a> {
 /// If the file, the folder or the command cannot be used, the coordinator refuses for good, or it did what none may do
 /// ([`RunError::Misconduct`]).
 pub fn run(options: &RunOptions<'_>) -> Result<Ended, RunError> {
-    let RunOptions { file, stop, observer } = options;
-    let home = Home::open(&file.home)?;
-    let membership = home.membership(file.study.as_deref())?;
-    let federation = membership.federation()?;
-    let command = file.command(&federation.space)?;
-    let objective = CommandObjective::new(&command, &federation.space, Arc::clone(stop));
+    let (file, opened) = (options.file, Opened::of(options.file)?);
+    let command = file.command(&opened.federation.space)?;
+    let stop = Arc::clone(&options.stop);
+    let objective = CommandObjective::new(&command, &opened.federation.space, stop);
     let objective = objective.map_err(|error| RunError::Objective {
         message: Failure::Spawn {
             program: command.argv.first().cloned().unwrap_or_default(),
@@ -40,29 +40,67 @@ pub fn run(options: &RunOptions<'_>) -> Result<Ended, RunError> {
         }
         .to_string(),
     })?;
-    let authority = file.authority.as_deref().or(membership.authority.as_deref());
-    let link = HttpLink::new(&membership.url, authority, membership.coordinator, Arc::clone(stop));
-    let link = link.map_err(RunError::Link)?;
-    let parts = Parts {
-        home,
-        membership,
-        federation,
-        objective: Arc::new(objective),
-        seed: file.seed,
-        cap: file.cap,
-        failures_max: file.failures_max,
-        allow_unprotected: file.allow_unprotected.clone(),
-        link: &link,
-        clock: &SystemClock,
-        observer: *observer,
-        stop: Arc::clone(stop),
-    };
-    let promise = protection(&parts.federation);
-    let warning = short_rounds(&parts.federation);
-    let mut session = Session::open(parts)?;
-    observer.study_opened(&promise);
-    if let Some(warning) = warning {
-        observer.rounds_are_short(&warning);
+    opened.run(options, Arc::new(objective))
+}
+
+/// The same with an objective of the program in place of the file's command.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_with(
+    options: &RunOptions<'_>,
+    objective: Arc<dyn Objective>,
+) -> Result<Ended, RunError> {
+    Opened::of(options.file)?.run(options, objective)
+}
+
+/// An agent's folder, and the study that is run.
+struct Opened {
+    home: Home,
+    membership: Membership,
+    federation: Federation,
+}
+
+impl Opened {
+    fn of(file: &AgentFile) -> Result<Self, RunError> {
+        let home = Home::open(&file.home)?;
+        let membership = home.membership(file.study.as_deref())?;
+        let federation = membership.federation()?;
+        Ok(Self { home, membership, federation })
     }
-    session.run()
+
+    fn run(
+        self,
+        options: &RunOptions<'_>,
+        objective: Arc<dyn Objective>,
+    ) -> Result<Ended, RunError> {
+        let RunOptions { file, stop, observer } = options;
+        let Self { home, membership, federation } = self;
+        let authority = file.authority.as_deref().or(membership.authority.as_deref());
+        let link =
+            HttpLink::new(&membership.url, authority, membership.coordinator, Arc::clone(stop));
+        let link = link.map_err(RunError::Link)?;
+        let parts = Parts {
+            home,
+            membership,
+            federation,
+            objective,
+            seed: file.seed,
+            cap: file.cap,
+            failures_max: file.failures_max,
+            allow_unprotected: file.allow_unprotected.clone(),
+            link: &link,
+            clock: &SystemClock,
+            observer: *observer,
+            stop: Arc::clone(stop),
+        };
+        let promise = protection(&parts.federation);
+        let warning = short_rounds(&parts.federation);
+        let mut session = Session::open(parts)?;
+        observer.study_opened(&promise);
+        if let Some(warning) = warning {
+            observer.rounds_are_short(&warning);
+        }
+        session.run()
+    }
 }

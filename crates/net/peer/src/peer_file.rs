@@ -151,8 +151,34 @@ impl PeerFile {
     ) -> Result<Parts, PeerError> {
         let has_objective = self.objective.is_some();
         let shared = SharedFile::load(&self.federation, &self.name, has_objective, problems)?;
-        let neighbours = self.addresses(&shared.member)?;
         let objective = self.objective(&shared, &stop)?;
+        self.parts_of(shared, objective, observer, stop)
+    }
+
+    /// The same with an objective of the program in place of a command.
+    ///
+    /// # Errors
+    /// If the federation's file or an address cannot be used.
+    pub fn parts_with(
+        &self,
+        objective: Arc<dyn Objective>,
+        problems: &dyn Problems,
+        observer: Arc<dyn Observer>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Parts, PeerError> {
+        let shared = SharedFile::load(&self.federation, &self.name, true, problems)?;
+        Check::new(&self.file).foreign_names(&shared.federation.space)?; // INV-24
+        self.parts_of(shared, objective, observer, stop)
+    }
+
+    fn parts_of(
+        &self,
+        shared: SharedFile,
+        objective: Arc<dyn Objective>,
+        observer: Arc<dyn Observer>,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Parts, PeerError> {
+        let neighbours = self.addresses(&shared.member)?;
         let SharedFile { federation, member, machine, path } = shared;
         Ok(Parts {
             home: self.home.clone(),

@@ -13,7 +13,9 @@ mod client;
 mod server;
 
 #[cfg(feature = "client")]
-pub use client::{Answer, HttpClient, JSON_BYTES_MAX, LinkError, Signer, checked_url};
+pub use client::{
+    Answer, HttpClient, JSON_BYTES_MAX, JsonAnswer, JsonClient, LinkError, Signer, checked_url,
+};
 pub use clock::{Backoff, Clock, SystemClock};
 pub use key_file::{KeyError, check_folder, read_key, read_or_make_key};
 #[cfg(feature = "server")]

@@ -294,9 +294,42 @@ impl Chart {
         render::svg(&self.placed()).expect("a picture")
     }
 
+    /// The picture in memory; an error names it as the file that it would be.
+    pub(crate) fn picture(self, file: &str) -> Picture {
+        Picture { file: PathBuf::from(file), chart: self }
+    }
+
     /// Writes the picture as PNG.
     pub(crate) fn write_png(&self, path: &Path) -> Result<(), ReportError> {
         render::write_png(&self.placed(), path)
+    }
+}
+
+/// A picture that is not written anywhere yet.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// Its name in messages.
+    file: PathBuf,
+    chart: Chart,
+}
+
+impl Picture {
+    /// The picture as SVG: the text that its file would have.
+    ///
+    /// # Errors
+    /// [`ReportError::Draw`] if it cannot be drawn.
+    pub fn svg(&self) -> Result<String, ReportError> {
+        let svg = render::svg(&self.chart.placed());
+        svg.map_err(|message| render::draw_error(&self.file, message))
+    }
+
+    /// The picture as PNG, at twice the density of a screen: the bytes that its file would have.
+    ///
+    /// # Errors
+    /// [`ReportError::Draw`] if it cannot be drawn.
+    pub fn png(&self) -> Result<Vec<u8>, ReportError> {
+        let png = render::png(&self.chart.placed());
+        png.map_err(|message| render::draw_error(&self.file, message))
     }
 }
 

@@ -48,6 +48,12 @@ pub(super) fn svg(scene: &Scene) -> Result<String, String> {
 
 /// Writes a placed chart as PNG.
 pub(super) fn write_png(scene: &Scene, path: &Path) -> Result<(), ReportError> {
+    let png = png(scene).map_err(|message| draw_error(path, message))?;
+    write_whole(path, &png)
+}
+
+/// Returns a placed chart as PNG.
+pub(super) fn png(scene: &Scene) -> Result<Vec<u8>, String> {
     let (width, height) = scene.size;
     // A very large picture is drawn without smoothing, to save memory, and beyond a limit not at all.
     let n_pixels = |scale: u32| u64::from(width * scale) * u64::from(height * scale);
@@ -57,14 +63,12 @@ pub(super) fn write_png(scene: &Scene, path: &Path) -> Result<(), ReportError> {
         PIXELS_PER_UNIT
     };
     if n_pixels(scale) > PIXELS_MAX {
-        let message = format!("{} panels are too many for a picture", scene.n_panels);
-        return Err(draw_error(path, message));
+        return Err(format!("{} panels are too many for a picture", scene.n_panels));
     }
     let (width, height) = (width * scale, height * scale);
     let mut fine = vec![255; width as usize * height as usize * 3];
     let backend = BitMapBackend::with_buffer(&mut fine, (width, height));
-    draw(scene, backend, TextMetrics::Bitmap, scale)
-        .map_err(|message| draw_error(path, message))?;
+    draw(scene, backend, TextMetrics::Bitmap, scale)?;
     let factor = scale / PNG_PIXELS_PER_UNIT;
     let coarse = average_blocks(&fine, width as usize, factor as usize);
     let size = (width / factor, height / factor);
@@ -76,8 +80,8 @@ pub(super) fn write_png(scene: &Scene, path: &Path) -> Result<(), ReportError> {
     encoder
         .write_header()
         .and_then(|mut writer| writer.write_image_data(&coarse))
-        .map_err(|error| draw_error(path, error.to_string()))?;
-    write_whole(path, &encoded)
+        .map_err(|error| error.to_string())?;
+    Ok(encoded)
 }
 
 /// Makes the error of a picture from the renderer's answer.

@@ -8,7 +8,7 @@ use super::{GREEN, MARK, RED, STOPPED, number};
 use crate::chart::axis::Axis;
 use crate::chart::style::{BLUE, GREY, Glyph, INK, Marker, Stroke, WHITE, faded, grid, size_for};
 use crate::chart::values::{ValueAxis, labelled};
-use crate::chart::{At, Chart, Key, Panel, Scale, Sign, Y, at, counted, in_strip, write};
+use crate::chart::{At, Chart, Key, Panel, Picture, Scale, Sign, Y, at, counted, in_strip, write};
 use crate::error::ReportError;
 
 /// More points of a curve than this are thinned to what its columns of pixels show.
@@ -84,6 +84,17 @@ impl LearningCurvesPicture {
     /// are not all above 0; [`ReportError::Write`] when a file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
         write(self.check().and_then(|()| self.chart()), folder, LEARNING_CURVES_FILES)
+    }
+
+    /// The same picture in memory.
+    ///
+    /// # Errors
+    /// As for [`LearningCurvesPicture::write`], but for files.
+    pub fn picture(&self) -> Result<Picture, ReportError> {
+        let file = LEARNING_CURVES_FILES[0];
+        let chart = self.check().and_then(|()| self.chart());
+        let chart = chart.map_err(|message| ReportError::Draw { path: file.into(), message })?;
+        Ok(chart.picture(file))
     }
 
     fn check(&self) -> Result<(), String> {

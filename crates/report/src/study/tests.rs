@@ -92,7 +92,11 @@ fn six_files_are_written() {
         let png = std::fs::read(folder.path().join(format!("{name}.png"))).expect("the PNG");
         let (width, height) = svg_size(&text);
         assert_eq!(png_size(&png), (2.0 * width, 2.0 * height));
+        let picture = study.picture(name).expect("a picture");
+        assert_eq!(picture.svg().expect("an SVG"), text);
+        assert_eq!(picture.png().expect("a PNG"), png);
     }
+    assert!(study.picture(TRANSFER_PICTURE).is_none());
 }
 
 #[test]

@@ -11,6 +11,14 @@ use super::toml_file::{FileError, TomlFile, nearest};
 /// Most characters of a name.
 pub const NAME_CHARS_MAX: usize = 100;
 
+/// Returns true if a name can be a folder's, and leads nowhere else.
+pub fn is_folder_name(name: &str) -> bool {
+    !name.trim().is_empty()
+        && name.chars().count() <= NAME_CHARS_MAX
+        && !name.starts_with(['.', '-'])
+        && !name.chars().any(|c| c.is_control() || c == '/' || c == '\\')
+}
+
 /// Checks parts of a file and says where they stand.
 ///
 /// A method takes the path of the key (names of tables and keys, indices as numbers) and what was read there, and returns
@@ -98,11 +106,7 @@ impl<'a> Check<'a> {
     /// # Errors
     /// If it is empty or too long, has a slash or a control character, or begins with a dot or a dash.
     pub fn folder_name(&self, path: &[&str], name: &str) -> Result<(), FileError> {
-        let usable = !name.trim().is_empty()
-            && name.chars().count() <= NAME_CHARS_MAX
-            && !name.starts_with(['.', '-'])
-            && !name.chars().any(|c| c.is_control() || c == '/' || c == '\\');
-        if usable {
+        if is_folder_name(name) {
             return Ok(());
         }
         let expected = format!(

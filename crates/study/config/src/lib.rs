@@ -17,7 +17,7 @@ mod untrusted;
 
 pub use archive::{ArchiveError, ArchivedParameter, ReleaseArchive};
 pub use changes::{Change, Changes, Keys};
-pub use check::{Check, NAME_CHARS_MAX};
+pub use check::{Check, NAME_CHARS_MAX, is_folder_name};
 pub use command::CommandKeys;
 pub use entry::{LengthscaleEntry, NumberOrList, WordOrNumbers};
 pub use options::TableOptions;

@@ -68,6 +68,12 @@ pub enum StudyError {
         /// The dimension of the unit cube.
         dim: usize,
     },
+    /// A study that is to be new is there already.
+    #[error("study {name:?} is stored there already; give the new one another name")]
+    Exists {
+        /// The study.
+        name: String,
+    },
     /// There is no study of this name.
     #[error("there is no study {name:?} in this storage; it has {known}")]
     NoStudy {

@@ -114,6 +114,15 @@ impl StudyFile {
         read(&file)?.validate(&file)
     }
 
+    /// Checks the text of a file; errors name it as `path`, and relative paths in it refer to that one's folder.
+    ///
+    /// # Errors
+    /// As for [`StudyFile::load`].
+    pub fn from_text(path: &Path, text: impl Into<String>) -> Result<Self, FileError> {
+        let file = TomlFile::from_text(path, text);
+        read(&file)?.validate(&file)
+    }
+
     /// The same without the command: to look at a study, or to tell a trial, its program need not be there.
     ///
     /// # Errors

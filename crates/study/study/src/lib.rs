@@ -24,21 +24,24 @@ mod early_stopping;
 mod error;
 mod export;
 mod file;
+mod import;
 mod insight;
 mod meta;
 mod model;
 mod opening;
 mod patience;
 mod run;
+mod sampler;
 mod study;
 
 pub use archive::{ArchiveFile, ArchiveMisfit, ArchiveSpec};
 pub use definition::{Definition, NamedParameter};
 pub use early_stopping::{EarlyStoppingError, EarlyStoppingSpec, RunningTrial};
 pub use error::StudyError;
-pub use export::{EXPORT_COLUMNS, PARAMETER_PREFIX};
+pub use export::{EXPORT_COLUMNS, export_column};
 pub use fedbo_strategies::{StoppingRuleSpec, StrategySpec};
 pub use file::{JOBS_MAX, StudyFile, time_limit};
+pub use import::{ImportError, ImportedTrials, read_trials};
 pub use insight::{Insight, ParameterImportance};
 pub use meta::{
     LeftOut, MetaError, MetaFile, MetaScale, MetaSettings, MetaSpec, Mismatch, OldSource, OldStudy,
@@ -46,4 +49,5 @@ pub use meta::{
 };
 pub use patience::Patience;
 pub use run::{Ended, NullObserver, Observer, RunOptions, RunReport};
+pub use sampler::{EndedTrial, Sampler};
 pub use study::{AskOutcome, Study};

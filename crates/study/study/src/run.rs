@@ -319,6 +319,7 @@ impl Shared<'_> {
             }
             Outcome::Interrupted => {
                 self.release_trial(worker, &trial)?;
+                self.end(Ended::Stopped);
                 return Ok(ControlFlow::Break(()));
             }
         };

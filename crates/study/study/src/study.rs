@@ -18,7 +18,7 @@ use crate::model::{Model, OwnStrategy, n_retries};
 use crate::{Definition, Insight, MetaSpec, StrategySpec, StudyError, TransferStep};
 
 /// The number of times that an ask may find that another process was faster.
-const ATTEMPTS_MAX: u32 = 100;
+pub(crate) const ATTEMPTS_MAX: u32 = 100;
 
 /// One party's study over a storage. Cheap to share between threads; any number of processes may work on one study.
 ///
@@ -253,7 +253,7 @@ impl Study {
             let proposal = model.propose(snapshot.n_trials, &snapshot.open, duplicates)?;
             let point = self.space.decode(&proposal.unit);
             let new = NewTrial {
-                encoding: self.encoding(&point)?,
+                encoding: encoding(&self.space, &point)?,
                 point,
                 source: proposal.source.to_string(),
                 ask_seconds: began.elapsed().as_secs_f64(),
@@ -322,7 +322,7 @@ impl Study {
     pub fn enqueue(&self, point: &Point) -> Result<Trial, StudyError> {
         let point = self.space.normalize(point)?;
         let new = NewTrial {
-            encoding: self.encoding(&point)?,
+            encoding: encoding(&self.space, &point)?,
             point,
             source: "enqueued".to_owned(),
             ask_seconds: 0.0,
@@ -336,6 +336,26 @@ impl Study {
             AddOutcome::Duplicate { number } => Err(StudyError::Duplicate { number }),
             AddOutcome::Overtaken | AddOutcome::Full => {
                 unreachable!("neither a number nor a limit was given")
+            }
+        }
+    }
+
+    /// Adds a trial that was evaluated elsewhere, with its value. Its point may be that of another trial.
+    pub(crate) fn add_told(&self, point: Point, value: f64) -> Result<(), StudyError> {
+        let new = NewTrial {
+            encoding: encoding(&self.space, &point)?,
+            point,
+            source: "imported".to_owned(),
+            ask_seconds: 0.0,
+            holder: Some((Worker::by_hand(), None)),
+            unique: false,
+            number: None,
+            limit: None,
+        };
+        match self.storage.add(self.key, &new)? {
+            AddOutcome::Trial(trial) => self.tell(trial.number, value).map(drop),
+            AddOutcome::Duplicate { .. } | AddOutcome::Overtaken | AddOutcome::Full => {
+                unreachable!("neither a number nor a limit was given, and points may be equal")
             }
         }
     }
@@ -389,7 +409,7 @@ impl Study {
                     continue;
                 }
                 let new = NewTrial {
-                    encoding: self.encoding(&trial.point)?,
+                    encoding: encoding(&self.space, &trial.point)?,
                     point: trial.point.clone(),
                     source: trial.source_of_retry(),
                     ask_seconds: 0.0,
@@ -512,12 +532,6 @@ impl Study {
         Insight::of(&self.definition, &self.space, self.trials()?)
     }
 
-    /// Bytes that are equal for points that mean the same trial: its coordinates, with one zero.
-    fn encoding(&self, point: &Point) -> Result<Vec<u8>, StudyError> {
-        let unit = self.space.encode(point)?;
-        Ok(unit.iter().flat_map(|v| (v + 0.0).to_le_bytes()).collect())
-    }
-
     /// Returns the influence of old studies on the next query; `None` if the study has none. Fits their models if that
     /// was not done yet.
     ///
@@ -596,6 +610,12 @@ impl Study {
         // A panic while proposing leaves the model as it was: what is told is taken in as a whole or not at all.
         self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Bytes that are equal for points that mean the same trial: its coordinates, with one zero.
+pub(crate) fn encoding(space: &Space, point: &Point) -> Result<Vec<u8>, StudyError> {
+    let unit = space.encode(point)?;
+    Ok(unit.iter().flat_map(|v| (v + 0.0).to_le_bytes()).collect())
 }
 
 /// The space of a definition that can be used, and its model if that takes no fit.

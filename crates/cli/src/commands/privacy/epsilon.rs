@@ -1,6 +1,8 @@
 //! `fedbo privacy epsilon`: what a plan costs.
 
-use fedbo_privacy::accounting::{AccountantKind, Delta, Mode, NoiseMultiplier, SamplingRate};
+use fedbo_privacy::accounting::{
+    AccountantKind, Claim, Delta, Mode, NoiseMultiplier, SamplingRate,
+};
 use serde::Serialize;
 
 use super::setting::{
@@ -44,24 +46,36 @@ struct Document {
 }
 
 impl Epsilon {
-    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+    pub(super) fn run(&self) -> anyhow::Result<Exit> {
+        let claim = self.claim()?;
+        if self.json {
+            console::result(&self.json(&claim)?)?;
+        } else {
+            console::result(&claim.to_string())?;
+        }
+        Ok(Exit::Done)
+    }
+
+    pub(super) fn answer(&self) -> anyhow::Result<String> {
+        self.json(&self.claim()?)
+    }
+
+    fn claim(&self) -> anyhow::Result<Claim> {
         let (kind, delta, mode) = match (self.paper, self.question.agents) {
             (true, Some(agents)) => (AccountantKind::Moments, papers_delta(agents)?, Mode::Paper),
             _ => (self.question.accountant, self.question.delta()?, Mode::Default),
         };
         let sampling = self.question.sampling(self.sampling_rate)?;
-        let claim = claim(kind, sampling, self.noise_multiplier, self.rounds, delta, mode)?;
-        if self.json {
-            let document = Document {
-                claim: ClaimRecord::from(&claim),
-                sampling_rate: self.sampling_rate.get(),
-                noise_multiplier: self.noise_multiplier.get(),
-            };
-            console::result(&serde_json::to_string_pretty(&document)?)?;
-        } else {
-            console::result(&claim.to_string())?;
-        }
-        Ok(Exit::Done)
+        Ok(claim(kind, sampling, self.noise_multiplier, self.rounds, delta, mode)?)
+    }
+
+    fn json(&self, claim: &Claim) -> anyhow::Result<String> {
+        let document = Document {
+            claim: ClaimRecord::from(claim),
+            sampling_rate: self.sampling_rate.get(),
+            noise_multiplier: self.noise_multiplier.get(),
+        };
+        Ok(serde_json::to_string_pretty(&document)?)
     }
 }
 

@@ -41,6 +41,17 @@ impl Privacy {
             Self::Archive(command) => command.run(),
         }
     }
+
+    /// The document that it prints with `--json`; none of commands that do more than to compute one.
+    pub(crate) fn answer(&self) -> Option<anyhow::Result<String>> {
+        match self {
+            Self::Epsilon(command) => Some(command.answer()),
+            Self::Noise(command) => Some(command.answer()),
+            Self::Plan(command) => Some(command.answer()),
+            Self::Statement(command) => Some(command.answer()),
+            Self::Verify(_) | Self::Archive(_) => None,
+        }
+    }
 }
 
 /// The ledger that a command reads.

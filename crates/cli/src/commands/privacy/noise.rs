@@ -69,26 +69,13 @@ struct NoiseSolution {
 }
 
 impl Noise {
-    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        let delta = self.question.delta()?;
-        let budget = Budget::new(self.epsilon, delta).map_err(|error| bad(&error))?;
-        self.refuse_what_is_looked_for()?;
-        let found = match self.solve {
-            Unknown::Noise => self.noise(budget),
-            Unknown::Rounds => self.most_rounds(budget),
-            Unknown::Rate => self.rate(budget),
-        }?;
-        let (rate, multiplier) = (found.rate.get(), found.multiplier.get());
+    pub(super) fn run(&self) -> anyhow::Result<Exit> {
+        let found = self.solution()?;
         if self.json {
-            let document = Document {
-                claim: ClaimRecord::from(&found.claim),
-                sampling_rate: rate,
-                noise_multiplier: multiplier,
-                budget_epsilon: self.epsilon,
-            };
-            console::result(&serde_json::to_string_pretty(&document)?)?;
+            console::result(&self.json(&found)?)?;
             return Ok(Exit::Done);
         }
+        let (rate, multiplier) = (found.rate.get(), found.multiplier.get());
         console::result(&match self.solve {
             Unknown::Noise => format!("noise multiplier = {multiplier}"),
             Unknown::Rounds => format!("rounds = {}", found.claim.n_releases),
@@ -96,6 +83,31 @@ impl Noise {
         })?;
         console::result(&found.claim.to_string())?;
         Ok(Exit::Done)
+    }
+
+    pub(super) fn answer(&self) -> anyhow::Result<String> {
+        self.json(&self.solution()?)
+    }
+
+    fn solution(&self) -> anyhow::Result<NoiseSolution> {
+        let delta = self.question.delta()?;
+        let budget = Budget::new(self.epsilon, delta).map_err(|error| bad(&error))?;
+        self.refuse_what_is_looked_for()?;
+        Ok(match self.solve {
+            Unknown::Noise => self.noise(budget),
+            Unknown::Rounds => self.most_rounds(budget),
+            Unknown::Rate => self.rate(budget),
+        }?)
+    }
+
+    fn json(&self, found: &NoiseSolution) -> anyhow::Result<String> {
+        let document = Document {
+            claim: ClaimRecord::from(&found.claim),
+            sampling_rate: found.rate.get(),
+            noise_multiplier: found.multiplier.get(),
+            budget_epsilon: self.epsilon,
+        };
+        Ok(serde_json::to_string_pretty(&document)?)
     }
 
     fn noise(&self, budget: Budget) -> Result<NoiseSolution, BadInput> {

@@ -86,7 +86,22 @@ struct RateRecord {
 }
 
 impl Plan {
-    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+    pub(super) fn run(&self) -> anyhow::Result<Exit> {
+        let document = self.document()?;
+        if self.json {
+            console::result(&serde_json::to_string_pretty(&document)?)?;
+            return Ok(Exit::Done);
+        }
+        print(&document.rates, document.recommended_sampling_rate)?;
+        self.advise()?;
+        Ok(Exit::Done)
+    }
+
+    pub(super) fn answer(&self) -> anyhow::Result<String> {
+        Ok(serde_json::to_string_pretty(&self.document()?)?)
+    }
+
+    fn document(&self) -> anyhow::Result<Document> {
         let Some(agents) = self.question.agents else {
             return Err(BadInput(
                 "--agents N is needed: the signal grows with the roster".to_owned(),
@@ -116,21 +131,14 @@ impl Plan {
         let Some(best) = records.iter().min_by(loudness).map(|best| best.sampling_rate) else {
             return Err(BadInput("--sampling-rate names no rate".to_owned()).into());
         };
-        if self.json {
-            let document = Document {
-                agents,
-                regions: self.regions,
-                features: self.features,
-                budget_epsilon: self.epsilon,
-                recommended_sampling_rate: best,
-                rates: records,
-            };
-            console::result(&serde_json::to_string_pretty(&document)?)?;
-            return Ok(Exit::Done);
-        }
-        print(&records, best)?;
-        self.advise()?;
-        Ok(Exit::Done)
+        Ok(Document {
+            agents,
+            regions: self.regions,
+            features: self.features,
+            budget_epsilon: self.epsilon,
+            recommended_sampling_rate: best,
+            rates: records,
+        })
     }
 
     /// Notes on a norm that is too small and on features that are too few, of one draw of them.

@@ -4,7 +4,7 @@ use fedbo_privacy::accounting::{Noise, PrivacyEvent, Sampling};
 use fedbo_wire::Digest;
 use serde::Serialize;
 
-use super::Place;
+use super::{Place, Source};
 use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::table::{self, Column};
@@ -74,15 +74,9 @@ enum NoiseRecord {
 }
 
 impl Statement {
-    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+    pub(super) fn run(&self) -> anyhow::Result<Exit> {
         let source = self.place.find()?;
-        let statement = source.read()?;
-        // What was set back says too little.
-        if let Some((head, _)) = source.noted_head()?
-            && let Some(problem) = source.verify(Some(&head))?.problems.first()
-        {
-            return Err(BadInput(format!("{source}: {problem}")).into());
-        }
+        let statement = verified(&source)?;
         if self.json {
             let document = Document::of(&statement);
             console::result(&serde_json::to_string_pretty(&document)?)?;
@@ -98,6 +92,22 @@ impl Statement {
         }
         Ok(Exit::Done)
     }
+
+    pub(super) fn answer(&self) -> anyhow::Result<String> {
+        let statement = verified(&self.place.find()?)?;
+        Ok(serde_json::to_string_pretty(&Document::of(&statement))?)
+    }
+}
+
+/// A ledger's statement; what was set back says too little.
+fn verified(source: &Source) -> anyhow::Result<fedbo_ledger::Statement> {
+    let statement = source.read()?;
+    if let Some((head, _)) = source.noted_head()?
+        && let Some(problem) = source.verify(Some(&head))?.problems.first()
+    {
+        return Err(BadInput(format!("{source}: {problem}")).into());
+    }
+    Ok(statement)
 }
 
 impl Document {

@@ -17,7 +17,7 @@ mod study_ledger;
 pub use in_memory::run_arm;
 pub use run::{
     AgentFailures, ArmStarted, ExistingResults, FailingAgent, Quiet, RunOptions, RunProgress,
-    RunReport, run_federation,
+    RunReport, default_arms, run_federation,
 };
 pub use run_error::RunError;
 pub use study_ledger::{HEAD_FILE, LEDGER_FILE};

@@ -156,6 +156,14 @@ pub struct FailingAgent {
     pub last: String,
 }
 
+/// Returns the arms that a run takes unless others are named: the federation's own, and of repeated runs, which are for comparing,
+/// also its controls.
+#[must_use]
+pub fn default_arms(federation: &Federation, runs: Option<u32>) -> Vec<Arm> {
+    let own = federation.own_arm();
+    if runs.is_some() && own.exchanges() { federation.arms() } else { vec![own] }
+}
+
 /// Runs the arms of a federation and writes `results.csv` as it goes, then `summary.json` and the pictures.
 ///
 /// Repeated, all arms of a run share their seeds, and so do the runs of a declared experiment on the same federation.

@@ -1,0 +1,121 @@
+//! Trials for other programs: tables, event files for TensorBoard, runs of MLflow.
+//!
+//! Decides how a study is written for programs that are not fedbo. `fedbo export` and Python's `Study.export` call it.
+
+pub(crate) mod mlflow;
+mod tensorboard;
+
+use std::path::{Path, PathBuf};
+
+use fedbo_report::write_whole;
+use fedbo_storage::{Address, Trial};
+use fedbo_study::Study;
+
+use crate::study_ref::OwnFiles;
+use crate::trial_record::{TrialsDocument, csv};
+
+/// A form of files that trials are written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ExportFormat {
+    /// Comma-separated values
+    Csv,
+    /// The JSON that `fedbo trials --json` prints
+    Json,
+    /// A folder of event files: one run for the study, and one for each trial that reported as it trained
+    #[value(name = "tensorboard")]
+    TensorBoard,
+}
+
+impl ExportFormat {
+    /// The trials as one text; `None` for a form that is a folder.
+    pub(crate) fn text(
+        self,
+        study: &Study,
+        storage: &str,
+        trials: &[Trial],
+    ) -> anyhow::Result<Option<String>> {
+        Ok(match self {
+            Self::Csv => Some(String::from_utf8(csv(study.space(), trials)?)?),
+            Self::Json => {
+                let document = TrialsDocument::new(study, storage, trials);
+                Some(serde_json::to_string_pretty(&document)? + "\n")
+            }
+            Self::TensorBoard => None,
+        })
+    }
+}
+
+/// Writes the trials of a study, which is kept at `address`, to a file, or for TensorBoard into a folder. Returns the files.
+///
+/// # Errors
+/// If the study cannot be read, nothing can be written there, or a file of the study itself would be overwritten.
+pub fn export(
+    study: &Study,
+    address: &Address,
+    format: ExportFormat,
+    out: &Path,
+) -> anyhow::Result<Vec<PathBuf>> {
+    export_beside(study, &address.to_string(), &OwnFiles::of(address), format, out)
+}
+
+/// The same beside files that are not to be overwritten.
+pub(crate) fn export_beside(
+    study: &Study,
+    storage: &str,
+    own: &OwnFiles,
+    format: ExportFormat,
+    out: &Path,
+) -> anyhow::Result<Vec<PathBuf>> {
+    own.check_is_separate(out)?;
+    let trials = study.trials()?;
+    match format.text(study, storage, &trials)? {
+        Some(text) => {
+            write_whole(out, text.as_bytes())?;
+            Ok(vec![out.to_owned()])
+        }
+        None => Ok(tensorboard::write(study, &trials, out, own)?),
+    }
+}
+
+/// The trials that were told, in that order, each with its place in it from 0: in a study of one worker that is its number.
+fn in_order_of_telling(trials: &[Trial]) -> Vec<(u64, &Trial)> {
+    let place = |trial: &Trial| trial.told_seq.map(|seq| seq.saturating_sub(1));
+    let mut told: Vec<_> = trials
+        .iter()
+        .filter(|trial| trial.told().is_some())
+        .filter_map(|trial| place(trial).map(|place| (place, trial)))
+        .collect();
+    told.sort_by_key(|(place, _)| *place);
+    told
+}
+
+/// The trials with a value in the order of telling.
+fn with_best(study: &Study, trials: &[Trial]) -> Vec<Valued> {
+    let direction = study.direction();
+    let mut best: Option<f64> = None;
+    let valued = in_order_of_telling(trials).into_iter().filter_map(|(place, trial)| {
+        let value = trial.value()?;
+        let so_far = match best {
+            Some(best) if !direction.is_better(value, best) => best,
+            _ => value,
+        };
+        best = Some(so_far);
+        Some(Valued { place, told_at_ms: time_of(trial), value, best: so_far })
+    });
+    valued.collect()
+}
+
+/// A trial with a value.
+struct Valued {
+    /// Its place in the order of telling, from 0.
+    place: u64,
+    told_at_ms: i64,
+    value: f64,
+    /// The best value up to here.
+    best: f64,
+}
+
+/// The time of a trial in milliseconds since 1970: of its telling, else of its start, else of its asking.
+fn time_of(trial: &Trial) -> i64 {
+    trial.told_at_ms.or(trial.started_at_ms).unwrap_or(trial.asked_at_ms)
+}

@@ -1,0 +1,193 @@
+//! The pictures of a study: `fedbo plot` writes them, and Python shows them.
+
+use fedbo_report::study::{
+    PlottedImportance, PlottedOldStudy, PlottedParameter, PlottedTransfer, PlottedTrial, StudyPlot,
+    TRANSFER_PICTURE,
+};
+use fedbo_report::{CurveEnd, LearningCurveLine, LearningCurvesPicture, Picture, ReportError};
+use fedbo_space::{Direction, Space};
+use fedbo_storage::{Told, Trial};
+use fedbo_study::{Insight, Study, StudyError, TransferStep};
+
+use crate::game_results::plotted as plotted_value;
+
+/// A picture of a study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StudyPicture {
+    /// The value of each trial, and the best so far.
+    History,
+    /// The values against each parameter.
+    Slices,
+    /// The importance of each parameter.
+    Importance,
+    /// The values that trainings have reported, epoch by epoch.
+    LearningCurves,
+    /// The weights of the old studies that the study learns from, query by query.
+    Transfer,
+}
+
+/// The reason why there is no picture of a study.
+#[derive(Debug, thiserror::Error)]
+pub enum PictureError {
+    /// No trial has ended.
+    #[error("study {study:?} has no finished trial to draw yet")]
+    NoTrial {
+        /// The study.
+        study: String,
+    },
+    /// No trial has reported a value, or the study keeps no reports.
+    #[error("study {study:?} has no learning curves: {why}")]
+    NoCurves {
+        /// The study.
+        study: String,
+        /// The reason.
+        why: &'static str,
+    },
+    /// The study learns from no old ones.
+    #[error("study {study:?} learns from no old studies, so nothing is transferred to it")]
+    NoTransfer {
+        /// The study.
+        study: String,
+    },
+    /// The study cannot be read, or its model cannot be fitted.
+    #[error(transparent)]
+    Study(#[from] StudyError),
+    /// It cannot be drawn.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+}
+
+/// Draws a picture of a study, the one that `fedbo plot` writes.
+///
+/// # Errors
+/// If there is nothing to draw yet, or the study cannot be read.
+pub fn draw(study: &Study, picture: StudyPicture) -> Result<Picture, PictureError> {
+    let trials = study.trials()?;
+    let name = || study.definition().name.clone();
+    if picture == StudyPicture::LearningCurves {
+        let why = match study.definition().early_stopping {
+            Some(_) => "no trial has reported a value yet",
+            None => "it stops no trials early, so it keeps no reports",
+        };
+        let curves = learning_curves(study, &trials);
+        let curves = curves.ok_or_else(|| PictureError::NoCurves { study: name(), why })?;
+        return Ok(curves.picture()?);
+    }
+    if !trials.iter().any(is_drawn) {
+        return Err(PictureError::NoTrial { study: name() });
+    }
+    let insight = match picture {
+        StudyPicture::Importance => study.insight()?,
+        _ => None,
+    };
+    let transfer = match picture {
+        StudyPicture::Transfer => study.transfer_history()?,
+        _ => None,
+    };
+    let plot = study_plot(study, &trials, insight, transfer.as_deref());
+    let word = match picture {
+        StudyPicture::History => "history",
+        StudyPicture::Slices => "slices",
+        StudyPicture::Importance => "importance",
+        StudyPicture::Transfer | StudyPicture::LearningCurves => TRANSFER_PICTURE,
+    };
+    plot.picture(word).ok_or_else(|| PictureError::NoTransfer { study: name() })
+}
+
+/// The learning curves of the trials; `None` if the study stops no trials early, or none has reported a value.
+pub(crate) fn learning_curves(study: &Study, trials: &[Trial]) -> Option<LearningCurvesPicture> {
+    let spec = study.definition().early_stopping?;
+    let reported = trials.iter().filter(|trial| !trial.reports.is_empty());
+    let lines: Vec<LearningCurveLine> = reported
+        .map(|trial| LearningCurveLine {
+            trial: trial.number,
+            values: trial.reports.iter().map(|report| (report.epoch, report.value)).collect(),
+            ended: match trial.told() {
+                Some(Told::Value(_)) => CurveEnd::Complete,
+                Some(Told::Stopped { .. }) => CurveEnd::Stopped,
+                Some(Told::Failed { .. }) => CurveEnd::Failed,
+                None => CurveEnd::Running,
+            },
+            rest: Vec::new(),
+        })
+        .collect();
+    (!lines.is_empty()).then(|| LearningCurvesPicture {
+        title: study.definition().name.clone(),
+        y_label: "value".to_owned(),
+        n_epochs: spec.epochs,
+        direction: study.direction(),
+        scale: None,
+        lines,
+    })
+}
+
+/// Returns true if a trial has ended by itself. The values of trials that were stopped early are not final.
+pub(crate) fn is_drawn(trial: &Trial) -> bool {
+    matches!(trial.told(), Some(Told::Value(_) | Told::Failed { .. }))
+}
+
+/// A study as plain data: its trials, and what was found out about its parameters and its old studies.
+pub(crate) fn study_plot(
+    study: &Study,
+    trials: &[Trial],
+    insight: Option<Insight>,
+    transfer: Option<&[TransferStep]>,
+) -> StudyPlot {
+    let space = study.space();
+    let mut told: Vec<&Trial> = trials.iter().filter(|trial| is_drawn(trial)).collect();
+    told.sort_by_key(|trial| trial.told_seq);
+    let is_stopped = |trial: &&Trial| matches!(trial.told(), Some(Told::Stopped { .. }));
+    let n_stopped = trials.iter().filter(is_stopped).count();
+    StudyPlot {
+        title: study.definition().name.clone(),
+        minimize: study.direction() == Direction::Minimize,
+        trials: told.into_iter().map(|trial| plotted(space, trial)).collect(),
+        n_stopped,
+        parameters: space
+            .parameters()
+            .iter()
+            .map(|parameter| PlottedParameter {
+                name: parameter.name().to_owned(),
+                range: parameter.kind().clone(),
+            })
+            .collect(),
+        importance: insight
+            .map(|insight| insight.importance)
+            .unwrap_or_default()
+            .into_iter()
+            .map(|each| PlottedImportance {
+                parameter: each.name,
+                variance_share: each.variance_share,
+                relevance: each.relevance,
+            })
+            .collect(),
+        transfer: transfer.map(plotted_transfer),
+    }
+}
+
+/// The weight of each old study in every query of a study.
+fn plotted_transfer(steps: &[TransferStep]) -> PlottedTransfer {
+    let last = steps.last().map_or(&[][..], |step| &step.studies);
+    let studies = last.iter().enumerate().map(|(index, trust)| PlottedOldStudy {
+        name: trust.name.clone(),
+        weights: steps.iter().map(|step| step.studies[index].weight).collect(),
+        dropped: trust.dropped,
+    });
+    PlottedTransfer {
+        shares: steps.iter().map(|step| step.share).collect(),
+        studies: studies.collect(),
+    }
+}
+
+fn plotted(space: &Space, trial: &Trial) -> PlottedTrial {
+    let coordinates = space
+        .parameters()
+        .iter()
+        .map(|parameter| plotted_value(trial.point.get(parameter.name()), parameter.kind()));
+    PlottedTrial {
+        number: trial.number,
+        value: trial.value(),
+        coordinates: coordinates.collect(),
+        initial: trial.origin() == "initial",
+    }
+}
