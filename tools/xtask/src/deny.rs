@@ -5,10 +5,10 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::process::{cargo, root, run, succeeds, target};
+use crate::process::{installed, root, run, succeeds, target};
 
 /// The version that `--install` takes.
-const CARGO_DENY: &str = "cargo-deny@0.20.2";
+const CARGO_DENY: &str = "0.20.2";
 
 /// The arguments of `cargo xtask deny`.
 #[derive(clap::Args)]
@@ -36,21 +36,19 @@ impl Deny {
     }
 
     fn tool(&self) -> Result<PathBuf> {
-        let tools = target().join("tools");
-        let own = tools.join("bin").join("cargo-deny");
+        let own = target().join("tools/bin/cargo-deny");
         if own.is_file() {
             return Ok(own);
         }
-        let installed = PathBuf::from("cargo-deny");
-        if succeeds(Command::new(&installed).arg("--version")) {
-            return Ok(installed);
+        let global = PathBuf::from("cargo-deny");
+        if succeeds(Command::new(&global).arg("--version")) {
+            return Ok(global);
         }
         if !self.install {
             bail!(
                 "cargo-deny is not installed; `cargo xtask deny --install` puts it into target/tools"
             );
         }
-        run(cargo(["install", "--locked", CARGO_DENY, "--root"]).arg(&tools))?;
-        Ok(own)
+        installed("cargo-deny", CARGO_DENY)
     }
 }

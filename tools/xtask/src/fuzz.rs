@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{cargo, root, run, succeeds, target};
+use crate::process::{installed, root, run};
 use crate::system;
 
 /// The version that is installed where it is missing.
@@ -276,23 +276,12 @@ impl Drop for Scratch {
 fn build() -> Result<PathBuf> {
     system::provide_cpp_compiler()?;
     let host = host()?;
-    run(Command::new(tool()?)
+    run(Command::new(installed("cargo-fuzz", CARGO_FUZZ)?)
         .args(["fuzz", "build", "--sanitizer", "none", "--target", &host])
         .current_dir(root())
         // The targets are a workspace of their own.
         .env_remove("CARGO_TARGET_DIR"))?;
     Ok(root().join("fuzz/target").join(host).join("release"))
-}
-
-/// cargo-fuzz, which is installed into target/tools if it is not there.
-fn tool() -> Result<PathBuf> {
-    let tools = target().join("tools");
-    let own = tools.join("bin").join("cargo-fuzz");
-    if !succeeds(Command::new(&own).arg("--version")) {
-        let package = format!("cargo-fuzz@{CARGO_FUZZ}");
-        run(cargo(["install", "--locked", &package, "--root"]).arg(&tools))?;
-    }
-    Ok(own)
 }
 
 /// The triple of this machine, below which binaries lie.

@@ -1,4 +1,4 @@
-//! The project's longer tasks: `cargo xtask check`, `test`, `mutants`, `fuzz`, `bench`, `deny` and `digests`.
+//! The project's longer tasks: `cargo xtask check`, `test`, `mutants`, `fuzz`, `bench`, `python`, `deny`, `digests`, `docs` and `dist`.
 //!
 //! Nothing needs to be installed first but Rust itself; CI runs the same verbs. Every command is shown before it runs.
 #![expect(
@@ -9,6 +9,8 @@
 mod bench;
 mod deny;
 mod digests;
+mod dist;
+mod docs;
 mod fuzz;
 mod ignored_tests;
 #[cfg(test)]
@@ -18,6 +20,7 @@ mod language;
 mod mutants;
 mod process;
 mod production;
+mod python;
 mod system;
 mod tests;
 mod verify;
@@ -54,12 +57,25 @@ enum Verb {
     Fuzz(fuzz::Fuzz),
     /// Time our operations, and the peers' beside them where their packages are at hand
     Bench(bench::Bench),
+    /// Build the Python package; compare its type stubs, check its types, and test it on the oldest and the newest Python here
+    ///
+    /// Packages that tests need are installed by pip into environments below the target folder.
+    Python(python::Python),
     /// Licences, advisories, sources and duplicates of all dependencies
     Deny(deny::Deny),
     /// Record what examples and experiments compute, or compare with the record after code was moved
     ///
     /// Runs the release build over every example and one run of every declared experiment, and writes tools/xtask/digests.txt.
     Digests(digests::Digests),
+    /// The site of the documentation, in target/book/site: the pages of docs, the Python package, the crates
+    ///
+    /// Installs mdBook into target/tools if it is not there. Exit status: 0 if every link leads somewhere.
+    Docs(docs::Docs),
+    /// A release, in target/dist: archive, wheel, package for Debian, and their sums; each is installed and tried
+    ///
+    /// Needs Linux and Python 3; installs zig and maturin into an environment below the target folder, and cargo-cyclonedx into
+    /// target/tools.
+    Dist(dist::Dist),
 }
 
 fn main() -> ExitCode {
@@ -69,8 +85,11 @@ fn main() -> ExitCode {
         Verb::Mutants(mutants) => mutants.run(),
         Verb::Fuzz(fuzz) => fuzz.run(),
         Verb::Bench(bench) => bench.run(),
+        Verb::Python(python) => python.run(),
         Verb::Deny(deny) => deny.run(),
         Verb::Digests(digests) => digests.run(),
+        Verb::Docs(docs) => docs.run(),
+        Verb::Dist(dist) => dist.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

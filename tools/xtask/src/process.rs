@@ -56,6 +56,17 @@ pub(crate) fn last_line(command: &mut Command) -> Result<String> {
     Ok(line.to_owned())
 }
 
+/// The program `name` of the crate of that name in this version, which is installed into target/tools if it is not there.
+pub(crate) fn installed(name: &str, version: &str) -> Result<PathBuf> {
+    let tools = target().join("tools");
+    let program = tools.join("bin").join(name);
+    if !program.is_file() {
+        let package = format!("{name}@{version}");
+        run(cargo(["install", "--locked", &package, "--root"]).arg(&tools))?;
+    }
+    Ok(program)
+}
+
 /// A command as one would type it, without its path and with long arguments cut.
 pub(crate) fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name();

@@ -1,9 +1,10 @@
 //! The system's packages that tests need besides Rust, installed by the package manager where they are missing.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
 use crate::process::{run, succeeds, target};
 
@@ -37,6 +38,13 @@ const CPP_COMPILER: Package = Package {
     debian: "g++",
     why: "libFuzzer is written in C++",
     is_installed: || succeeds(Command::new(compiler()).arg("--version")),
+};
+
+const DPKG: Package = Package {
+    name: "dpkg (dpkg-deb)",
+    debian: "dpkg",
+    why: "it builds the package for Debian",
+    is_installed: || succeeds(Command::new("dpkg-deb").arg("--version")),
 };
 
 /// Gigabytes that what `cargo xtask test` builds takes below the target folder, and with `--all`, about.
@@ -78,9 +86,39 @@ pub(crate) fn provide_python() -> Result<()> {
     PYTHON.provide()
 }
 
+/// The programs of a Python environment with the packages of a list, made anew where it is missing or its list has changed.
+pub(crate) fn python_environment(
+    folder: &Path,
+    interpreter: &Path,
+    list: &Path,
+) -> Result<PathBuf> {
+    let wanted = fs::read_to_string(list).with_context(|| list.display().to_string())?;
+    let (programs, record) = (folder.join("bin"), folder.join("requirements.txt"));
+    if fs::read_to_string(&record).is_ok_and(|installed| installed == wanted) {
+        return Ok(programs);
+    }
+    if !succeeds(Command::new(interpreter).args(["-c", "import venv, ensurepip"])) {
+        bail!(
+            "{} has no module venv; on Debian and Ubuntu, apt-get install python3-venv has it",
+            interpreter.display()
+        );
+    }
+    run(Command::new(interpreter).args(["-m", "venv", "--clear"]).arg(folder))?;
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    let install = [&install[..], &["--only-binary", ":all:", "--requirement"]].concat();
+    run(Command::new(programs.join("python")).args(install).arg(list))?;
+    fs::write(&record, wanted).with_context(|| record.display().to_string())?;
+    Ok(programs)
+}
+
 /// Installs a C++ compiler if there is none: it builds libFuzzer.
 pub(crate) fn provide_cpp_compiler() -> Result<()> {
     CPP_COMPILER.provide()
+}
+
+/// Provides dpkg-deb, which builds the package for Debian.
+pub(crate) fn provide_dpkg() -> Result<()> {
+    DPKG.provide()
 }
 
 impl Package {

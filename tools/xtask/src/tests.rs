@@ -17,8 +17,13 @@ pub(crate) struct Tests {
     pub(crate) passed: usize,
 }
 
-/// Runs a command of tests, shows what it prints and counts.
+/// Runs a command of `cargo test`, shows what it prints and counts.
 pub(crate) fn run(command: &mut Command) -> Result<Tests> {
+    counted(command, passed_in)
+}
+
+/// The same of any command of tests, whose lines are counted by `count`.
+pub(crate) fn counted(command: &mut Command, count: impl Fn(&str) -> usize) -> Result<Tests> {
     eprintln!("xtask: {}", shown(command));
     let mut child = command
         .stdout(Stdio::piped())
@@ -31,7 +36,7 @@ pub(crate) fn run(command: &mut Command) -> Result<Tests> {
     while output.read_until(b'\n', &mut line)? > 0 {
         let text = String::from_utf8_lossy(&line);
         print!("{text}");
-        tests.passed += passed_in(&text);
+        tests.passed += count(&text);
         line.clear();
     }
     let status = child.wait()?;

@@ -13,6 +13,7 @@ use crate::ignored_tests::{Marked, Need};
 use crate::mutants::Mutants;
 use crate::process::{cargo, root, run, succeeds};
 use crate::production;
+use crate::python::Python;
 use crate::system;
 use crate::tests::{self, Stages};
 
@@ -88,6 +89,7 @@ impl Test {
         stages.tests("tests with PostgreSQL", || Marked::find(Need::PostgreSql)?.run())?;
         system::provide_python()?;
         stages.tests("tests with Python", || Marked::find(Need::Python)?.run())?;
+        stages.tests("Python package", || Python::all().tests())?;
         if let Some(folder) = data_folder() {
             eprintln!("xtask: published data from {}", folder.display());
             stages.tests("comparisons with published data", || Marked::find(Need::Data)?.run())?;

@@ -1,0 +1,190 @@
+//! Agents of a federation over a network as Python calls them.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use fedbo_agent::{
+    AgentFile, BudgetReached, Ended, EnrolOptions, Misconduct, Observer, RunOptions,
+};
+use fedbo_objective::Objective;
+use fedbo_protocol::{Trial, UpdateRejected};
+use fedbo_space::Point;
+use fedbo_storage::Told;
+use fedbo_wire::{EnrolmentToken, Problem, StudyState, TokenUnreadable};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::calls::{Functions, PythonObjective, PythonObserver, serve};
+use crate::party_event::PartyEvent;
+use crate::{convert, errors};
+
+/// A flag that ends a run from another thread.
+#[pyclass(frozen, module = "fedbo._fedbo")]
+pub(crate) struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0)
+    }
+}
+
+#[pymethods]
+impl Stop {
+    #[new]
+    fn new() -> Self {
+        Self(Arc::new(AtomicBool::new(false)))
+    }
+
+    /// Ends the run.
+    fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Enrols an agent. The parameters of its study are given to `on_space` before anything is stored.
+#[pyfunction]
+pub(crate) fn enrol<'py>(
+    py: Python<'py>,
+    home: PathBuf,
+    coordinator: String,
+    token: &str,
+    ca: Option<PathBuf>,
+    allow_plain_http: bool,
+    on_space: Py<PyAny>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let token: Result<EnrolmentToken, TokenUnreadable> = token.trim().parse();
+    let token = token.map_err(errors::input)?;
+    let options = EnrolOptions { home, coordinator_url: coordinator, token, ca, allow_plain_http };
+    let (enrolled, shown) = py.detach(|| {
+        let mut shown = Ok(());
+        let enrolled = fedbo_agent::enrol(&options, &mut |federation| {
+            // INV-24: seen before anything of it is stored.
+            shown = Python::attach(|py| {
+                on_space.call1(py, (convert::space(py, &federation.space)?,)).map(drop)
+            });
+        });
+        (enrolled, shown)
+    });
+    let membership = enrolled.map_err(errors::enrolment)?;
+    shown?;
+    let federation = membership.federation().map_err(|e| errors::definition(&e))?;
+    let result = PyDict::new(py);
+    result.set_item("study", &membership.study)?;
+    result.set_item("agent", &membership.agent)?;
+    result.set_item("protection", fedbo_agent::protection(&federation))?;
+    result.set_item("warning", fedbo_agent::short_rounds(&federation))?;
+    Ok(result)
+}
+
+/// Runs an agent as a text in the layout of an `agent.toml` says, with an objective that `evaluate` begins, until its plan is done.
+/// `on_event` is told what happens, and ends the run by True. Errors call the text `label`. Returns the way in which it ended.
+#[pyfunction]
+pub(crate) fn run_agent(
+    py: Python<'_>,
+    label: PathBuf,
+    text: &str,
+    stop: &Stop,
+    evaluate: &Bound<'_, PyAny>,
+    on_event: &Bound<'_, PyAny>,
+    on_warning: &Bound<'_, PyAny>,
+) -> PyResult<&'static str> {
+    let file = AgentFile::from_text(&label, text).map_err(|e| errors::definition(&e))?;
+    let (events, received) = mpsc::channel();
+    let objective: Arc<dyn Objective> =
+        Arc::new(PythonObjective::new(events.clone(), Arc::clone(&stop.0)));
+    let observer = PythonObserver::new(events);
+    let functions = Functions { evaluate, on_told: on_event, on_warning };
+    let flag = Arc::clone(&stop.0);
+    let work = move || {
+        let observer = Events { observer, stop: Arc::clone(&flag) };
+        let options = RunOptions { file: &file, stop: flag, observer: &observer };
+        fedbo_agent::run_with(&options, objective)
+    };
+    let ended = serve(py, &functions, &stop.0, received, work)?.map_err(errors::agent)?;
+    Ok(match ended {
+        Ended::Complete => "complete",
+        Ended::StudyOver => "study-over",
+        Ended::Interrupted => "interrupted",
+    })
+}
+
+/// Tells the thread that runs Python what an agent does.
+struct Events {
+    observer: PythonObserver,
+    stop: Arc<AtomicBool>,
+}
+
+impl Events {
+    fn tell(&self, event: PartyEvent) {
+        if self.observer.tell(move |py| event.to_python(py)).is_break() {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn say(&self, kind: &'static str, message: impl Into<String>) {
+        self.tell(PartyEvent::new(kind, message));
+    }
+
+    fn say_of(&self, kind: &'static str, round: u64, message: impl Into<String>) {
+        self.tell(PartyEvent::new(kind, message).of_round(round));
+    }
+}
+
+impl Observer for Events {
+    fn study_opened(&self, promise: &str) {
+        self.say("opened", promise);
+    }
+
+    fn rounds_are_short(&self, warning: &str) {
+        self.say("short-rounds", warning);
+    }
+
+    fn round_began(&self, round: u64, collects: bool) {
+        let silent = if collects { "" } else { ", nothing is sent in it" };
+        self.say_of("round", round, format!("round {round}{silent}"));
+    }
+
+    fn trial_started(&self, trial: &Trial, point: &Point) {
+        self.tell(PartyEvent::trial_started(trial, point));
+    }
+
+    fn trial_ended(&self, trial: &Trial, point: &Point, told: &Told) {
+        self.tell(PartyEvent::trial_ended(trial, point, told));
+    }
+
+    fn upload_sent(&self, round: u64) {
+        self.say_of("upload-sent", round, format!("round {round}: sent"));
+    }
+
+    fn upload_missed(&self, round: u64, why: &Problem) {
+        let message = format!("round {round} goes on without this agent: {}", why.message);
+        self.say_of("upload-missed", round, message);
+    }
+
+    fn upload_resent(&self, round: u64) {
+        let message = format!("round {round}: sent once more, as the coordinator asked for it");
+        self.say_of("upload-resent", round, message);
+    }
+
+    fn retrying(&self, why: &str, next: Duration) {
+        self.say("retrying", format!("{why}; trying again in {:.1} s", next.as_secs_f64()));
+    }
+
+    fn study_waits(&self, state: StudyState) {
+        self.say("waiting", format!("the study is {state}"));
+    }
+
+    fn budget_reached(&self, reached: &BudgetReached) {
+        self.say("budget-spent", format!("nothing more is sent: {reached}"));
+    }
+
+    fn refused(&self, rejected: &UpdateRejected) {
+        self.say("refused", rejected.to_string());
+    }
+
+    fn coordinator_refused(&self, misconduct: &Misconduct) {
+        self.say("misconduct", misconduct.to_string());
+    }
+}

@@ -1,0 +1,301 @@
+//! Objectives that are evaluated in Python: every trial becomes a [`Call`] to the thread that began the run, so that Ctrl-C reaches
+//! the user's function.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fedbo_objective::{Failure, Monitor, Objective, Outcome, Signal, TrainingEnd, TrialId};
+use fedbo_space::Point;
+use fedbo_storage::Trial;
+use fedbo_study::Observer;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::{convert, errors};
+
+/// The time after which a thread that waits looks for signals.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Makes Python's data of something that has happened.
+pub(crate) type Telling =
+    Box<dyn for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyDict>> + Send>;
+
+/// Something for the thread that runs Python.
+pub(crate) enum Event {
+    /// A trial to evaluate.
+    Call(Call),
+    /// Something has happened, such as that a trial was told; the answer says whether the run goes on.
+    Told(Telling, Sender<ControlFlow<()>>),
+    /// Something that should be known.
+    Warning(String),
+}
+
+/// The word of the evaluation of a trial to the worker that waits for it.
+enum Reply {
+    Report { epoch: u32, value: f64, signal: Sender<Signal> },
+    End(TrainingEnd),
+}
+
+/// A trial that is to be evaluated: its function reports to it, and it is ended once.
+#[pyclass(frozen, module = "fedbo._fedbo")]
+pub(crate) struct Call {
+    agent: u64,
+    number: u64,
+    point: Point,
+    /// None once it has ended.
+    reply: Mutex<Option<Sender<Reply>>>,
+}
+
+impl Call {
+    fn reply(&self, reply: Reply) -> bool {
+        let slot = self.reply.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.as_ref().is_some_and(|to| to.send(reply).is_ok())
+    }
+
+    fn end(&self, end: TrainingEnd) {
+        let slot = self.reply.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(to) = slot {
+            let _gone = to.send(Reply::End(end)); // a worker that was stopped does not wait
+        }
+    }
+}
+
+#[pymethods]
+impl Call {
+    /// Index of the agent, from 0.
+    #[getter]
+    fn agent(&self) -> u64 {
+        self.agent
+    }
+
+    /// Number of the trial.
+    #[getter]
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The point as a dict.
+    #[getter]
+    fn params<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        convert::params(py, &self.point)
+    }
+
+    /// Reports the value after an epoch; returns True if the training is to stop.
+    fn report(&self, py: Python<'_>, epoch: u32, value: f64) -> bool {
+        let (signal, answer) = mpsc::channel();
+        let sent = self.reply(Reply::Report { epoch, value, signal });
+        let answer = Mutex::new(answer);
+        // A worker that is gone has given the trial back.
+        let heard = || answer.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        !sent || py.detach(heard).is_ok_and(Signal::stops)
+    }
+
+    /// Ends it with a value.
+    fn tell(&self, value: f64) {
+        self.end(TrainingEnd::Ended(Outcome::Value(value)));
+    }
+
+    /// Ends it without one.
+    fn fail(&self, message: String) {
+        self.end(TrainingEnd::Ended(Outcome::Failed(Failure::Reported { message })));
+    }
+
+    /// Ends it as its reports had it stopped.
+    fn stop(&self) {
+        self.end(TrainingEnd::Stopped);
+    }
+
+    /// Gives it back: it counts as not having been evaluated.
+    fn release(&self) {
+        self.end(TrainingEnd::Ended(Outcome::Interrupted));
+    }
+}
+
+/// The objective on the side of Rust: it waits for what Python says.
+pub(crate) struct PythonObjective {
+    events: Mutex<Sender<Event>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl PythonObjective {
+    pub(crate) fn new(events: Sender<Event>, stop: Arc<AtomicBool>) -> Self {
+        Self { events: Mutex::new(events), stop }
+    }
+
+    fn ask(&self, point: &Point, id: TrialId, monitor: Option<&dyn Monitor>) -> TrainingEnd {
+        let (reply, replies) = mpsc::channel();
+        let reply = Mutex::new(Some(reply));
+        let call = Call { agent: id.agent, number: id.trial, point: point.clone(), reply };
+        let interrupted = TrainingEnd::Ended(Outcome::Interrupted);
+        if self
+            .events
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .send(Event::Call(call))
+            .is_err()
+        {
+            return interrupted;
+        }
+        loop {
+            match replies.recv_timeout(POLL) {
+                Ok(Reply::End(end)) => return end,
+                Ok(Reply::Report { epoch, value, signal }) => {
+                    // A study that stops no trials early keeps no reports.
+                    let answer = monitor.map_or(Signal::Continue, |m| m.report(epoch, value));
+                    let _gone = signal.send(answer);
+                }
+                Err(RecvTimeoutError::Timeout) if !self.stop.load(Ordering::Relaxed) => {}
+                Err(_) => return interrupted,
+            }
+        }
+    }
+}
+
+impl Objective for PythonObjective {
+    fn evaluate(&self, point: &Point, id: TrialId) -> Outcome {
+        match self.ask(point, id, None) {
+            TrainingEnd::Ended(outcome) => outcome,
+            TrainingEnd::Stopped => Outcome::Failed(Failure::Reported {
+                message: "the function stopped, but this study stops no trials early".to_owned(),
+            }),
+        }
+    }
+
+    fn train(&self, point: &Point, id: TrialId, monitor: &dyn Monitor) -> TrainingEnd {
+        self.ask(point, id, Some(monitor))
+    }
+}
+
+/// Tells the thread that runs Python what becomes of the trials of a run.
+pub(crate) struct PythonObserver(Mutex<Sender<Event>>);
+
+impl PythonObserver {
+    pub(crate) fn new(events: Sender<Event>) -> Self {
+        Self(Mutex::new(events))
+    }
+
+    fn send(&self, event: Event) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).send(event).is_ok()
+    }
+
+    /// Tells what has happened, and waits for the answer.
+    pub(crate) fn tell(
+        &self,
+        telling: impl for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyDict>> + Send + 'static,
+    ) -> ControlFlow<()> {
+        let (answer, heard) = mpsc::channel();
+        if !self.send(Event::Told(Box::new(telling), answer)) {
+            return ControlFlow::Break(());
+        }
+        heard.recv().unwrap_or(ControlFlow::Break(()))
+    }
+
+    /// Tells what has happened, and waits for nobody.
+    pub(crate) fn note(
+        &self,
+        telling: impl for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyDict>> + Send + 'static,
+    ) {
+        let (answer, _nobody) = mpsc::channel();
+        let _gone = self.send(Event::Told(Box::new(telling), answer));
+    }
+
+    /// Tells what should be known.
+    pub(crate) fn warn(&self, message: String) {
+        let _gone = self.send(Event::Warning(message));
+    }
+}
+
+impl Observer for PythonObserver {
+    fn told(&self, trial: &Trial) -> ControlFlow<()> {
+        let trial = trial.clone();
+        self.tell(move |py| convert::trial(py, &trial))
+    }
+
+    fn warning(&self, message: &str) {
+        self.warn(message.to_owned());
+    }
+}
+
+/// The Python functions of a run.
+pub(crate) struct Functions<'a, 'py> {
+    /// Begins the evaluation of a [`Call`]; may end it later, in another thread.
+    pub(crate) evaluate: &'a Bound<'py, PyAny>,
+    /// Is told of what has happened, such as of every trial that was told; True ends the run.
+    pub(crate) on_told: &'a Bound<'py, PyAny>,
+    /// Is told what should be known.
+    pub(crate) on_warning: &'a Bound<'py, PyAny>,
+}
+
+impl Functions<'_, '_> {
+    fn serve(&self, py: Python<'_>, event: Event) -> PyResult<()> {
+        match event {
+            Event::Call(call) => {
+                let call = Bound::new(py, call)?;
+                let begun = self.evaluate.call1((&call,));
+                if begun.is_err() {
+                    call.get().release();
+                }
+                begun.map(drop)
+            }
+            Event::Told(telling, answer) => {
+                let stops = self.on_told.call1((telling(py)?,))?.is_truthy()?;
+                let _gone = answer.send(match stops {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                });
+                Ok(())
+            }
+            Event::Warning(message) => self.on_warning.call1((message,)).map(drop),
+        }
+    }
+}
+
+/// Does `work` on a thread of its own and serves its events on this one, until the last sender of events is gone.
+///
+/// # Errors
+/// What a Python function raised, or a signal: then `stop` is set, `work` is waited for, and what it still asks is given back.
+pub(crate) fn serve<R: Send>(
+    py: Python<'_>,
+    functions: &Functions<'_, '_>,
+    stop: &AtomicBool,
+    events: Receiver<Event>,
+    work: impl FnOnce() -> R + Send,
+) -> PyResult<R> {
+    let events = Mutex::new(events);
+    let next = || {
+        let events = events.lock().unwrap_or_else(PoisonError::into_inner);
+        events.recv_timeout(POLL)
+    };
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(work);
+        let mut raised: Option<PyErr> = None;
+        loop {
+            let served = match py.detach(next) {
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => py.check_signals(),
+                // Nobody waits for its end any more.
+                Ok(Event::Call(call)) if raised.is_some() || stop.load(Ordering::Relaxed) => {
+                    call.release();
+                    Ok(())
+                }
+                Ok(_) if raised.is_some() => Ok(()), // an answer that is dropped ends the run
+                Ok(event) => functions.serve(py, event),
+            };
+            if let Err(error) = served
+                && raised.is_none()
+            {
+                stop.store(true, Ordering::Relaxed);
+                raised = Some(error);
+            }
+        }
+        let result = py.detach(|| worker.join());
+        match (raised, result) {
+            (Some(error), _) => Err(error),
+            (None, Ok(result)) => Ok(result),
+            (None, Err(_)) => Err(errors::other("a worker has panicked; please report this")),
+        }
+    })
+}

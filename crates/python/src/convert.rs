@@ -1,0 +1,132 @@
+//! Points and trials as Python's plain data, and back.
+
+use fedbo_report::Row;
+use fedbo_space::{Kind, Point, Space, Value};
+use fedbo_storage::{Told, Trial, TrialState};
+use pyo3::IntoPyObjectExt as _;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
+
+use crate::errors;
+
+/// A value of a parameter.
+pub(crate) fn value<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    match value {
+        Value::Int(v) => v.into_bound_py_any(py),
+        Value::Float(v) => v.into_bound_py_any(py),
+        Value::Bool(v) => v.into_bound_py_any(py),
+        Value::Choice(v) => v.into_bound_py_any(py),
+    }
+}
+
+/// A point as a dict, in the order of its parameters.
+pub(crate) fn params<'py>(py: Python<'py>, point: &Point) -> PyResult<Bound<'py, PyDict>> {
+    let params = PyDict::new(py);
+    for (name, each) in point.iter() {
+        params.set_item(name, value(py, each)?)?;
+    }
+    Ok(params)
+}
+
+/// The point that a dict stands for; its space is checked where it is used.
+pub(crate) fn point(params: &Bound<'_, PyDict>) -> PyResult<Point> {
+    let entries: PyResult<Vec<_>> = params
+        .iter()
+        .map(|(name, given)| {
+            let name: String = name.extract()?;
+            // A boolean is an int in Python.
+            let value = if given.is_instance_of::<PyBool>() {
+                Value::Bool(given.extract()?)
+            } else if given.is_instance_of::<PyInt>() {
+                Value::Int(given.extract()?)
+            } else if given.is_instance_of::<PyFloat>() {
+                Value::Float(given.extract()?)
+            } else if given.is_instance_of::<PyString>() {
+                Value::Choice(given.extract()?)
+            } else {
+                let kind = given.get_type().name()?;
+                return Err(PyTypeError::new_err(format!(
+                    "parameter {name:?}: expected an int, a float, a bool or a str, got {kind}"
+                )));
+            };
+            Ok((name, value))
+        })
+        .collect();
+    Ok(Point::new(entries?))
+}
+
+/// A trial as a dict with the fields of Python's `Trial`.
+pub(crate) fn trial<'py>(py: Python<'py>, trial: &Trial) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("number", trial.number)?;
+    fields.set_item("params", params(py, &trial.point)?)?;
+    fields.set_item("value", trial.value())?;
+    fields.set_item("state", trial.state.word())?;
+    fields.set_item("source", &trial.source)?;
+    let message = match &trial.state {
+        TrialState::Told(Told::Failed { message, .. }) => Some(message),
+        TrialState::Told(Told::Stopped { because, .. }) => Some(because),
+        _ => None,
+    };
+    fields.set_item("message", message)?;
+    let reports: Vec<(u32, f64)> = trial.reports.iter().map(|r| (r.epoch, r.value)).collect();
+    fields.set_item("reports", reports)?;
+    fields.set_item("asked_at_ms", trial.asked_at_ms)?;
+    fields.set_item("told_at_ms", trial.told_at_ms)?;
+    fields.set_item("told_order", trial.told_seq.map(|seq| seq.saturating_sub(1)))?;
+    fields.set_item("seconds", trial.evaluate_seconds())?;
+    Ok(fields)
+}
+
+/// A row of a federation's results as a dict. What it holds of parameters is text, which its space reads.
+pub(crate) fn row<'py>(py: Python<'py>, row: &Row, space: &Space) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("arm", &row.arm)?;
+    fields.set_item("agent", &row.agent)?;
+    fields.set_item("run", row.run)?;
+    fields.set_item("iteration", row.iteration)?;
+    fields.set_item("source", &row.source)?;
+    let params = PyDict::new(py);
+    for (parameter, (name, text)) in space.parameters().iter().zip(&row.parameters) {
+        let read = parameter.parse(text).map_err(errors::other)?;
+        params.set_item(name, value(py, &read)?)?;
+    }
+    fields.set_item("params", params)?;
+    fields.set_item("value", row.value)?;
+    fields.set_item("best", row.best)?;
+    fields.set_item("ask_seconds", row.ask_seconds)?;
+    fields.set_item("status", &row.status)?;
+    Ok(fields)
+}
+
+/// The parameters of a space, each a dict with the keys of a `study.toml`.
+pub(crate) fn space<'py>(py: Python<'py>, space: &Space) -> PyResult<Bound<'py, PyDict>> {
+    let parameters = PyDict::new(py);
+    for parameter in space.parameters() {
+        let spec = parameter.to_spec();
+        let keys = PyDict::new(py);
+        keys.set_item("type", &spec.kind)?;
+        let is_int = spec.kind == "int";
+        for (key, bound) in [("low", spec.low), ("high", spec.high), ("step", spec.step)] {
+            match bound {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "bounds of whole numbers are whole and within ±2^53"
+                )]
+                Some(bound) if is_int => keys.set_item(key, bound as i64)?,
+                Some(bound) => keys.set_item(key, bound)?,
+                None => {}
+            }
+        }
+        if let Some(log) = spec.log {
+            keys.set_item("log", log)?;
+        }
+        if let Kind::Categorical { choices } = parameter.kind() {
+            let choices: PyResult<Vec<_>> = choices.iter().map(|each| value(py, each)).collect();
+            keys.set_item("choices", PyList::new(py, choices?)?)?;
+        }
+        parameters.set_item(parameter.name(), keys)?;
+    }
+    Ok(parameters)
+}

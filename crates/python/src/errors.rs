@@ -1,0 +1,185 @@
+//! The exceptions that errors become.
+
+use fedbo_agent::EnrolError;
+use fedbo_cli::pictures::PictureError;
+use fedbo_config::FileError;
+use fedbo_party::HomeError;
+use fedbo_peer::PeerError;
+use fedbo_report::ReportError;
+use fedbo_runner::federation::RunError;
+use fedbo_storage::StorageError;
+use fedbo_study::StudyError;
+use fedbo_transport::LinkError;
+use pyo3::PyErr;
+
+mod python {
+    pyo3::import_exception!(fedbo._errors, Error);
+    pyo3::import_exception!(fedbo._errors, DefinitionError);
+    pyo3::import_exception!(fedbo._errors, ObjectiveError);
+    pyo3::import_exception!(fedbo._errors, Refused);
+    pyo3::import_exception!(fedbo._errors, StorageError);
+}
+
+/// An error that has no class of its own in Python.
+pub(crate) fn other(error: impl std::fmt::Display) -> PyErr {
+    python::Error::new_err(error.to_string())
+}
+
+/// An error in what was given.
+pub(crate) fn input(error: impl std::fmt::Display) -> PyErr {
+    python::DefinitionError::new_err(error.to_string())
+}
+
+/// An error in a file or a definition, with the line below.
+pub(crate) fn definition(error: &FileError) -> PyErr {
+    python::DefinitionError::new_err(format!("{error:#}"))
+}
+
+/// An error of a storage.
+pub(crate) fn storage(error: &StorageError) -> PyErr {
+    stored(error)
+}
+
+/// An error of whatever is kept in files.
+fn stored(error: impl std::fmt::Display) -> PyErr {
+    python::StorageError::new_err(error.to_string())
+}
+
+fn refused(error: impl std::fmt::Display) -> PyErr {
+    python::Refused::new_err(error.to_string())
+}
+
+/// An error of an export, by its kind.
+pub(crate) fn export(error: anyhow::Error) -> PyErr {
+    match error.downcast::<StudyError>() {
+        Ok(error) => study(error),
+        Err(error) => other(error),
+    }
+}
+
+/// The reason why there is no picture.
+pub(crate) fn picture(error: PictureError) -> PyErr {
+    match error {
+        PictureError::Study(error) => study(error),
+        error => other(error),
+    }
+}
+
+/// An error of a study, by its kind.
+pub(crate) fn study(error: StudyError) -> PyErr {
+    match error {
+        StudyError::Storage(error) => storage(&error),
+        error @ StudyError::Unstored { .. } => stored(error),
+        error @ (StudyError::Space(_)
+        | StudyError::Archive(_)
+        | StudyError::Meta(_)
+        | StudyError::EarlyStopping(_)
+        | StudyError::Differs { .. }
+        | StudyError::Duplicate { .. }
+        | StudyError::NotFinite { .. }) => input(error),
+        error => other(error),
+    }
+}
+
+/// An error of a federation in one process, by its kind.
+pub(crate) fn federation(error: RunError) -> PyErr {
+    match error {
+        RunError::File(error) | RunError::NotPaid(error) => definition(&error),
+        RunError::Report(ReportError::ResultsExist { path }) => input(format!(
+            "{} holds the results of another run; go on from it with --resume, replace it with --overwrite, or choose another \
+             folder with --out DIR",
+            path.display()
+        )),
+        error @ (RunError::TooFewAgents { .. }
+        | RunError::UnknownArm { .. }
+        | RunError::RepeatedArm { .. }
+        | RunError::NothingToResume { .. }
+        | RunError::RunsSpend { .. }
+        | RunError::AnotherRun { .. }
+        | RunError::LedgerExists { .. }
+        | RunError::NoStart { .. }
+        | RunError::Command { .. }
+        | RunError::NoObjective { .. }) => input(error),
+        error @ (RunError::LedgerMissing { .. }
+        | RunError::HeadMissing { .. }
+        | RunError::LedgerSetBack { .. }
+        | RunError::Ledger(_)
+        | RunError::Report(_)) => stored(error),
+        error => other(error),
+    }
+}
+
+/// An error of an agent's enrolment, by its kind.
+pub(crate) fn enrolment(error: EnrolError) -> PyErr {
+    match error {
+        EnrolError::Home(error) => home(error),
+        EnrolError::Config(ref file) => input(format!("{error}{}", excerpt(file))),
+        error @ (EnrolError::Url { .. }
+        | EnrolError::Joined { .. }
+        | EnrolError::Link { source: LinkError::Setting(_), .. }) => input(error),
+        error @ (EnrolError::Impostor { .. }
+        | EnrolError::Link { source: LinkError::Refused { .. }, .. }) => refused(error),
+        error => other(error),
+    }
+}
+
+/// An error of an agent at work, by its kind.
+pub(crate) fn agent(error: fedbo_agent::RunError) -> PyErr {
+    use fedbo_agent::RunError;
+    match error {
+        RunError::File(error) => definition(&error),
+        RunError::Home(error) => home(error),
+        RunError::Failing { n_in_a_row, last } => python::ObjectiveError::new_err(format!(
+            "{n_in_a_row} trials in a row failed, the last one because {last}; they are kept as failed, and the next run goes on with \
+             the next trial (failures_max=0 goes on whatever fails)"
+        )),
+        error @ (RunError::OtherSeed { .. }
+        | RunError::Neighbours
+        | RunError::Link(LinkError::Setting(_))) => input(error),
+        error @ (RunError::Trials(_)
+        | RunError::NoSlot { .. }
+        | RunError::Log { .. }
+        | RunError::LogOrder { .. }) => stored(error),
+        error @ (RunError::NoBudget { .. }
+        | RunError::Unprotected { .. }
+        | RunError::Unpriced(_)
+        | RunError::NotFollowed(_)
+        | RunError::UploadDiffers { .. }
+        | RunError::Misconduct(_)
+        | RunError::Refused { .. }
+        | RunError::Clock(_)
+        | RunError::Link(LinkError::Refused { .. })) => refused(error),
+        error => other(error),
+    }
+}
+
+/// An error of a peer, by its kind.
+pub(crate) fn peer(error: PeerError) -> PyErr {
+    match error {
+        PeerError::File(error) => definition(&error),
+        error @ (PeerError::Unfit(_) | PeerError::Addresses(_) | PeerError::Home(_)) => {
+            input(error)
+        }
+        error @ (PeerError::Memory(_) | PeerError::Trials(_) | PeerError::Log(_)) => stored(error),
+        error @ (PeerError::ReportDiffers { .. }
+        | PeerError::Impostor { .. }
+        | PeerError::OtherFile { .. }
+        | PeerError::Refused { .. }
+        | PeerError::SetBack { .. }) => refused(error),
+        error => other(error),
+    }
+}
+
+/// An error of an agent's folder: who asks for what it does not have has given the wrong thing.
+fn home(error: HomeError) -> PyErr {
+    match error {
+        error @ HomeError::WhichStudy { .. } => input(error),
+        error => stored(error),
+    }
+}
+
+/// The line of a file that an error is about, below its words.
+fn excerpt(error: &FileError) -> String {
+    let words = error.to_string();
+    format!("{error:#}").strip_prefix(&words).unwrap_or_default().to_owned()
+}

@@ -1,0 +1,229 @@
+//! Federations in one process as Python calls them.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+
+use fedbo_federation::{ALGORITHMS, Arm};
+use fedbo_objective::{FailuresMax, Objective};
+use fedbo_protocol::UpdateRejected;
+use fedbo_report::{RESULTS_FILE, Row, closing_table, read_results};
+use fedbo_runner::federation::{
+    ExistingResults, RunError, RunOptions, RunProgress, RunReport, default_arms, run_federation,
+};
+use fedbo_space::{Direction, Space};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::calls::{Functions, PythonObjective, PythonObserver, serve};
+use crate::{convert, errors};
+
+/// Columns of the closing table.
+const TABLE_WIDTH: u16 = 120;
+
+/// A federation, before anybody has said what its agents tune.
+#[pyclass(frozen, module = "fedbo._fedbo")]
+pub(crate) struct Federation {
+    federation: fedbo_federation::Federation,
+}
+
+/// The progress of a run, told to Python.
+struct Progress {
+    observer: PythonObserver,
+    space: Arc<Space>,
+    stop: Arc<AtomicBool>,
+}
+
+impl RunProgress for Progress {
+    fn wave_ended(&self, _iteration: i64, rows: &[Row]) {
+        let (rows, space) = (rows.to_vec(), Arc::clone(&self.space));
+        let told = self.observer.tell(move |py| {
+            let wave = PyDict::new(py);
+            wave.set_item("rows", rows_of(py, &rows, &space)?)?;
+            Ok(wave)
+        });
+        if told.is_break() {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn refused(&self, rejected: &UpdateRejected) {
+        self.observer.warn(rejected.to_string());
+    }
+}
+
+fn rows_of<'py>(py: Python<'py>, rows: &[Row], space: &Space) -> PyResult<Bound<'py, PyList>> {
+    let rows: PyResult<Vec<_>> = rows.iter().map(|row| convert::row(py, row, space)).collect();
+    PyList::new(py, rows?)
+}
+
+#[pymethods]
+impl Federation {
+    /// The federation that a text in the layout of a `federation.toml` describes, whose agents have names alone.
+    #[staticmethod]
+    fn from_text(py: Python<'_>, text: &str) -> PyResult<Self> {
+        let read = py.detach(|| fedbo_federation::Federation::from_text(text, ALGORITHMS));
+        Ok(Self { federation: read.map_err(|e| errors::definition(&e))? })
+    }
+
+    /// The same of a file, whose agents may have commands and problems too.
+    #[staticmethod]
+    #[pyo3(signature = (path, seed = None))]
+    fn from_file(py: Python<'_>, path: PathBuf, seed: Option<u64>) -> PyResult<Self> {
+        let problems = fedbo_cli::problems();
+        let read =
+            py.detach(|| fedbo_federation::Federation::load_for_program(&path, seed, problems));
+        Ok(Self { federation: read.map_err(|e| errors::definition(&e))? })
+    }
+
+    /// The table of a `federation.toml` that holds the options of an algorithm; None if there is none of this name.
+    #[staticmethod]
+    fn table_of(algorithm: &str) -> Option<&'static str> {
+        let found = ALGORITHMS.iter().find(|each| each.name == algorithm)?;
+        found.tables.first().copied()
+    }
+
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.federation.name
+    }
+
+    /// `minimize` or `maximize`.
+    #[getter]
+    fn direction(&self) -> &'static str {
+        match self.federation.direction {
+            Direction::Minimize => "minimize",
+            Direction::Maximize => "maximize",
+        }
+    }
+
+    /// The algorithm's name.
+    #[getter]
+    fn algorithm(&self) -> &'static str {
+        self.federation.algorithm.name
+    }
+
+    /// Queries of each agent after its initial points.
+    #[getter]
+    fn rounds(&self) -> u64 {
+        self.federation.rounds
+    }
+
+    /// Initial points of each agent.
+    #[getter]
+    fn initial(&self) -> usize {
+        self.federation.n_initial
+    }
+
+    /// The seed of every draw.
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.federation.seed
+    }
+
+    /// The parameters, each a dict.
+    #[getter]
+    fn space<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        convert::space(py, &self.federation.space)
+    }
+
+    /// The agents' names, each with whether its file says what it tunes.
+    #[getter]
+    fn agents(&self) -> Vec<(String, bool)> {
+        let elsewhere = |of: &_| matches!(of, fedbo_federation::AgentObjective::Elsewhere);
+        let agents = self.federation.agents.iter();
+        agents.map(|agent| (agent.name.clone(), !elsewhere(&agent.objective))).collect()
+    }
+
+    /// The arms that can be compared: the algorithm, and its controls.
+    #[getter]
+    fn arms(&self) -> Vec<&'static str> {
+        self.federation.arms().into_iter().map(Arm::name).collect()
+    }
+
+    /// The arms of a run for which none are named.
+    #[pyo3(signature = (runs = None))]
+    fn default_arms(&self, runs: Option<u32>) -> Vec<&'static str> {
+        default_arms(&self.federation, runs).into_iter().map(Arm::name).collect()
+    }
+
+    /// True if its own arm charges what it releases to a budget.
+    #[getter]
+    fn is_charged(&self) -> bool {
+        self.federation.privacy().is_some()
+    }
+
+    /// Runs arms, as `fedbo run` does, with results in the folder `out`. The agents `functions` are evaluated by `evaluate`, which
+    /// begins a call and may end it later; `on_told` is given the rows of each wave, and ends the run by True.
+    #[expect(clippy::too_many_arguments, reason = "the options of a run, by name")]
+    #[pyo3(signature = (evaluate, on_told, on_warning, *, functions, arms, runs, out, overwrite, resume, spend_again, threads, failures_max))]
+    fn simulate<'py>(
+        &self,
+        py: Python<'py>,
+        evaluate: &Bound<'py, PyAny>,
+        on_told: &Bound<'py, PyAny>,
+        on_warning: &Bound<'py, PyAny>,
+        functions: Vec<String>,
+        arms: Vec<String>,
+        runs: Option<u32>,
+        out: PathBuf,
+        overwrite: bool,
+        resume: bool,
+        spend_again: bool,
+        threads: Option<usize>,
+        failures_max: Option<u64>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let arms: Result<Vec<Arm>, _> = arms.iter().map(|arm| arm.parse()).collect();
+        let arms = arms.map_err(errors::input)?;
+        let options = RunOptions {
+            arms: if arms.is_empty() { default_arms(&self.federation, runs) } else { arms },
+            runs,
+            out: out.clone(),
+            existing: match (overwrite, resume) {
+                (true, _) => ExistingResults::Overwrite,
+                (false, true) => ExistingResults::Resume,
+                (false, false) => ExistingResults::Refuse,
+            },
+            spend_again,
+            threads,
+            failures_max: FailuresMax::from_key(failures_max),
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let (events, received) = mpsc::channel();
+        let objective: Arc<dyn Objective> =
+            Arc::new(PythonObjective::new(events.clone(), Arc::clone(&stop)));
+        let mut federation = self.federation.clone();
+        for agent in &functions {
+            let given = federation.with_objective(agent, Arc::clone(&objective));
+            federation = given.map_err(errors::input)?;
+        }
+        drop(objective); // the last sender of events ends with the run
+        let space = Arc::new(self.federation.space.clone());
+        let observer = PythonObserver::new(events);
+        let progress = Progress { observer, space: Arc::clone(&space), stop: Arc::clone(&stop) };
+        let functions = Functions { evaluate, on_told, on_warning };
+        let flag = Arc::clone(&stop);
+        let work = move || -> Result<(RunReport, Vec<Row>), Box<RunError>> {
+            let report = run_federation(&federation, &options, &progress, &flag)?;
+            let rows = read_results(&options.out.join(RESULTS_FILE)).map_err(RunError::from)?;
+            Ok((report, rows))
+        };
+        let ran = serve(py, &functions, &stop, received, work)?;
+        let (report, rows) = ran.map_err(|error| errors::federation(*error))?;
+        let result = PyDict::new(py);
+        result.set_item("rows", rows_of(py, &rows, &space)?)?;
+        let summary = serde_json::to_string(&report.summary).map_err(errors::other)?;
+        result.set_item("summary", summary)?;
+        result.set_item("table", closing_table(&report.summary, Some(TABLE_WIDTH)))?;
+        result.set_item("complete", report.ended == fedbo_runner::Ended::Complete)?;
+        let failing = report.failing.map(|failing| {
+            let fedbo_runner::federation::FailingAgent { agent, arm, n_in_a_row, last } = failing;
+            (agent, arm.name(), n_in_a_row, last)
+        });
+        result.set_item("failing", failing)?;
+        let spent = report.statement.map(|statement| statement.claim.to_string());
+        result.set_item("spent", spent)?;
+        Ok(result)
+    }
+}

@@ -1,0 +1,72 @@
+//! The events of an agent or a peer, as Python's `PartyEvent` has it.
+
+use fedbo_protocol::Trial;
+use fedbo_space::Point;
+use fedbo_storage::Told;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::convert;
+
+/// Something that a party has done or met.
+pub(crate) struct PartyEvent {
+    kind: &'static str,
+    message: String,
+    round: Option<u64>,
+    /// The trial: its number, its point, the source of the point.
+    trial: Option<(u64, Point, String)>,
+    value: Option<f64>,
+}
+
+impl PartyEvent {
+    pub(crate) fn new(kind: &'static str, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), round: None, trial: None, value: None }
+    }
+
+    pub(crate) fn of_round(self, round: u64) -> Self {
+        Self { round: Some(round), ..self }
+    }
+
+    fn of_trial(self, trial: &Trial, point: &Point) -> Self {
+        let told = (trial.index, point.clone(), trial.source.to_string());
+        Self { trial: Some(told), ..self.of_round(trial.round) }
+    }
+
+    /// A trial is about to be evaluated.
+    pub(crate) fn trial_started(trial: &Trial, point: &Point) -> Self {
+        Self::new("trial-started", format!("trial {}", trial.index)).of_trial(trial, point)
+    }
+
+    /// A trial was told.
+    pub(crate) fn trial_ended(trial: &Trial, point: &Point, told: &Told) -> Self {
+        let number = trial.index;
+        let (message, value) = match told {
+            Told::Value(value) => (format!("trial {number}: {value:?}"), Some(*value)),
+            Told::Failed { kind, message } => {
+                (format!("trial {number} failed ({kind}): {message}"), None)
+            }
+            // A party's trials report nothing, so none is stopped.
+            Told::Stopped { because, .. } => (format!("trial {number} stopped: {because}"), None),
+        };
+        Self { value, ..Self::new("trial-ended", message).of_trial(trial, point) }
+    }
+
+    /// As a dict with the fields of Python's `PartyEvent`.
+    pub(crate) fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let fields = PyDict::new(py);
+        fields.set_item("kind", self.kind)?;
+        fields.set_item("message", &self.message)?;
+        fields.set_item("round", self.round)?;
+        let (number, params, source) = match &self.trial {
+            Some((number, point, source)) => {
+                (Some(*number), Some(convert::params(py, point)?), Some(source))
+            }
+            None => (None, None, None),
+        };
+        fields.set_item("trial", number)?;
+        fields.set_item("params", params)?;
+        fields.set_item("source", source)?;
+        fields.set_item("value", self.value)?;
+        Ok(fields)
+    }
+}

@@ -1,0 +1,136 @@
+//! Peers of a federation of neighbours as Python calls them.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+
+use fedbo_objective::Objective;
+use fedbo_peer::{Ended, Observer, Overrides, PeerFile};
+use fedbo_protocol::{ReportRejected, Trial};
+use fedbo_space::Point;
+use fedbo_storage::Told;
+use fedbo_wire::PublicKey;
+use pyo3::prelude::*;
+
+use crate::agent::Stop;
+use crate::calls::{Functions, PythonObjective, PythonObserver, serve};
+use crate::errors;
+use crate::party_event::PartyEvent;
+
+/// Runs a peer as its file says, with an objective that `evaluate` begins in place of a command. `on_event` is told what happens.
+/// Returns the way in which it ended.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the options of the program, by name")]
+#[pyo3(signature = (path, evaluate, on_event, on_warning, *, stop, name, home, listen, neighbours, plain_http, leave))]
+pub(crate) fn run_peer(
+    py: Python<'_>,
+    path: PathBuf,
+    evaluate: &Bound<'_, PyAny>,
+    on_event: &Bound<'_, PyAny>,
+    on_warning: &Bound<'_, PyAny>,
+    stop: &Stop,
+    name: Option<String>,
+    home: Option<PathBuf>,
+    listen: Option<&str>,
+    neighbours: Vec<String>,
+    plain_http: bool,
+    leave: bool,
+) -> PyResult<&'static str> {
+    let listen = listen.map(|text| {
+        let address: Result<SocketAddr, _> = text.parse();
+        address.map_err(|_| {
+            errors::input(format!(
+                "listen = {text:?}, expected an IP address and a port, for instance 127.0.0.1:7434 or [::1]:7434"
+            ))
+        })
+    });
+    let overrides = Overrides {
+        name,
+        home,
+        listen: listen.transpose()?,
+        neighbours,
+        plain_http,
+        leaves: leave,
+    };
+    let file = PeerFile::load(&path, overrides).map_err(errors::peer)?;
+    let (events, received) = mpsc::channel();
+    let objective: Arc<dyn Objective> = Arc::new(PythonObjective::new(events.clone(), stop.flag()));
+    let observer: Arc<dyn Observer> = Arc::new(Events(PythonObserver::new(events)));
+    let functions = Functions { evaluate, on_told: on_event, on_warning };
+    let flag = stop.flag();
+    let work = move || {
+        let parts = file.parts_with(objective, fedbo_cli::problems(), observer, flag)?;
+        fedbo_peer::run(parts)
+    };
+    let ended = serve(py, &functions, &stop.flag(), received, work)?.map_err(errors::peer)?;
+    Ok(match ended {
+        Ended::Complete => "complete",
+        Ended::Left => "left",
+        Ended::Interrupted => "interrupted",
+    })
+}
+
+/// Tells the thread that runs Python what a peer does. Its threads share with neighbours meanwhile, so they do not wait for it.
+struct Events(PythonObserver);
+
+impl Events {
+    fn note(&self, event: PartyEvent) {
+        self.0.note(move |py| event.to_python(py));
+    }
+
+    fn say(&self, kind: &'static str, message: impl Into<String>) {
+        self.note(PartyEvent::new(kind, message));
+    }
+}
+
+impl Observer for Events {
+    fn listens(&self, url: &str) {
+        self.say("listening", format!("peer on {url}"));
+    }
+
+    fn trial_started(&self, trial: &Trial, point: &Point) {
+        self.note(PartyEvent::trial_started(trial, point));
+    }
+
+    fn trial_ended(&self, trial: &Trial, point: &Point, told: &Told) {
+        self.note(PartyEvent::trial_ended(trial, point, told));
+    }
+
+    fn waits_for(&self, round: u64, neighbours: &[&str]) {
+        let message = format!("round {round} waits for {}", neighbours.join(", "));
+        self.note(PartyEvent::new("waiting", message).of_round(round));
+    }
+
+    fn went_on_without(&self, round: u64, neighbours: &[&str]) {
+        let message = format!("round {round} goes on without {}", neighbours.join(", "));
+        self.note(PartyEvent::new("went-on", message).of_round(round));
+    }
+
+    fn stays_for(&self, neighbours: &[&str]) {
+        let names = neighbours.join(", ");
+        self.say(
+            "staying",
+            format!("all rounds are done; it stays until the rest is shared with {names}"),
+        );
+    }
+
+    fn away(&self, neighbour: &str, why: &str) {
+        self.say("away", format!("{neighbour} is away: {why}"));
+    }
+
+    fn is_back(&self, neighbour: &str) {
+        self.say("back", format!("{neighbour} is back"));
+    }
+
+    fn trusts(&self, neighbour: &str, key: &PublicKey) {
+        self.say("trusts", format!("{neighbour} has the key {key}, which is believed from now on"));
+    }
+
+    fn rejected(&self, rejected: &ReportRejected) {
+        self.say("refused", format!("{rejected}; it is not used"));
+    }
+
+    fn misconduct(&self, what: &str) {
+        self.say("misconduct", what);
+    }
+}

@@ -1,0 +1,54 @@
+//! Queries for trials that another framework keeps, as Python calls them.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use fedbo_strategies::StrategyError;
+use fedbo_study::{EndedTrial, StudyError, StudyFile};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::{convert, errors};
+
+/// A trial that has ended: its point, its value (None if it failed), its source.
+type Ended<'py> = (Bound<'py, PyDict>, Option<f64>, String);
+
+/// The queries of a study whose trials are kept elsewhere. Calls release the interpreter's lock while they compute.
+#[pyclass(frozen, module = "fedbo._fedbo")]
+pub(crate) struct Sampler(Mutex<fedbo_study::Sampler>);
+
+#[pymethods]
+impl Sampler {
+    /// The sampler of the study that a text in the layout of a `study.toml` describes. Errors call the text `label`.
+    #[staticmethod]
+    fn from_text(py: Python<'_>, label: PathBuf, text: &str) -> PyResult<Self> {
+        let file = StudyFile::from_text(&label, text).map_err(|e| errors::definition(&e))?;
+        let made = py.detach(|| fedbo_study::Sampler::new(&file.read_definition()?));
+        Ok(Self(Mutex::new(made.map_err(errors::study)?)))
+    }
+
+    /// The point of trial `number` and its source, after trials that have ended and while others are open; None if every point was
+    /// tried.
+    fn propose<'py>(
+        &self,
+        py: Python<'py>,
+        told: Vec<Ended<'py>>,
+        open: Vec<Bound<'py, PyDict>>,
+        number: u64,
+    ) -> PyResult<Option<(Bound<'py, PyDict>, String)>> {
+        let told = told.into_iter().map(|(params, value, source)| {
+            Ok(EndedTrial { point: convert::point(&params)?, value, source })
+        });
+        let told: Vec<EndedTrial> = told.collect::<PyResult<_>>()?;
+        let open = open.iter().map(convert::point).collect::<PyResult<Vec<_>>>()?;
+        let proposed = py.detach(|| {
+            let mut sampler = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            sampler.propose(&told, &open, number)
+        });
+        match proposed {
+            Ok((point, source)) => Ok(Some((convert::params(py, &point)?, source))),
+            Err(StudyError::Strategy(StrategyError::Exhausted { .. })) => Ok(None),
+            Err(error) => Err(errors::study(error)),
+        }
+    }
+}

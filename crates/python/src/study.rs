@@ -1,0 +1,298 @@
+//! A study as Python calls it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
+
+use fedbo_cli::export::{ExportFormat, export};
+use fedbo_cli::pictures::{self, StudyPicture};
+use fedbo_objective::FailuresMax;
+use fedbo_storage::{Address, Mode};
+use fedbo_strategies::early_stopping::Verdict;
+use fedbo_study::{Ended, Patience, RunOptions, StudyError, StudyFile, time_limit};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::calls::{Functions, PythonObjective, PythonObserver, serve};
+use crate::picture::Picture;
+use crate::{convert, errors};
+
+/// A study. Calls release the interpreter's lock while they compute or wait.
+#[pyclass(frozen, module = "fedbo._fedbo")]
+pub(crate) struct Study {
+    study: fedbo_study::Study,
+    address: Address,
+    /// The file that described it, if one did.
+    file: Option<StudyFile>,
+    /// The process that opened it: a database must not be used by its children.
+    process: u32,
+}
+
+impl Study {
+    fn of_file(py: Python<'_>, file: StudyFile) -> PyResult<Self> {
+        let study = py.detach(|| file.open()).map_err(errors::study)?;
+        let address = file.storage.clone();
+        Ok(Self { study, address, file: Some(file), process: std::process::id() })
+    }
+
+    /// Does something with the study while other threads run Python.
+    fn with<R: Send>(
+        &self,
+        py: Python<'_>,
+        act: impl FnOnce(&fedbo_study::Study) -> Result<R, StudyError> + Send,
+    ) -> PyResult<R> {
+        if self.process != std::process::id() {
+            let name = &self.study.definition().name;
+            return Err(errors::other(format!(
+                "study {name:?} was opened by process {}, of which this one is a fork; open it again here, or send it by pickle",
+                self.process
+            )));
+        }
+        py.detach(|| act(&self.study)).map_err(errors::study)
+    }
+}
+
+#[pymethods]
+impl Study {
+    /// Creates the study that a text in the layout of a `study.toml` describes, or goes on with it. Errors call the text `label`.
+    #[staticmethod]
+    fn from_text(py: Python<'_>, label: PathBuf, text: &str) -> PyResult<Self> {
+        let file = StudyFile::from_text(&label, text).map_err(|e| errors::definition(&e))?;
+        Self::of_file(py, file)
+    }
+
+    /// The same of a file. Its command is not looked at.
+    #[staticmethod]
+    fn from_file(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let file = StudyFile::load_without_command(&path).map_err(|e| errors::definition(&e))?;
+        Self::of_file(py, file)
+    }
+
+    /// A study that is stored; the only one if none is named.
+    #[staticmethod]
+    #[pyo3(signature = (address, name = None))]
+    fn load(py: Python<'_>, address: &str, name: Option<&str>) -> PyResult<Self> {
+        let address: Address = address.parse().map_err(|e| errors::storage(&e))?;
+        let address = address.relative_to(Path::new("."));
+        let loaded = py.detach(|| {
+            let storage = fedbo_storage::open(&address, Mode::Existing)?;
+            fedbo_study::Study::load(storage, name)
+        });
+        let study = loaded.map_err(errors::study)?;
+        Ok(Self { study, address, file: None, process: std::process::id() })
+    }
+
+    /// The study's name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.study.definition().name
+    }
+
+    /// `minimize` or `maximize`.
+    #[getter]
+    fn direction(&self) -> &'static str {
+        match self.study.direction() {
+            fedbo_space::Direction::Minimize => "minimize",
+            fedbo_space::Direction::Maximize => "maximize",
+        }
+    }
+
+    /// The seed of every draw.
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.study.definition().seed
+    }
+
+    /// The strategy's name.
+    #[getter]
+    fn strategy(&self) -> &'static str {
+        self.study.definition().strategy.name()
+    }
+
+    /// The place where it is kept, without a password.
+    #[getter]
+    fn storage(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// Number of epochs of a training, if trials are stopped early.
+    #[getter]
+    fn epochs(&self) -> Option<u32> {
+        self.study.definition().early_stopping.as_ref().map(|spec| spec.epochs)
+    }
+
+    /// The parameters, each a dict.
+    #[getter]
+    fn space<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        convert::space(py, self.study.space())
+    }
+
+    /// The number of trials and of jobs in the study's file; None without a file.
+    #[getter]
+    fn run_options(&self) -> Option<(u64, usize)> {
+        self.file.as_ref().map(|file| (file.n_trials, file.jobs))
+    }
+
+    /// Asks for the next trial.
+    fn ask<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        convert::trial(py, &self.with(py, fedbo_study::Study::ask)?)
+    }
+
+    /// Tells the value of a trial.
+    fn tell(&self, py: Python<'_>, number: u64, value: f64) -> PyResult<()> {
+        self.with(py, |study| study.tell(number, value)).map(drop)
+    }
+
+    /// Tells that a trial failed.
+    fn tell_failed(&self, py: Python<'_>, number: u64, message: &str) -> PyResult<()> {
+        self.with(py, |study| study.tell_failed(number, message)).map(drop)
+    }
+
+    /// Reports the value of a trial after an epoch. Returns why it was stopped, None if it goes on.
+    fn report(
+        &self,
+        py: Python<'_>,
+        number: u64,
+        epoch: u32,
+        value: f64,
+    ) -> PyResult<Option<String>> {
+        Ok(match self.with(py, |study| study.report(number, epoch, value))? {
+            Verdict::Continue => None,
+            Verdict::Stop { because } => Some(because),
+        })
+    }
+
+    /// Gives back a trial that was asked for: it waits for whoever asks next.
+    fn release(&self, py: Python<'_>, number: u64) -> PyResult<()> {
+        self.with(py, |study| study.release_trial(number))
+    }
+
+    /// Puts a point in line.
+    fn enqueue<'py>(
+        &self,
+        py: Python<'py>,
+        params: &Bound<'py, PyDict>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let point = convert::point(params)?;
+        convert::trial(py, &self.with(py, |study| study.enqueue(&point))?)
+    }
+
+    /// Puts the point of a failed trial in line once more.
+    fn retry<'py>(&self, py: Python<'py>, number: u64) -> PyResult<Bound<'py, PyDict>> {
+        convert::trial(py, &self.with(py, |study| study.retry(number))?)
+    }
+
+    /// All trials in the order of asking.
+    fn trials<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let trials = self.with(py, fedbo_study::Study::trials)?;
+        let trials: PyResult<Vec<_>> = trials.iter().map(|t| convert::trial(py, t)).collect();
+        PyList::new(py, trials?)
+    }
+
+    /// The trial with the best value.
+    fn best<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let best = self.with(py, fedbo_study::Study::best)?;
+        best.map(|trial| convert::trial(py, &trial)).transpose()
+    }
+
+    /// The findings of a model of all trials; None while there are fewer than two values.
+    fn insight<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(insight) = self.with(py, fedbo_study::Study::insight)? else {
+            return Ok(None);
+        };
+        let found = PyDict::new(py);
+        let importance = insight.importance.iter();
+        let importance: Vec<_> =
+            importance.map(|each| (&each.name, each.variance_share, each.relevance)).collect();
+        found.set_item("importance", importance)?;
+        found.set_item("best_by_mean", convert::trial(py, &insight.best_by_mean)?)?;
+        found.set_item("mean", insight.mean)?;
+        found.set_item("std", insight.std)?;
+        found.set_item("noise_std", insight.noise_std)?;
+        found.set_item("n_values", insight.n_values)?;
+        Ok(Some(found))
+    }
+
+    /// Draws `history`, `slices`, `importance`, `learning_curves` or `transfer`.
+    fn picture(&self, py: Python<'_>, name: &str) -> PyResult<Picture> {
+        let picture = match name {
+            "history" => StudyPicture::History,
+            "slices" => StudyPicture::Slices,
+            "importance" => StudyPicture::Importance,
+            "learning_curves" => StudyPicture::LearningCurves,
+            "transfer" => StudyPicture::Transfer,
+            _ => return Err(errors::other(format!("there is no picture {name:?} of a study"))),
+        };
+        self.with(py, |_| Ok(()))?; // not in a fork
+        let drawn = py.detach(|| pictures::draw(&self.study, picture));
+        Ok(Picture::new(drawn.map_err(errors::picture)?))
+    }
+
+    /// Writes all trials to `path`, in the form `csv`, `json` or `tensorboard`. Returns the files.
+    fn export(&self, py: Python<'_>, path: PathBuf, format: &str) -> PyResult<Vec<PathBuf>> {
+        let format = match format {
+            "csv" => ExportFormat::Csv,
+            "json" => ExportFormat::Json,
+            "tensorboard" => ExportFormat::TensorBoard,
+            _ => return Err(errors::other(format!("there is no form {format:?} of an export"))),
+        };
+        self.with(py, |_| Ok(()))?; // not in a fork
+        let written = py.detach(|| export(&self.study, &self.address, format, &path));
+        written.map_err(errors::export)
+    }
+
+    /// Evaluates trials until the study has `n_trials`, by `evaluate`, which begins a call and may end it later.
+    #[expect(clippy::too_many_arguments, reason = "the options of a run, by name")]
+    #[pyo3(signature = (evaluate, on_told, on_warning, *, n_trials, jobs, timeout, failures_max, patience, improvement_min))]
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        evaluate: &Bound<'py, PyAny>,
+        on_told: &Bound<'py, PyAny>,
+        on_warning: &Bound<'py, PyAny>,
+        n_trials: u64,
+        jobs: usize,
+        timeout: Option<f64>,
+        failures_max: Option<u64>,
+        patience: Option<u64>,
+        improvement_min: f64,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        self.with(py, |_| Ok(()))?; // not in a fork
+        let options = RunOptions {
+            jobs,
+            timeout: timeout.and_then(time_limit),
+            failures_max: FailuresMax::from_key(failures_max),
+            patience: patience
+                .filter(|n| *n > 0)
+                .map(|n_trials| Patience { n_trials, improvement_min }),
+            ..RunOptions::sequential(n_trials)
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let (events, received) = mpsc::channel();
+        let objective = PythonObjective::new(events.clone(), Arc::clone(&stop));
+        let observer = PythonObserver::new(events);
+        let functions = Functions { evaluate, on_told, on_warning };
+        let study = &self.study;
+        let flag = &stop;
+        let work = move || study.run(&objective, &options, &observer, flag);
+        let report = serve(py, &functions, &stop, received, work)?.map_err(errors::study)?;
+        let result = PyDict::new(py);
+        result.set_item("told", report.n_told)?;
+        result.set_item("failed", report.n_failed)?;
+        result.set_item("stopped", report.n_stopped)?;
+        result.set_item("open", report.n_open)?;
+        result.set_item(
+            "ended",
+            match report.ended {
+                Ended::Complete => "complete",
+                Ended::Exhausted => "exhausted",
+                Ended::Stopped => "stopped",
+                Ended::Failing => "failing",
+                Ended::TimedOut => "timeout",
+                Ended::OutOfPatience => "patience",
+            },
+        )?;
+        Ok(result)
+    }
+}

@@ -1,0 +1,488 @@
+"""Studies: ask for points, tell what they are worth."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from fedbo import _fedbo, _insight, _space, _trial
+from fedbo._errors import DefinitionError, Error, ObjectiveError
+from fedbo._insight import Insight
+from fedbo._objective import Evaluator, Executor, Objective, logger, number
+from fedbo._plot import Plots
+from fedbo._require import require
+from fedbo._space import Parameter, ParameterLike, Value
+from fedbo._trial import Trial
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Direction = Literal["minimize", "maximize"]
+"""The direction in which values are better."""
+
+Ended = Literal["complete", "exhausted", "stopped", "timeout", "patience"]
+"""Why a run ended."""
+
+ExportFormat = Literal["csv", "json", "tensorboard", "parquet"]
+"""A form of files that trials are written in."""
+
+Callback = Callable[["Study", Trial], object]
+"""Is called after every trial that was told."""
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """The results of one call of :meth:`Study.optimize`."""
+
+    told: int
+    """Trials that it told."""
+    failed: int
+    """Those of them that failed."""
+    stopped: int
+    """Those of them that were stopped early."""
+    open: int
+    """Trials that others still evaluate, or that are held by hand."""
+    ended: Ended
+    """``complete``: the study has its trials; ``exhausted``: every point was tried; ``stopped``: by a callback; ``timeout``;
+    ``patience``: no progress for too long."""
+
+
+class Study:
+    """One party's study: a search space, a direction, a strategy, and the trials so far.
+
+    The study is created, or, where ``storage`` holds one of this name already, goes on with it: then everything that decides
+    which trials are asked for must be as it was. Equal definitions and values give equal trials, here and in the program
+    ``fedbo``. Any number of threads and processes may work on one study.
+
+    ``name``
+        Its name, unique within its storage.
+    ``space``
+        A parameter for each name: :class:`Float`, :class:`Int`, :class:`Categorical`, or a list of choices.
+    ``direction``
+        ``"minimize"`` or ``"maximize"``.
+    ``storage``
+        ``"memory:"``, ``"sqlite:FILE"`` or ``"postgresql://USER@HOST/DATABASE"``.
+    ``strategy``, ``strategy_options``
+        The strategy, by its name in a ``study.toml`` (``log-ei`` by default), and its options there.
+    ``seed``
+        The seed of every draw.
+    ``initial``
+        Number of initial points of a Sobol sequence.
+    ``noisy``
+        True if values of one point differ: points may then be tried again.
+    ``old_studies``
+        Studies to learn from, as ``[meta] studies``: their storages, or a mapping with the keys of that table.
+    ``archive``
+        A file of a federation's releases to begin with.
+    ``early_stopping``
+        The keys of the table ``[early_stopping]``: trainings that report are stopped early.
+
+    Raises :class:`DefinitionError` if something cannot be used, :class:`StorageError` if the storage fails.
+
+    >>> study = fedbo.Study("parabola", {"x": fedbo.Float(-2.0, 2.0)}, direction="minimize")
+    >>> report = study.optimize(lambda params: params["x"] ** 2, n_trials=15)
+    >>> study.best_value < 0.05
+    True
+    """
+
+    def __init__(
+        self,
+        name: str,
+        space: Mapping[str, ParameterLike],
+        *,
+        direction: Direction,
+        storage: str | os.PathLike[str] = "memory:",
+        strategy: str | None = None,
+        strategy_options: Mapping[str, object] | None = None,
+        seed: int = 0,
+        initial: int | None = None,
+        noisy: bool = False,
+        old_studies: Sequence[str] | Mapping[str, object] | None = None,
+        archive: str | os.PathLike[str] | None = None,
+        early_stopping: Mapping[str, object] | None = None,
+    ) -> None:
+        parameters = {key: _space.parameter(key, given)._keys() for key, given in space.items()}
+        tables: dict[str, Mapping[str, object]] = {
+            "study": {
+                "name": name,
+                "direction": direction,
+                "storage": _address(storage),
+                "trials": 1,  # how many there are to be is said to optimize()
+                "seed": seed,
+                "initial": initial,
+                "noisy": noisy,
+            },
+            "space": parameters,
+        }
+        if strategy_options and "name" in strategy_options:
+            raise DefinitionError("strategy_options has the key 'name', which is the argument strategy")
+        if strategy is not None or strategy_options:
+            tables["strategy"] = {"name": strategy, **(strategy_options or {})}
+        if old_studies is not None:
+            if not isinstance(old_studies, Mapping):
+                old_studies = {"studies": list(old_studies)}
+            tables["meta"] = old_studies
+        if archive is not None:
+            tables["archive"] = {"file": os.fspath(archive)}
+        if early_stopping is not None:
+            tables["early_stopping"] = early_stopping
+        native = _fedbo.Study.from_text(Path(f"Study({name!r})".replace("/", "_")), _space.toml(tables))
+        self._take(native, has_file=False)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Study:
+        """Create the study that a ``study.toml`` describes, or go on with it; its ``[objective]`` is not used."""
+        return cls.__new__(cls)._take(_fedbo.Study.from_file(Path(path)), has_file=True)
+
+    @classmethod
+    def load(cls, storage: str | os.PathLike[str], name: str | None = None) -> Study:
+        """Open a study that is stored; the only one if none is named."""
+        return cls.__new__(cls)._take(_fedbo.Study.load(_address(storage), name), has_file=False)
+
+    def _take(self, native: _fedbo.Study, *, has_file: bool) -> Study:
+        self._native = native
+        self._has_file = has_file
+        self._stop = threading.Event()
+        self._evaluating: int | None = None
+        kind, _, place = native.storage.partition(":")
+        # Where it was opened, wherever the process goes later.
+        self._address = f"{kind}:{Path(place).absolute()}" if kind == "sqlite" else native.storage
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.storage == "memory:":
+            raise Error(
+                f"study {self.name!r} is kept in this process's memory, which no other process sees; give it a storage, "
+                "such as storage='sqlite:study.db'"
+            )
+        return (Study.load, (self._address, self.name))
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._native.name
+
+    @property
+    def direction(self) -> Direction:
+        """``"minimize"`` or ``"maximize"``."""
+        return "minimize" if self._native.direction == "minimize" else "maximize"
+
+    @property
+    def space(self) -> dict[str, Parameter]:
+        """Its parameters, in their order."""
+        return {name: _space.from_keys(keys) for name, keys in self._native.space.items()}
+
+    @property
+    def strategy(self) -> str:
+        """The name of its strategy."""
+        return self._native.strategy
+
+    @property
+    def seed(self) -> int:
+        """The seed of every draw."""
+        return self._native.seed
+
+    @property
+    def storage(self) -> str:
+        """The place where it is kept, without a password."""
+        return self._native.storage
+
+    @property
+    def trials(self) -> list[Trial]:
+        """All trials in the order of asking."""
+        return [_trial.from_native(fields) for fields in self._native.trials()]
+
+    @property
+    def best_trial(self) -> Trial:
+        """The trial with the best value, the earliest of equals. Raises :class:`Error` while there is no value."""
+        best = self._native.best()
+        if best is None:
+            raise Error(f"study {self.name!r} has no trial with a value yet")
+        return _trial.from_native(best)
+
+    @property
+    def best_value(self) -> float:
+        """The best value."""
+        value = self.best_trial.value
+        assert value is not None
+        return value
+
+    @property
+    def best_params(self) -> dict[str, Any]:
+        """The point with the best value."""
+        return dict(self.best_trial.params)
+
+    def ask(self) -> Trial:
+        """The next trial: a waiting one, or a new proposal. It is held by hand until it is told or released."""
+        fields = self._native.ask()
+        held = fields["number"]
+        return _trial.from_native(fields, lambda epoch, value: self.report(held, epoch, value))
+
+    def tell(self, trial: Trial | int, value: float | None = None, *, failed: str | None = None) -> None:
+        """Tell the value of a trial, or why it failed. It is durable when this returns."""
+        if (value is None) == (failed is None):
+            raise DefinitionError("tell a value, or failed='why': one of both")
+        if failed is not None:
+            self._native.tell_failed(_number_of(trial), failed)
+        else:
+            self._native.tell(_number_of(trial), number(value))
+
+    def report(self, trial: Trial | int, epoch: int, value: float) -> bool:
+        """Report the value of a trial after an epoch of its training; return True if it was stopped, and so told."""
+        return self._native.report(_number_of(trial), epoch, number(value)) is not None
+
+    def enqueue(self, params: Mapping[str, Value]) -> Trial:
+        """Put a point of one's own in line: whoever asks next gets it."""
+        given = {name: _space.plain(value) for name, value in params.items()}
+        return _trial.from_native(self._native.enqueue(given))
+
+    def release(self, trial: Trial | int) -> None:
+        """Release a trial that was asked for: whoever asks next gets it."""
+        self._native.release(_number_of(trial))
+
+    def retry(self, trial: Trial | int) -> Trial:
+        """Put the point of a failed trial in line once more, as a new trial."""
+        return _trial.from_native(self._native.retry(_number_of(trial)))
+
+    def stop(self) -> None:
+        """End a running :meth:`optimize` after the trials that are being evaluated; for callbacks."""
+        self._stop.set()
+
+    def optimize(
+        self,
+        objective: Objective,
+        n_trials: int | None = None,
+        *,
+        n_jobs: int | None = None,
+        executor: Executor | None = None,
+        timeout: float | None = None,
+        patience: int | None = None,
+        improvement_min: float = 0.0,
+        failures_max: int | None = None,
+        callbacks: Iterable[Callback] = (),
+        show_progress_bar: bool = False,
+    ) -> RunReport:
+        """Evaluate a function until the study has ``n_trials`` trials, those of earlier calls and of others included.
+
+        An exception of the function is a failed trial, which is recorded, logged and not modelled. Ctrl-C releases the running
+        trial: the next call, in this process or another, evaluates it. Functions that run on other threads cannot be ended; the
+        call returns when they have.
+
+        ``objective``
+            A function of a dict of parameters; or of a :class:`Trial`, if its parameter is named ``trial`` or annotated so.
+        ``n_trials``
+            Trials in all; by default the number in the study's file.
+        ``n_jobs``
+            Trials that are evaluated at once: by threads of Python, unless there is an ``executor``. By default 1, or the number
+            of workers that the executor tells.
+        ``executor``
+            Anything with ``submit``: a process pool, Dask's ``client.get_executor()``, a submitit executor.
+        ``timeout``
+            Begin no further trial after so many seconds.
+        ``patience``, ``improvement_min``
+            End after so many trials in a row without a better value, by more than ``improvement_min``.
+        ``failures_max``
+            End after so many failures in a row, 0 for never. By default after five before the first value.
+        ``callbacks``
+            Called with the study and each trial that was told; one may call :meth:`stop`.
+        ``show_progress_bar``
+            Show a bar of tqdm.
+
+        Raises :class:`ObjectiveError` after too many failures, with the last exception as its cause.
+        """
+        total, jobs = self._n_trials(n_trials), n_jobs
+        if jobs is None:
+            jobs = getattr(executor, "_max_workers", 1) if executor is not None else self._jobs()
+        if jobs < 1:
+            raise DefinitionError(f"n_jobs = {jobs}, expected a number of at least 1")
+        if timeout is not None and not timeout > 0:
+            raise DefinitionError(f"timeout = {timeout}, expected a number of seconds above 0, or None for no limit")
+        if not 0 <= improvement_min < math.inf:
+            raise DefinitionError(f"improvement_min = {improvement_min}, expected a number of at least 0")
+        for key, limit in (("patience", patience), ("failures_max", failures_max)):
+            if limit is not None and limit < 0:
+                raise DefinitionError(f"{key} = {limit}, expected a number of at least 0")
+        callbacks = tuple(callbacks)
+        for function in (objective, *callbacks):
+            if not callable(function):
+                raise TypeError(f"{function!r} is no function")
+        if self._evaluating == threading.get_ident():
+            raise Error(f"study {self.name!r} is evaluating this very function, which cannot run the study itself")
+        jobs = min(jobs, max(total, 1))
+        self._stop.clear()
+        with contextlib.ExitStack() as stack:
+            bar = stack.enter_context(_bar(total, self)) if show_progress_bar else None
+            if executor is None and jobs > 1:
+                threads = ThreadPoolExecutor(jobs, thread_name_prefix=f"fedbo-{self.name}")
+                stack.callback(threads.shutdown, wait=True, cancel_futures=True)
+                executor = threads
+            evaluator = Evaluator({0: objective}, executor)
+            self._evaluating = threading.get_ident()
+            stack.callback(setattr, self, "_evaluating", None)
+
+            def on_told(fields: dict[str, Any]) -> bool:
+                trial = _trial.from_native(fields)
+                if bar is not None:
+                    bar.update()
+                for callback in callbacks:
+                    callback(self, trial)
+                return self._stop.is_set()
+
+            try:
+                ended = self._native.run(
+                    evaluator,
+                    on_told,
+                    logger.warning,
+                    n_trials=total,
+                    jobs=jobs,
+                    timeout=timeout,
+                    failures_max=failures_max,
+                    patience=patience,
+                    improvement_min=improvement_min,
+                )
+            except BaseException:
+                evaluator.cancel()
+                raise
+        if evaluator.broken is not None:
+            raise evaluator.broken
+        if ended["ended"] == "failing":
+            raise ObjectiveError(
+                f"the run of study {self.name!r} ended since its trials failed one after another; the last error is the cause of "
+                "this one (failures_max=0 goes on whatever fails)"
+            ) from evaluator.last_error
+        if self._stop.is_set() and ended["ended"] == "complete":
+            ended["ended"] = "stopped"
+        return RunReport(**ended)
+
+    def _n_trials(self, given: int | None) -> int:
+        if given is not None:
+            if not isinstance(given, int) or isinstance(given, bool):
+                raise TypeError(f"n_trials = {given!r}, expected a whole number")
+            if not 0 <= given < 2**53:
+                raise DefinitionError(f"n_trials = {given}, expected a number of at least 0")
+            return given
+        options = self._native.run_options
+        if not self._has_file or options is None:
+            raise DefinitionError("n_trials is missing: how many trials the study is to have in all")
+        return int(options[0])
+
+    def _jobs(self) -> int:
+        options = self._native.run_options
+        return int(options[1]) if self._has_file and options is not None else 1
+
+    def trials_dataframe(self) -> pd.DataFrame:
+        """The trials as a table of pandas: a row a trial, parameters in columns ``params_NAME``."""
+        import pandas as pd
+
+        rows = []
+        for trial in self.trials:
+            row: dict[str, object] = {
+                "number": trial.number,
+                "value": trial.value,
+                "state": trial.state,
+                "source": trial.source,
+            }
+            row.update({f"params_{name}": value for name, value in trial.params.items()})
+            row.update(
+                {
+                    "asked_at": trial.asked_at,
+                    "told_at": trial.told_at,
+                    "seconds": trial.seconds,
+                    "message": trial.message,
+                }
+            )
+            rows.append(row)
+        names = ["number", "value", "state", "source"]
+        names += [f"params_{name}" for name in self._native.space]
+        names += ["asked_at", "told_at", "seconds", "message"]
+        return pd.DataFrame(rows, columns=names)
+
+    def insight(self) -> Insight:
+        """The findings of a model of all trials: importance of parameters, the best trial by its mean.
+
+        Raises :class:`Error` while there are fewer than two values.
+        """
+        found = self._native.insight()
+        if found is None:
+            raise Error(f"study {self.name!r} has fewer than two values, from which no model can be fitted")
+        return _insight.from_native(found)
+
+    @property
+    def plot(self) -> Plots:
+        """Its pictures: ``study.plot.history()``, ``slices()``, ``importance()``, ``learning_curves()``, ``transfer()``."""
+        return Plots(self)
+
+    def export(self, path: str | os.PathLike[str], format: ExportFormat | None = None) -> list[Path]:
+        """Write all trials to a file, whole or not at all; return the files that were written.
+
+        ``format``
+            ``"csv"`` and ``"json"`` as ``fedbo export`` writes them; ``"tensorboard"``: ``path`` is a folder of event files;
+            ``"parquet"``: :meth:`trials_dataframe` by pandas, which needs pyarrow. By default by the file's ending.
+        """
+        path = Path(path)
+        if format is None:
+            endings: dict[str, ExportFormat] = {".csv": "csv", ".json": "json", ".parquet": "parquet"}
+            format = endings.get(path.suffix.lower())
+        if format not in ("csv", "json", "tensorboard", "parquet"):
+            raise DefinitionError(
+                f"{path}: which form? Give the file the ending .csv, .json or .parquet, or say format='csv', 'json', 'parquet' "
+                "or, for a folder of event files, 'tensorboard'"
+            )
+        if format == "parquet":
+            return self._to_parquet(path)
+        return [Path(each) for each in self._native.export(path, format)]
+
+    def _to_parquet(self, path: Path) -> list[Path]:
+        require("pandas", "pandas", "the form parquet")
+        require("pyarrow", "pyarrow", "the form parquet")
+        part = path.with_name(path.name + ".part")
+        try:
+            self.trials_dataframe().to_parquet(part, index=False)
+            os.replace(part, path)
+        finally:
+            part.unlink(missing_ok=True)
+        return [path]
+
+    def __repr__(self) -> str:
+        return (
+            f"<Study {self.name!r}: {self.direction} over {', '.join(self._native.space)}, by {self.strategy}, "
+            f"in {self.storage}>"
+        )
+
+    def _repr_html_(self) -> str:
+        trials = self.trials
+        told = [trial for trial in trials if trial.value is not None]
+        rows = [("trials", str(len(trials))), ("strategy", self.strategy), ("storage", self.storage)]
+        if told:
+            best = self.best_trial
+            rows.append(("best", f"{best.value:.6g} (trial {best.number})"))
+            rows += [(name, str(value)) for name, value in best.params.items()]
+        cells = (f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in rows)
+        ended = any(trial.state in ("complete", "failed") for trial in trials)
+        picture = f"<div>{self.plot.history().svg}</div>" if ended else ""
+        return f"<h4>Study {escape(self.name)}</h4><table>{''.join(cells)}</table>{picture}"
+
+
+def _number_of(trial: Trial | int) -> int:
+    return trial.number if isinstance(trial, Trial) else trial
+
+
+def _address(storage: str | os.PathLike[str]) -> str:
+    if isinstance(storage, os.PathLike):
+        return f"sqlite:{os.fspath(storage)}"
+    return storage
+
+
+def _bar(total: int, study: Study) -> Any:
+    from tqdm.auto import tqdm
+
+    ended = sum(trial.state in ("complete", "failed", "stopped") for trial in study.trials)
+    return tqdm(total=total, initial=min(ended, total), unit="trial")

@@ -1,0 +1,234 @@
+"""Queries for trials that another framework keeps, over parameters whose choices may be anything."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from fedbo import _fedbo, _space
+from fedbo._errors import DefinitionError
+from fedbo._space import Categorical, Float, Int, Parameter
+
+Code: TypeAlias = dict[str, int | float]
+"""A point as the native module is given it: grids and choices by their index."""
+
+Ended: TypeAlias = tuple[Code, float | None, str]
+"""A trial that has ended: its point, its value (None if it failed), its source."""
+
+GRID_DUST = 1e-8
+"""Share of a step by which a number may miss a value of a grid and still mean it, as in Optuna."""
+
+
+def choices(given: Iterable[object]) -> Categorical:
+    """A parameter with choices of any type, which :class:`Queries` takes though no study does."""
+    return Categorical(tuple(given))  # type: ignore[arg-type]
+
+
+def new_seed() -> int:
+    """A seed for those who gave none."""
+    return secrets.randbits(31)
+
+
+class _Range:
+    """A range of numbers."""
+
+    def __init__(self, given: Float | Int) -> None:
+        self.is_int = isinstance(given, Int)
+        self.low, self.high, self.log = given.low, given.high, given.log
+        self.single = self.low == self.high
+        self.only = self.low
+        self.parameter: Parameter = given
+
+    def encode(self, value: object) -> int | float | None:
+        given = _space.plain(value)
+        if isinstance(given, bool) or not isinstance(given, (int, float)):
+            return None
+        if not self.low <= given <= self.high:
+            return None
+        if not self.is_int:
+            return float(given)
+        return int(given) if given == int(given) else None
+
+    def decode(self, code: int | float) -> int | float:
+        return int(code) if self.is_int else float(code)
+
+
+class _Grid:
+    """Numbers a step apart, by their index."""
+
+    def __init__(self, name: str, given: Float | Int) -> None:
+        assert given.step is not None
+        if given.log:
+            raise DefinitionError(f"parameter {name!r}: a range has either a step or a logarithmic scale")
+        if not given.step > 0 or not given.high >= given.low:
+            raise DefinitionError(f"parameter {name!r}: expected low <= high and a step above 0, got {given}")
+        self.is_int = isinstance(given, Int)
+        self.low, self.step = given.low, given.step
+        # The last value that the range holds.
+        n_steps = int((given.high - given.low) / given.step + GRID_DUST)
+        self.high = min(given.low + n_steps * given.step, given.high)
+        self.n_steps = n_steps
+        self.single = n_steps == 0
+        self.only = given.low
+        self.parameter: Parameter = Int(0, n_steps)
+
+    def encode(self, value: object) -> int | None:
+        given = _space.plain(value)
+        if isinstance(given, bool) or not isinstance(given, (int, float)) or not math.isfinite(given):
+            return None
+        steps = (given - self.low) / self.step
+        index = round(steps)
+        return index if abs(steps - index) < GRID_DUST and 0 <= index <= self.n_steps else None
+
+    def decode(self, code: int | float) -> int | float:
+        value = min(self.low + int(code) * self.step, self.high)
+        return int(value) if self.is_int else float(value)
+
+
+class _Choices:
+    """Choices of any type, by their index."""
+
+    def __init__(self, name: str, given: Categorical) -> None:
+        self.choices: Sequence[Any] = tuple(given.choices)
+        if not self.choices:
+            raise DefinitionError(f"parameter {name!r}: expected at least one choice")
+        self.single = len(self.choices) == 1
+        self.only = self.choices[0]
+        self.parameter: Parameter = Categorical(tuple(range(len(self.choices))))
+
+    def encode(self, value: object) -> int | None:
+        for index, choice in enumerate(self.choices):
+            if choice is value:
+                return index
+        for index, choice in enumerate(self.choices):
+            if type(choice) is type(value) and _is_equal(choice, value):
+                return index
+        return None
+
+    def decode(self, code: int | float) -> Any:
+        return self.choices[int(code)]
+
+
+def _is_equal(a: Any, b: Any) -> bool:
+    if a != a and b != b:  # NaN
+        return True
+    try:
+        return bool(a == b)
+    except ValueError:  # arrays
+        return False
+
+
+class Queries:
+    """The next point of a search space after trials that somebody else keeps.
+
+    What it returns is a function of its arguments and of what :meth:`propose` is given: it keeps a cache alone.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        space: Mapping[str, Parameter],
+        *,
+        direction: Literal["minimize", "maximize"],
+        strategy: str | None,
+        strategy_options: Mapping[str, object] | None,
+        seed: int,
+        initial: int | None,
+        noisy: bool,
+    ) -> None:
+        self._codecs = {name: _codec(name, parameter) for name, parameter in space.items()}
+        self.noisy = noisy
+        free = [name for name, codec in self._codecs.items() if not codec.single]
+        # Names of other frameworks may hold what no name here may; then parameters go by their places.
+        is_usable = all(map(_is_name, free))
+        self._keys = {name: name if is_usable else f"p{place}" for place, name in enumerate(free)}
+        self._text: str | None = None
+        if free:
+            tables: dict[str, Mapping[str, object]] = {
+                "study": {
+                    "name": "queries",
+                    "direction": direction,
+                    "trials": 1,  # how many there are to be is the other framework's business
+                    "seed": seed,
+                    "initial": initial,
+                    "noisy": noisy,
+                },
+                "space": {key: self._codecs[name].parameter._keys() for name, key in self._keys.items()},
+            }
+            if strategy is not None or strategy_options:
+                tables["strategy"] = {"name": strategy, **(strategy_options or {})}
+            self._text = _space.toml(tables)
+        self._label = label
+        self._native: _fedbo.Sampler | None = None
+        self._open()
+
+    def _open(self) -> _fedbo.Sampler | None:
+        if self._native is None and self._text is not None:
+            self._native = _fedbo.Sampler.from_text(Path(self._label), self._text)
+        return self._native
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_native": None}
+
+    def encode(self, params: Mapping[str, Any]) -> Code | None:
+        """A point in the form in which it is told; None if a parameter is missing or has a value outside of the space.
+
+        A parameter of a single value may be missing.
+        """
+        code: Code = {}
+        for name, codec in self._codecs.items():
+            if name not in params and not codec.single:
+                return None
+            value = codec.encode(params.get(name, codec.only))
+            if value is None:
+                return None
+            code[name] = value
+        return code
+
+    def decode(self, code: Mapping[str, int | float]) -> dict[str, Any]:
+        """The point that an encoded one stands for."""
+        return {name: codec.decode(code[name]) for name, codec in self._codecs.items()}
+
+    def propose(
+        self, told: Sequence[Ended], open_points: Sequence[Code], number: int
+    ) -> tuple[Code, str] | None:
+        """The point of trial ``number`` and its source; None if every point was tried."""
+        fixed: Code = {}
+        for name, codec in self._codecs.items():
+            if codec.single:
+                value = codec.encode(codec.only)
+                assert value is not None
+                fixed[name] = value
+        native = self._open()
+        if native is None:  # a single point
+            return None if (told or open_points) and not self.noisy else (fixed, "initial")
+        proposed = native.propose(
+            [(self._free(code), value, source) for code, value, source in told],
+            [self._free(code) for code in open_points],
+            number,
+        )
+        if proposed is None:
+            return None
+        params, source = proposed
+        return {
+            name: params[self._keys[name]] if name in self._keys else fixed[name] for name in self._codecs
+        }, source
+
+    def _free(self, code: Code) -> Code:
+        return {key: code[name] for name, key in self._keys.items()}
+
+
+def _is_name(name: str) -> bool:
+    is_bad = (each.isspace() or not each.isprintable() or each in '{},"' for each in name)
+    return bool(name) and not any(is_bad)
+
+
+def _codec(name: str, given: Parameter) -> _Range | _Grid | _Choices:
+    if isinstance(given, Categorical):
+        return _Choices(name, given)
+    if given.step is None or (given.step == 1 and isinstance(given, Int)):
+        return _Range(given if given.step is None else Int(int(given.low), int(given.high), given.log))
+    return _Grid(name, given)

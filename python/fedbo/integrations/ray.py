@@ -1,0 +1,266 @@
+"""fedbo inside Ray Tune: a searcher.
+
+    from ray import tune
+    from fedbo.integrations.ray import FedboSearch
+
+    tuner = tune.Tuner(
+        lambda config: {"loss": (config["x"] - 0.3) ** 2},
+        param_space={"x": tune.uniform(-2, 2)},
+        tune_config=tune.TuneConfig(search_alg=FedboSearch(seed=0), metric="loss", mode="min", num_samples=20),
+    )
+    print(tuner.fit().get_best_result().config)
+"""
+
+# Ray is too large to be installed for a check of types.
+# pyright: reportMissingImports=false
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fedbo.integrations import missing
+
+try:
+    from ray.tune.search import Searcher
+except ModuleNotFoundError as error:
+    if error.name not in ("ray", "ray.tune", "pyarrow", "pandas"):
+        raise
+    raise missing("ray[tune]", "ray") from error
+
+from ray.tune.search import sample as tune_sample
+from ray.tune.search.variant_generator import parse_spec_vars
+from ray.tune.utils.util import flatten_dict, unflatten_dict
+
+from fedbo import _space
+from fedbo._errors import DefinitionError
+from fedbo._space import Categorical, Float, Int, Parameter
+from fedbo.integrations._queries import Code, Ended, Queries, choices, new_seed
+
+__all__ = ["FedboSearch"]
+
+SEPARATOR = "/"
+"""Joins the keys of a nested space, as in Tune's own names of parameters."""
+
+
+class FedboSearch(Searcher):
+    """A searcher that asks a strategy of fedbo for the next configuration, for one metric.
+
+    Trials that run are open points. A trial that ends without a finite value of the metric has failed. One that a scheduler
+    stopped counts with the last value that it reported. Tune saves the searcher with the experiment; :meth:`save` and
+    :meth:`restore` do so by hand.
+
+    ``space``
+        fedbo's parameters or Tune's domains by name, which may be nested; by default the ``param_space`` of the tuner. A constant
+        is passed on to each trial.
+    ``metric``, ``mode``
+        The metric, and ``"min"`` or ``"max"``. With a ``space`` of its own the searcher must be given both: Tune then does not
+        tell them.
+    ``points_to_evaluate``
+        Configurations to try first: each a value for every parameter, constants aside.
+    ``strategy``, ``strategy_options``
+        The strategy, by its name in a ``study.toml``, and its options there.
+    ``n_startup_trials``
+        Number of initial points of a Sobol sequence; by default two for each coordinate, from 5 to 20.
+    ``seed``
+        The seed of every draw: equal trials that end in the same order, and equal seeds, give equal configurations.
+    ``noisy``
+        True if values of one point differ: points may then be tried again. If not, the search ends where no other is left.
+    """
+
+    def __init__(
+        self,
+        space: Mapping[str, Any] | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        *,
+        points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
+        strategy: str | None = "log-ei",
+        strategy_options: Mapping[str, object] | None = None,
+        n_startup_trials: int | None = None,
+        seed: int | None = None,
+        noisy: bool = False,
+    ) -> None:
+        for what, given in (("metric", metric), ("mode", mode)):
+            if isinstance(given, (list, tuple)):
+                raise DefinitionError(f"FedboSearch works on one metric, got {what}={given!r}")
+        if mode not in (None, "min", "max"):
+            raise DefinitionError(f'mode={mode!r}, expected "min" or "max"')
+        if space is not None and (metric is None or mode is None):
+            raise DefinitionError(
+                "FedboSearch with a space of its own needs metric= and mode= too: Tune does not tell them to such a searcher"
+            )
+        self._metric: str | None
+        self._mode: str | None
+        super().__init__(metric=metric, mode=mode)
+        self._options: dict[str, Any] = {
+            "strategy": strategy,
+            "strategy_options": dict(strategy_options or {}),
+            "seed": new_seed() if seed is None else seed,
+            "initial": n_startup_trials,
+            "noisy": noisy,
+        }
+        self._points = [dict(point) for point in points_to_evaluate or ()]
+        self._queries: Queries | None = None
+        self._waiting: list[Code] = []
+        self._told: list[Ended] = []
+        self._open: dict[str, tuple[Code, str]] = {}
+        if space is not None:
+            self._begin(space)
+
+    def set_search_properties(
+        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
+    ) -> bool:
+        """Take the space, the metric and the mode of the tuner; False where there is a space already."""
+        if self._queries is not None:
+            return False
+        self._metric, self._mode = metric or self._metric, mode or self._mode
+        if isinstance(self._metric, (list, tuple)) or isinstance(self._mode, (list, tuple)):
+            raise DefinitionError(f"FedboSearch works on one metric, got {self._metric!r}")
+        if self._metric is None or self._mode is None:
+            raise DefinitionError("FedboSearch needs metric= and mode=: of the searcher, or of tune.TuneConfig")
+        self._begin(config)
+        return True
+
+    def _begin(self, space: Mapping[str, Any]) -> None:
+        self._queries = Queries(
+            "FedboSearch",
+            _parameters(space),
+            direction="minimize" if self._mode == "min" else "maximize",
+            **self._options,
+        )
+        for point in self._points:
+            self._waiting.append(self._encode(self._queries, point))
+
+    @staticmethod
+    def _encode(queries: Queries, point: Mapping[str, Any]) -> Code:
+        code = queries.encode(flatten_dict(dict(point), delimiter=SEPARATOR))
+        if code is None:
+            raise DefinitionError(
+                f"{dict(point)} is no point of the search space: it needs a value inside of its range for each parameter"
+            )
+        return code
+
+    def _begun(self) -> Queries:
+        if self._queries is None:
+            raise DefinitionError(
+                "FedboSearch has no search space: give it one, or give param_space to tune.Tuner"
+            )
+        return self._queries
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+        """The configuration of a trial; the same one if it is asked for again."""
+        queries = self._begun()
+        if trial_id not in self._open:
+            points = [code for code, _ in self._open.values()]
+            if self._waiting:
+                proposed: tuple[Code, str] | None = (self._waiting.pop(0), "enqueued")
+            else:
+                proposed = queries.propose(self._told, points, len(self._told) + len(points))
+            if proposed is None:
+                finished: dict[str, Any] = Searcher.FINISHED
+                return finished
+            self._open[trial_id] = proposed
+        code, _ = self._open[trial_id]
+        config: dict[str, Any] = unflatten_dict(queries.decode(code), delimiter=SEPARATOR)
+        return config
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        """Take in the end of a trial. A second call for the same one changes nothing."""
+        held = self._open.pop(trial_id, None)
+        if held is None:
+            return
+        code, source = held
+        value = _space.plain((result or {}).get(str(self._metric)))
+        is_value = isinstance(value, (int, float)) and math.isfinite(value) and not error
+        self._told.append((code, float(value) if is_value else None, source))  # type: ignore[arg-type]
+
+    def add_evaluated_point(
+        self,
+        parameters: dict[str, Any],
+        value: float,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """Learn from a configuration that was evaluated elsewhere."""
+        code = self._encode(self._begun(), parameters)
+        is_value = not error and value is not None and math.isfinite(value)
+        self._told.append((code, float(value) if is_value else None, "enqueued"))
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write what the searcher knows to a file."""
+        whole = checkpoint_path + ".part"
+        with open(whole, "wb") as file:
+            pickle.dump(self._state(), file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(whole, checkpoint_path)
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Go on from such a file; trust it as you trust a program, as it is a pickle."""
+        with open(checkpoint_path, "rb") as file:
+            self.__dict__.update(pickle.load(file))
+
+    def _state(self) -> dict[str, Any]:
+        names = ("_metric", "_mode", "_options", "_points", "_queries", "_waiting", "_told", "_open")
+        return {name: self.__dict__[name] for name in names}
+
+
+def _parameters(space: Mapping[str, Any]) -> dict[str, Parameter]:
+    """The parameters of fedbo's or Tune's space; constants are choices of one."""
+    _, _, grids = parse_spec_vars(dict(space))
+    if grids:
+        names = ", ".join(SEPARATOR.join(map(str, path)) for path, _ in grids)
+        raise DefinitionError(f"{names}: a grid search is no range; use tune.choice")
+    flat = flatten_dict(dict(space), delimiter=SEPARATOR, prevent_delimiter=True)
+    parameters = {name: _parameter(name, given) for name, given in flat.items()}
+    if all(isinstance(each, Categorical) and len(each.choices) == 1 for each in parameters.values()):
+        raise DefinitionError(f"the search space has no parameter: {dict(space)}")
+    return parameters
+
+
+def _parameter(name: str, given: object) -> Parameter:
+    if isinstance(given, (Float, Int, Categorical)):
+        return given
+    if isinstance(given, tune_sample.Domain):
+        return _of_domain(name, given)
+    return choices((given,))
+
+
+def _of_domain(name: str, domain: Any) -> Parameter:
+    if isinstance(domain, tune_sample.Categorical):
+        return choices(domain.categories)
+    sampler, step = domain.get_sampler(), None
+    if isinstance(sampler, tune_sample.Quantized):
+        sampler, step = sampler.get_sampler(), sampler.q
+    is_log = isinstance(sampler, tune_sample.LogUniform)
+    if not is_log and not isinstance(sampler, tune_sample.Uniform):
+        raise DefinitionError(
+            f"parameter {name!r}: {type(domain).__name__} with {type(sampler).__name__} has no bounds; give it some, as by "
+            "tune.uniform"
+        )
+    is_int = isinstance(domain, tune_sample.Integer)
+    if not is_int and not isinstance(domain, tune_sample.Float):
+        raise DefinitionError(f"parameter {name!r}: {type(domain).__name__} is none of the domains that can be searched")
+    if step is not None and not (is_int and step == 1):
+        if is_log:
+            raise DefinitionError(
+                f"parameter {name!r}: a range has either a step or a logarithmic scale; leave out the quantization and round in "
+                "the function"
+            )
+        # The multiples of the step inside of the bounds, both of which count.
+        first, last = math.ceil(domain.lower / step - 1e-9), math.floor(domain.upper / step + 1e-9)
+        if first > last:
+            raise DefinitionError(f"parameter {name!r}: no multiple of {step} lies from {domain.lower} to {domain.upper}")
+        if is_int:
+            return Int(int(first * step), int(last * step), step=int(step))
+        return Float(first * step, last * step, step=step)
+    if is_int:
+        return Int(int(domain.lower), int(domain.upper) - 1, log=is_log)  # the upper bound is exclusive
+    return Float(float(domain.lower), float(domain.upper), log=is_log)

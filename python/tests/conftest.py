@@ -1,0 +1,118 @@
+"""What tests share: the program, and scripts that are run in processes of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import fedbo
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Start = Callable[[str], "subprocess.Popen[str]"]
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    # The package that this process imports, whether it is installed or stands in the sources.
+    return {**os.environ, "PYTHONPATH": str(Path(fedbo.__file__).resolve().parents[1]), "HOME": str(folder)}
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Run:
+    """Runs the program ``fedbo`` in the test's folder."""
+
+    def run(*arguments: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+        ended = subprocess.run(
+            [sys.executable, "-m", "fedbo", *arguments],
+            cwd=tmp_path,
+            env=_environment(tmp_path),
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert ended.returncode == status, ended.stderr
+        return ended
+
+    return run
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Start:
+    """Starts a script in a process of its own, in the test's folder."""
+
+    numbers = itertools.count()
+
+    def begin(text: str) -> subprocess.Popen[str]:
+        script = tmp_path / f"script-{next(numbers)}.py"
+        script.write_text(textwrap.dedent(text))
+        return subprocess.Popen(
+            [sys.executable, str(script)],
+            cwd=tmp_path,
+            env=_environment(tmp_path),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return begin
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """The address of a PostgreSQL server of our own; skips where its programs are not installed."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), reverse=True)
+    initdb = shutil.which("initdb") or (str(found[0]) if found else None)
+    if initdb is None:
+        pytest.skip("PostgreSQL (initdb) is not installed")
+    folder = Path(tempfile.mkdtemp(prefix="fedbo-pg-"))
+    user: dict[str, str] = {}
+    if os.geteuid() == 0:  # the server refuses to run as root
+        user = {"user": "postgres", "group": "postgres"}
+        shutil.chown(folder, **user)
+    layout = ["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--username=fedbo", "-D", folder / "data"]
+    subprocess.run([initdb, *layout], check=True, capture_output=True, cwd=folder, **user)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = ["-D", folder / "data", "-k", folder, "-p", str(port), "-c", "listen_addresses=127.0.0.1"]
+    server = subprocess.Popen(
+        [Path(initdb).with_name("postgres"), *options], stderr=subprocess.DEVNULL, cwd=folder, **user
+    )
+    try:
+        for _ in range(300):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            time.sleep(0.1)
+        yield f"postgresql://fedbo@127.0.0.1:{port}/postgres?sslmode=disable"
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.wait(30)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_for_line(process: subprocess.Popen[str], line: str) -> None:
+    """Waits until a process has printed a line."""
+    assert process.stdout is not None
+    for said in process.stdout:
+        if said.strip() == line:
+            return
+    _, errors = process.communicate()
+    raise AssertionError(f"the process ended before it said {line!r}: {errors}")
+
+
+def interrupt(process: subprocess.Popen[str], after: float = 0.0) -> None:
+    """Ctrl-C."""
+    time.sleep(after)
+    process.send_signal(signal.SIGINT)

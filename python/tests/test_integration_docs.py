@@ -1,0 +1,44 @@
+"""The examples of docs/python-integrations.md run as they stand."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "python-integrations.md"
+EXAMPLES = re.findall(r"```py(?:thon)?\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+NEEDS = {"from ray": "ray", "import optuna": "optuna", "from sklearn": "sklearn"}
+
+
+def package(example: str) -> str:
+    return next(name for line, name in NEEDS.items() if line in example)
+
+
+def test_there_are_examples_of_each() -> None:
+    assert {package(example) for example in EXAMPLES} == set(NEEDS.values())
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(example, id=f"{package(example)}-{place}", marks=[pytest.mark.ray] if package(example) == "ray" else [])
+        for place, example in enumerate(EXAMPLES)
+    ],
+)
+def test_example(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip(package(example))
+    # Files that they write, and Ray's results, stay in a folder of their own.
+    for name, value in {
+        "HOME": str(tmp_path),
+        "RAY_AUTH_MODE": "disabled",
+        "RAY_raylet_start_wait_time_s": "300",
+    }.items():
+        monkeypatch.setenv(name, value)
+    script = tmp_path / "example.py"
+    script.write_text(example, encoding="utf-8")
+    done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

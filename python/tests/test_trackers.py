@@ -1,0 +1,262 @@
+"""Trials in MLflow and Weights & Biases: callbacks, and the program's own export."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import types
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fedbo
+import pytest
+from fedbo._program import main
+
+
+def _study(folder: Path, **options: Any) -> fedbo.Study:
+    space = {"x": fedbo.Float(-2.0, 2.0), "kind": ["a", "b"]}
+    return fedbo.Study("it's", space, direction="minimize", storage=f"sqlite:{folder}/s.db", strategy="sobol", **options)
+
+
+def _objective(trial: fedbo.Trial) -> float:
+    if trial["kind"] == "b" and trial["x"] > 0.5:
+        raise ValueError("too far")
+    value = float(trial["x"]) ** 2
+    for epoch in (1, 2, 3):
+        trial.report(epoch, value + 1 / epoch)
+    return value
+
+
+EARLY = {"epochs": 3, "rule": "median"}
+
+
+def _runs(client: Any, experiment: str) -> dict[str, Any]:
+    """The runs of an experiment, by the trial's number; the study's own as ``study``."""
+    found = client.get_experiment_by_name(experiment)
+    runs = list(client.search_runs([found.experiment_id], max_results=1000))
+    named = {run.data.tags.get("fedbo.trial", "study"): run for run in runs}
+    assert len(named) == len(runs), "a run is doubled"
+    return named
+
+
+def _content(client: Any, experiment: str) -> dict[str, Any]:
+    """All that MLflow has of a study, without what MLflow itself adds."""
+    content = {}
+    for name, run in _runs(client, experiment).items():
+        history = {
+            key: [(m.step, m.value, m.timestamp) for m in client.get_metric_history(run.info.run_id, key)]
+            for key in run.data.metrics
+        }
+        tags = {key: value for key, value in run.data.tags.items() if key.startswith("fedbo.")}
+        content[name] = (run.info.run_name, run.info.status, run.data.params, tags, history)
+    return content
+
+
+def _check(client: Any, experiment: str, study: fedbo.Study) -> None:
+    """MLflow has exactly what the study has."""
+    runs = _runs(client, experiment)
+    parent = runs.pop("study")
+    assert parent.data.params == {"direction": "minimize", "strategy": "sobol", "seed": str(study.seed)}
+    assert parent.data.metrics["best"] == study.best_value
+    assert set(runs) == {str(trial.number) for trial in study.trials}
+    for trial in study.trials:
+        run = runs[str(trial.number)]
+        assert run.data.tags["mlflow.parentRunId"] == parent.info.run_id
+        assert run.data.tags["fedbo.study"] == study.name
+        assert run.data.tags["fedbo.state"] == trial.state
+        assert float(run.data.params["x"]) == trial["x"] and run.data.params["kind"] == trial["kind"]
+        assert run.info.status == ("FAILED" if trial.state == "failed" else "FINISHED")
+        assert run.data.metrics.get("value") == trial.value
+        reports = client.get_metric_history(run.info.run_id, "report")
+        assert [(each.step, each.value) for each in reports] == list(trial.reports)
+    values = client.get_metric_history(parent.info.run_id, "value")
+    assert [(each.step, each.value) for each in values] == [
+        (trial.number, trial.value) for trial in study.trials if trial.value is not None
+    ]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An MLflow server of this machine, or a skip where mlflow has none."""
+    pytest.importorskip("mlflow.server", reason="mlflow (not mlflow-skinny) is not installed", exc_type=ImportError)
+    folder = tmp_path_factory.mktemp("mlflow")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    command += ["--backend-store-uri", f"sqlite:///{folder}/m.db", "--artifacts-destination", str(folder / "files")]
+    url = f"http://127.0.0.1:{port}"
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, start_new_session=True)
+    try:
+        for _ in range(1200):
+            if process.poll() is not None:
+                pytest.fail(f"mlflow server ended: {(folder / 'log').read_text()[-2000:]}")
+            try:
+                urllib.request.urlopen(f"{url}/health", timeout=1).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        else:
+            pytest.fail("mlflow server does not answer")
+        yield url
+    finally:
+        os.killpg(process.pid, 15)
+        process.wait(30)
+
+
+def _program(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["fedbo", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        sys.exit(main())
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_program_exports_to_a_server(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    import mlflow
+
+    study = _study(tmp_path, early_stopping=EARLY)
+    study.optimize(_objective, n_trials=6)
+    client = mlflow.MlflowClient(server)
+    arguments = ("export", study.storage, "--to", f"mlflow:{server}", "--experiment", "a lab & more")
+    assert _program(monkeypatch, *arguments) == 0
+    assert "6 trials exported to" in capfd.readouterr().out
+    _check(client, "a lab & more", study)
+    before = _content(client, "a lab & more")
+    study.optimize(_objective, n_trials=8)
+    assert _program(monkeypatch, *arguments, "--json") == 0
+    result = json.loads(capfd.readouterr().out)
+    assert (result["exported"], result["known"], result["open"]) == (2, 6, 0)
+    _check(client, "a lab & more", study)
+    after = _content(client, "a lab & more")
+    assert {key: after[key] for key in before if key != "study"} == {
+        key: before[key] for key in before if key != "study"
+    }
+    # A run that an interruption has left open gets what it lacks, and nothing twice.
+    client.update_run(_runs(client, "a lab & more")["3"].info.run_id, status="RUNNING")
+    assert _program(monkeypatch, *arguments) == 0
+    assert _content(client, "a lab & more") == after
+
+
+@pytest.mark.filterwarnings("default")
+def test_callback_and_program_make_the_same_runs(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mlflow
+    from fedbo.integrations.mlflow import MLflowCallback
+
+    study = _study(tmp_path, early_stopping=EARLY)
+    study.optimize(_objective, n_trials=5, callbacks=[MLflowCallback(server, "live")])
+    client = mlflow.MlflowClient(server)
+    _check(client, "live", study)
+    live = _content(client, "live")
+    for experiment in ("live", "after"):
+        assert _program(monkeypatch, "export", study.storage, "--to", f"mlflow:{server}", "--experiment", experiment) == 0
+        assert _content(client, experiment) == live
+
+
+def test_a_server_that_is_none_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    study = _study(tmp_path)
+    study.optimize(_objective, n_trials=2, failures_max=0)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    assert _program(monkeypatch, "export", study.storage, "--to", f"mlflow:http://127.0.0.1:{port}") == 6
+    assert f"MLflow at http://127.0.0.1:{port} cannot be reached" in capfd.readouterr().err
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_callback_goes_on_in_a_local_store(tmp_path: Path) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    pytest.importorskip("sqlalchemy")
+    from fedbo.integrations.mlflow import MLflowCallback
+
+    uri = f"sqlite:///{tmp_path}/m.db"
+    study = _study(tmp_path, early_stopping=EARLY)
+    study.optimize(_objective, n_trials=3, callbacks=[MLflowCallback(uri)])
+    study.optimize(_objective, n_trials=6, callbacks=[MLflowCallback(uri)])
+    _check(mlflow.MlflowClient(uri), "fedbo", study)
+
+
+class _Run:
+    """A stand-in for a run of wandb."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options = options
+        self.rows: list[dict[str, Any]] = []
+        self.metrics: dict[str, dict[str, Any]] = {}
+        self.summary: dict[str, Any] = {}
+        self.finished = False
+
+    def define_metric(self, name: str, **options: Any) -> None:
+        self.metrics[name] = options
+
+    def log(self, row: dict[str, Any]) -> None:
+        assert not self.finished
+        self.rows.append(row)
+
+    def finish(self) -> None:
+        self.finished = True
+
+
+def test_wandb_gets_a_row_a_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[_Run] = []
+
+    def init(**options: Any) -> _Run:
+        runs.append(_Run(options))
+        return runs[-1]
+
+    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=init))
+    from fedbo.integrations.wandb import WandbCallback
+
+    study = _study(tmp_path, early_stopping=EARLY)
+    with WandbCallback("nets", mode="offline") as callback:
+        study.optimize(_objective, n_trials=4, callbacks=[callback])
+    with WandbCallback("nets", mode="offline") as callback:
+        study.optimize(_objective, n_trials=5, callbacks=[callback])
+    first, second = runs
+    assert first.finished and second.finished
+    assert first.options["project"] == "nets" and first.options["mode"] == "offline"
+    assert first.options["id"] == second.options["id"] and second.options["resume"] == "allow"
+    rows = [row for run in runs for row in run.rows if "trial" in row]
+    assert [row["trial"] for row in rows] == [0, 1, 2, 3, 4]
+    best = None
+    for row, trial in zip(rows, study.trials, strict=True):
+        assert row["params/x"] == trial["x"] and row["state"] == trial.state
+        assert row.get("value") == trial.value
+        if trial.value is not None:
+            best = trial.value if best is None else min(best, trial.value)
+            assert row["best"] == best
+    reported = [row for run in runs for row in run.rows if "epoch" in row]
+    assert [(row["epoch"], row[f"reports/{t.number}"]) for t in study.trials for row in reported if f"reports/{t.number}" in row] == [
+        pair for trial in study.trials for pair in trial.reports
+    ]
+    assert second.summary == {"best": study.best_value, "best_params": study.best_params}
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fedbo.integrations.mlflow import MLflowCallback
+    from fedbo.integrations.wandb import WandbCallback
+
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(ImportError, match="pip install mlflow-skinny"):
+        MLflowCallback()
+    with pytest.raises(ImportError, match="pip install wandb"):
+        WandbCallback("nets")
+
+
+def test_integrations_import_no_tracker() -> None:
+    code = "import sys, fedbo, fedbo.integrations.mlflow, fedbo.integrations.wandb; print('mlflow' in sys.modules, 'wandb' in sys.modules)"
+    path = os.pathsep.join(sys.path)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
+    assert ran.stdout.split() == ["False", "False"], ran.stderr

@@ -1,0 +1,109 @@
+//! The files of an archive, which the package for Debian takes from there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::Release;
+use crate::process::{installed, root, run, target};
+use crate::workspace::packages;
+
+/// The version that is installed where it is missing.
+const CARGO_CYCLONEDX: &str = "0.5.9";
+/// The shells whose completions are packed, and the names of the files as these shells look for them.
+pub(super) const COMPLETIONS: [(&str, &str); 5] = [
+    ("bash", "fedbo"),
+    ("zsh", "_fedbo"),
+    ("fish", "fedbo.fish"),
+    ("elvish", "fedbo.elv"),
+    ("powershell", "fedbo.ps1"),
+];
+/// Files of the workspace that are packed as they are, and their names in the archive.
+const COPIED: [(&str, &str); 6] = [
+    ("LICENSE", "LICENSE"),
+    ("README.md", "README.md"),
+    ("CHANGELOG.md", "CHANGELOG.md"),
+    ("deploy/fedbo-agent.service", "deploy/fedbo-agent.service"),
+    ("deploy/fedbo-coordinator.service", "deploy/fedbo-coordinator.service"),
+    ("deploy/nginx.conf", "deploy/nginx.conf"),
+];
+
+/// The folder that is packed.
+pub(super) struct Contents {
+    /// Its name, which the archive has too.
+    pub(super) name: String,
+    pub(super) folder: PathBuf,
+}
+
+impl Contents {
+    /// Fills the folder: the program, and what it writes about itself.
+    pub(super) fn make(release: &Release, program: &Path) -> Result<Self> {
+        let name = format!("fedbo-{}-{}", release.version, release.triple);
+        let folder = target().join("dist-files").join(&name);
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        for inner in ["completions", "deploy", "man"] {
+            fs::create_dir_all(folder.join(inner))?;
+        }
+        let contents = Self { name, folder };
+        let own = contents.program();
+        fs::copy(program, &own)?;
+        for (from, to) in COPIED {
+            fs::copy(root().join(from), contents.folder.join(to)).context(from)?;
+        }
+        run(Command::new(&own).arg("man").arg(contents.folder.join("man")))?;
+        for (shell, file) in COMPLETIONS {
+            let output = Command::new(&own).args(["completions", shell]).output()?;
+            ensure!(output.status.success(), "fedbo completions {shell} failed");
+            fs::write(contents.folder.join("completions").join(file), output.stdout)?;
+        }
+        fs::write(contents.sbom(), bill_of_materials(release)?)?;
+        Ok(contents)
+    }
+
+    pub(super) fn parent(&self) -> &Path {
+        self.folder.parent().unwrap_or(&self.folder)
+    }
+
+    pub(super) fn program(&self) -> PathBuf {
+        self.folder.join("fedbo")
+    }
+
+    /// The list of all crates that the program consists of.
+    pub(super) fn sbom(&self) -> PathBuf {
+        self.folder.join("fedbo.cdx.json")
+    }
+}
+
+/// All crates of the program in the format of CycloneDX.
+///
+/// cargo-cyclonedx writes a file beside the manifest of each package of the workspace; they are removed again.
+fn bill_of_materials(release: &Release) -> Result<String> {
+    const FILE: &str = "dist-sbom";
+    let mut list = Command::new(installed("cargo-cyclonedx", CARGO_CYCLONEDX)?);
+    list.args(["cyclonedx", "--manifest-path", "crates/cli/Cargo.toml", "--format", "json"]);
+    list.args(["--spec-version", "1.5", "--override-filename", FILE, "--target", &release.triple]);
+    list.current_dir(root()).env("SOURCE_DATE_EPOCH", &release.time);
+    let listed = run(&mut list);
+    let name = format!("{FILE}.json");
+    let text = fs::read_to_string(root().join("crates/cli").join(&name));
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join(&name);
+    let others = packages()?.into_iter().map(|package| root().join(package.folder).join(&name));
+    for file in others.chain([own]).filter(|file| file.exists()) {
+        fs::remove_file(&file).with_context(|| file.display().to_string())?;
+    }
+    listed?;
+    // The folder in which it was built is of no account.
+    let text = text?.replace(&root().display().to_string(), "/fedbo");
+    let list: Value = serde_json::from_str(&text)?;
+    let names = list["components"].as_array().into_iter().flatten();
+    let names: Vec<&str> = names.filter_map(|component| component["name"].as_str()).collect();
+    for expected in ["fedbo-strategies", "rustls", "rusqlite"] {
+        ensure!(names.contains(&expected), "the list of crates lacks {expected}");
+    }
+    Ok(text)
+}
