@@ -156,7 +156,8 @@ fn canary_grep() {
     // So it can fail: whatever of a vector is hidden in such an output is found.
     let vector = &vectors[3];
     let clipped = vector[2] * 0.5 / norm(vector);
-    let lattice = ((clipped / spacing).trunc() as i64).to_le_bytes();
+    let lattice = [clipped, vector[3] * 0.5 / norm(vector)]
+        .map(|number| ((number / spacing).trunc() as i64).to_le_bytes());
     for text in [
         format!("debug: {vector:?}"),
         format!("clipped to {clipped:.12}"),
@@ -164,9 +165,9 @@ fn canary_grep() {
     ] {
         assert!(look(text.as_bytes()).is_some(), "{text}");
     }
-    for bytes in [vector[0].to_le_bytes(), vector[15].to_be_bytes(), clipped.to_le_bytes(), lattice]
-    {
-        let hidden = [&b"SQLite format 3"[..], &bytes, b"tail"].concat();
+    let floats = [vector[0].to_le_bytes(), vector[15].to_be_bytes(), clipped.to_le_bytes()];
+    for bytes in floats.iter().map(|float| &float[..]).chain([&lattice.concat()[..]]) {
+        let hidden = [b"SQLite format 3", bytes, b"tail"].concat();
         assert!(look(&hidden).is_some());
     }
 }
@@ -183,28 +184,39 @@ fn digits(number: f64) -> String {
     text.chars().filter(char::is_ascii_digit).take(N_DIGITS).collect()
 }
 
-/// Signs that give vectors away: digits of coordinates and norms, floats, and multiples of the lattice's spacing;
-/// unclipped or clipped.
+/// Signs that give vectors away: digits of coordinates and norms, floats, and neighbouring multiples of the lattice's
+/// spacing; unclipped or clipped.
+///
+/// One multiple has at most 24 significant bits, so that noise alone looks like one of the hundreds here every few hundred
+/// runs. Two in a row have twice as many.
 struct Canaries {
     digits: BTreeSet<String>,
     bytes: BTreeSet<[u8; 8]>,
+    pairs: BTreeSet<[[u8; 8]; 2]>,
 }
 
 impl Canaries {
     fn of(vectors: &[Vec<f64>], bound: f64, spacing: f64) -> Self {
-        let (mut all, mut bytes) = (BTreeSet::new(), BTreeSet::new());
+        let (mut all, mut bytes, mut pairs) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for vector in vectors {
             let norm = norm(vector);
-            let clipped = vector.iter().map(|x| x * (bound / norm).min(1.0));
-            let numbers = vector.iter().copied().chain(clipped).chain([norm]);
+            let clipped: Vec<f64> = vector.iter().map(|x| x * (bound / norm).min(1.0)).collect();
+            let numbers = vector.iter().chain(&clipped).chain([&norm]);
             for number in numbers.filter(|number| number.abs() > 1e-9) {
-                all.insert(digits(number));
-                let lattice = (number / spacing).trunc() as i64;
+                all.insert(digits(*number));
                 bytes.extend([number.to_le_bytes(), number.to_be_bytes()]);
-                bytes.extend([lattice, lattice - lattice.signum()].map(i64::to_le_bytes));
+            }
+            // Rounded towards zero, or one below: the clipped vector is within its bound after rounding.
+            let multiples = |number: f64| {
+                let lattice = (number / spacing).trunc() as i64;
+                [lattice, lattice - lattice.signum()].map(i64::to_le_bytes)
+            };
+            for neighbours in vector.windows(2).chain(clipped.windows(2)) {
+                let [first, second] = [neighbours[0], neighbours[1]].map(multiples);
+                pairs.extend(first.into_iter().flat_map(|a| second.map(|b| [a, b])));
             }
         }
-        Self { digits: all, bytes }
+        Self { digits: all, bytes, pairs }
     }
 
     /// The first of them in an output.
@@ -218,10 +230,11 @@ impl Canaries {
             |at: usize| text.get(at..at + N_DIGITS).filter(|part| self.digits.contains(*part));
         let shown = (0..text.len()).find_map(in_text).map(str::to_owned);
         shown.or_else(|| {
-            let mut windows = output
-                .windows(8)
-                .filter(|w| <[u8; 8]>::try_from(*w).is_ok_and(|w| self.bytes.contains(&w)));
-            windows.next().map(|window| format!("{window:?}"))
+            let at = |bytes: &[u8]| <[u8; 8]>::try_from(bytes).expect("eight bytes");
+            let floats = output.windows(8).find(|w| self.bytes.contains(&at(w)));
+            let pairs =
+                || output.windows(16).find(|w| self.pairs.contains(&[at(&w[..8]), at(&w[8..])]));
+            floats.or_else(pairs).map(|window| format!("{window:?}"))
         })
     }
 }
