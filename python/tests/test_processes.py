@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
@@ -105,6 +106,27 @@ def test_the_program_goes_on_with_a_study_of_python(tmp_path: Path, program: Run
     asked = program("ask", "sqlite:s.db").stdout
     assert asked.strip()
     assert study.trials[4].state == "running"
+
+
+def test_ctrl_c_ends_the_program_as_it_says(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(
+        '[study]\nname = "s"\ndirection = "minimize"\ntrials = 9\nstorage = "sqlite:s.db"\n[space.x]\ntype = "float"\nlow = 0.0\n'
+        'high = 1.0\n[objective]\ncommand = ["sh", "-c", "touch begun; exec sleep 60"]\n'
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fedbo", "tune", "s.toml"],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # also where it was ignored
+    )
+    while not (tmp_path / "begun").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130 and "Traceback" not in errors, errors
 
 
 KILLED = """
