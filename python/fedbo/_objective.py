@@ -63,7 +63,9 @@ def _is_of_the_executor(error: Exception) -> bool:
     """True if a function was not evaluated at all: its executor is broken, or cannot send it."""
     if isinstance(error, (BrokenExecutor, CancelledError, pickle.PicklingError)):
         return True
-    return isinstance(error, (AttributeError, TypeError)) and "pickle" in str(error)
+    # Python 3.11 and 3.13 word it differently.
+    wordings = ("pickle", "local object")
+    return isinstance(error, (AttributeError, TypeError)) and any(wording in str(error) for wording in wordings)
 
 
 class Evaluator:
