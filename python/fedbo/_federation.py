@@ -356,19 +356,21 @@ class Federation:
 
         Raises :class:`ObjectiveError` after too many failures, with the last exception as its cause.
         """
+        objectives = _space.mapping("objectives", objectives, "a function for each party's name")
         missing = [name for name, has_own in self._native.agents if not has_own and name not in objectives]
         if missing:
             raise DefinitionError(f"no function is given for {', '.join(map(repr, missing))}: add one to objectives")
-        if n_runs is not None and n_runs < 1:
-            raise DefinitionError(f"n_runs = {n_runs}, expected a number of at least 1")
+        if n_runs is not None:
+            n_runs = _space.whole("n_runs", n_runs, 1)
         if isinstance(arms, str):
             arms = [arms]
         chosen = list(arms or self._native.default_arms(n_runs))
         jobs = n_jobs
         if jobs is None:
             jobs = getattr(executor, "_max_workers", 1) if executor is not None else 1
-        if jobs < 1:
-            raise DefinitionError(f"n_jobs = {jobs}, expected a number of at least 1")
+        jobs = _space.whole("n_jobs", jobs, 1)
+        if failures_max is not None:
+            failures_max = _space.whole("failures_max", failures_max, 0)
         if out is None and self._native.is_charged and self._native.arms[0] in chosen:
             raise DefinitionError(
                 f"the releases of arm {self._native.arms[0]} are charged to a privacy budget, and what was spent stays spent: name the "
@@ -384,6 +386,9 @@ class Federation:
             raise DefinitionError(
                 f"no agent is named {unknown[0]!r}; the federation's are {', '.join(map(repr, index))}"
             )
+        for name, function in objectives.items():
+            if not callable(function):
+                raise TypeError(f"objectives[{name!r}] = {function!r} is no function")
         functions = {index[name]: function for name, function in objectives.items()}
         callbacks = tuple(callbacks)
         self._stop.clear()

@@ -47,11 +47,15 @@ class Picture:
         path = Path(path)
         match path.suffix.lower():
             case ".svg":
-                path.write_text(self.svg, encoding="utf-8")
+                content = self.svg.encode()
             case ".png":
-                path.write_bytes(self.png)
+                content = self.png
             case _:
                 raise DefinitionError(f"{path}: a picture is saved as .svg or .png")
+        try:
+            path.write_bytes(content)
+        except OSError as error:
+            raise Error(f"{path}: the picture cannot be written: {error.strerror}") from error
         return path
 
     def _repr_svg_(self) -> str:

@@ -6,7 +6,9 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from fedbo._errors import DefinitionError
 
 Value: TypeAlias = int | float | bool | str
 """The value of a parameter."""
@@ -21,6 +23,9 @@ class Float:
     log: bool = False
     step: float | None = None
 
+    def __post_init__(self) -> None:
+        _check_numbers(self, self.low, self.high, self.step)
+
     def _keys(self) -> dict[str, object]:
         return _numeric("float", float(self.low), float(self.high), self.log, self.step)
 
@@ -33,6 +38,9 @@ class Int:
     high: int
     log: bool = False
     step: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_numbers(self, self.low, self.high, self.step)
 
     def _keys(self) -> dict[str, object]:
         return _numeric("int", self.low, self.high, self.log, self.step)
@@ -53,6 +61,12 @@ Parameter: TypeAlias = Float | Int | Categorical
 
 ParameterLike: TypeAlias = Parameter | Sequence[Value]
 """A parameter; a list is short for its choices."""
+
+
+def _check_numbers(given: Float | Int, *numbers: float | None) -> None:
+    for number in numbers:
+        if number is not None and not _is_number(number):
+            raise TypeError(f"{given}: {number!r} is no number")
 
 
 def _numeric(
@@ -107,6 +121,31 @@ def plain(value: object) -> object:
     item = getattr(value, "item", None)
     if callable(item) and getattr(value, "shape", None) == ():
         return item()
+    return value
+
+
+def mapping(argument: str, given: object, expected: str) -> Mapping[str, Any]:
+    """The mapping that a user gave as an argument."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{argument} = {given!r}, expected a dict: {expected}")
+    return given
+
+
+def whole(argument: str, given: object, low: int) -> int:
+    """The whole number that a user gave as an argument, at least ``low``."""
+    value = plain(given)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{argument} = {given!r}, expected a whole number of at least {low}")
+    if value < low:
+        raise DefinitionError(f"{argument} = {given!r}, expected a whole number of at least {low}")
+    return value
+
+
+def real(argument: str, given: object) -> float:
+    """The number that a user gave as an argument."""
+    value = plain(given)
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise TypeError(f"{argument} = {given!r}, expected a number")
     return value
 
 

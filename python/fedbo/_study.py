@@ -105,10 +105,11 @@ class Study:
         seed: int = 0,
         initial: int | None = None,
         noisy: bool = False,
-        old_studies: Sequence[str] | Mapping[str, object] | None = None,
+        old_studies: str | Sequence[str] | Mapping[str, object] | None = None,
         archive: str | os.PathLike[str] | None = None,
         early_stopping: Mapping[str, object] | None = None,
     ) -> None:
+        space = _space.mapping("space", space, "parameters by their names")
         parameters = {key: _space.parameter(key, given)._keys() for key, given in space.items()}
         tables: dict[str, Mapping[str, object]] = {
             "study": {
@@ -122,18 +123,22 @@ class Study:
             },
             "space": parameters,
         }
+        if strategy_options is not None:
+            strategy_options = _space.mapping("strategy_options", strategy_options, "options by their names")
         if strategy_options and "name" in strategy_options:
             raise DefinitionError("strategy_options has the key 'name', which is the argument strategy")
         if strategy is not None or strategy_options:
             tables["strategy"] = {"name": strategy, **(strategy_options or {})}
         if old_studies is not None:
+            if isinstance(old_studies, str):
+                old_studies = [old_studies]
             if not isinstance(old_studies, Mapping):
                 old_studies = {"studies": list(old_studies)}
             tables["meta"] = old_studies
         if archive is not None:
             tables["archive"] = {"file": os.fspath(archive)}
         if early_stopping is not None:
-            tables["early_stopping"] = early_stopping
+            tables["early_stopping"] = _space.mapping("early_stopping", early_stopping, "keys of that table and their values")
         native = _fedbo.Study.from_text(Path(f"Study({name!r})".replace("/", "_")), _space.toml(tables))
         self._take(native, has_file=False)
 
@@ -241,6 +246,7 @@ class Study:
 
     def enqueue(self, params: Mapping[str, Value]) -> Trial:
         """Put a point of one's own in line: whoever asks next gets it."""
+        params = _space.mapping("params", params, "values by the names of parameters")
         given = {name: _space.plain(value) for name, value in params.items()}
         return _trial.from_native(self._native.enqueue(given))
 
@@ -301,15 +307,15 @@ class Study:
         total, jobs = self._n_trials(n_trials), n_jobs
         if jobs is None:
             jobs = getattr(executor, "_max_workers", 1) if executor is not None else self._jobs()
-        if jobs < 1:
-            raise DefinitionError(f"n_jobs = {jobs}, expected a number of at least 1")
-        if timeout is not None and not timeout > 0:
+        jobs = _space.whole("n_jobs", jobs, 1)
+        if timeout is not None and not _space.real("timeout", timeout) > 0:
             raise DefinitionError(f"timeout = {timeout}, expected a number of seconds above 0, or None for no limit")
-        if not 0 <= improvement_min < math.inf:
+        if not 0 <= _space.real("improvement_min", improvement_min) < math.inf:
             raise DefinitionError(f"improvement_min = {improvement_min}, expected a number of at least 0")
-        for key, limit in (("patience", patience), ("failures_max", failures_max)):
-            if limit is not None and limit < 0:
-                raise DefinitionError(f"{key} = {limit}, expected a number of at least 0")
+        if patience is not None:
+            patience = _space.whole("patience", patience, 0)
+        if failures_max is not None:
+            failures_max = _space.whole("failures_max", failures_max, 0)
         callbacks = tuple(callbacks)
         for function in (objective, *callbacks):
             if not callable(function):

@@ -258,6 +258,12 @@ def test_definitions_are_checked_by_the_program() -> None:
         labs.simulate(FUNCTIONS, arms=["ts", "ts"])
     with pytest.raises(fedbo.DefinitionError, match="n_runs = 0"):
         labs.simulate(FUNCTIONS, n_runs=0)
+    with pytest.raises(TypeError, match="n_jobs = '2', expected a whole number"):
+        labs.simulate(FUNCTIONS, n_jobs="2")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="objectives = .*, expected a dict"):
+        labs.simulate([FUNCTIONS["north"]])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"objectives\['south'\] = 3 is no function"):
+        labs.simulate({**FUNCTIONS, "south": 3})  # type: ignore[dict-item]
 
 
 def test_a_simulation_of_releases_protects_nobody_and_charges_nothing() -> None:

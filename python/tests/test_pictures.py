@@ -85,6 +85,8 @@ def test_what_cannot_be_drawn_is_said(tmp_path: Path) -> None:
         study.plot.transfer()
     with pytest.raises(fedbo.DefinitionError, match=r"\.svg or \.png"):
         study.plot.history().save(tmp_path / "history.pdf")
+    with pytest.raises(fedbo.Error, match=r"none/history.svg: the picture cannot be written: No such file"):
+        study.plot.history().save(tmp_path / "none" / "history.svg")
     with pytest.raises(fedbo.DefinitionError, match="backend = 'plotly'"):
         study.plot.history(backend="plotly")  # type: ignore[call-overload]
 

@@ -407,6 +407,10 @@ def test_old_studies_are_learned_from(tmp_path: Path) -> None:
     )
     study.optimize(parabola, 1)
     assert study.best_value < 0.3  # the first query asks the old study
+    alone = f"sqlite:{tmp_path}/old.db"
+    same = fedbo.Study("same", space, direction="minimize", strategy="rm-gp-ucb", old_studies=alone)
+    same.optimize(parabola, 1)
+    assert same.trials[0].params == study.trials[0].params
 
 
 def test_files_define_studies_too(tmp_path: Path) -> None:
@@ -456,6 +460,36 @@ def test_limits_that_mean_nothing_are_refused(limits: dict[str, object]) -> None
     with pytest.raises(fedbo.DefinitionError, match=next(iter(limits))):
         study.optimize(parabola, 3, **limits)
     assert study.trials == []
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{"timeout": "1"}, {"patience": 2.5}, {"failures_max": "3"}, {"improvement_min": "0"}, {"n_jobs": "4"}, {"n_jobs": True}],
+)
+def test_limits_of_another_type_are_named(limits: dict[str, object]) -> None:
+    study = new()
+    with pytest.raises(TypeError, match=f"{next(iter(limits))} = .*, expected a .*number"):
+        study.optimize(parabola, 3, **limits)
+    assert study.trials == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"space": [fedbo.Float(0.0, 1.0)]}, {"early_stopping": "median"}, {"strategy_options": ["xi"]}],
+)
+def test_arguments_that_are_no_dict_are_named(options: dict[str, object]) -> None:
+    arguments = {"space": {"x": fedbo.Float(0.0, 1.0)}, "direction": "minimize", **options}
+    with pytest.raises(TypeError, match=f"{next(iter(options))} = .*, expected a dict"):
+        fedbo.Study("wrong", **arguments)
+    with pytest.raises(TypeError, match="params = .*, expected a dict"):
+        new().enqueue([1.0])  # type: ignore[arg-type]
+
+
+def test_bounds_are_numbers() -> None:
+    with pytest.raises(TypeError, match="'0' is no number"):
+        fedbo.Float("0", 1.0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="True is no number"):
+        fedbo.Int(0, True)
 
 
 def test_a_strategy_has_one_name() -> None:
