@@ -26,6 +26,8 @@ const PARAMS_MAX: usize = 100;
 const TAG_CHARS_MAX: usize = 5000;
 /// Runs of one page of a search.
 const PAGE: u32 = 1000;
+/// Pages of one list at most: a list of more has no end.
+const PAGES_MAX: usize = 1000;
 
 /// Tags by which runs are found again.
 const TAG_STUDY: &str = "fedbo.study";
@@ -379,7 +381,7 @@ impl Mlflow {
     fn known(&self, experiment_id: &str, study: &str, began: &str) -> Result<Known, MlflowError> {
         let mut known = Known::default();
         let mut page: Option<String> = None;
-        loop {
+        for _ in 0..PAGES_MAX {
             // The time has digits alone; a name may have quotes, which a filter cannot have.
             let mut search = json!({
                 "experiment_ids": [experiment_id],
@@ -411,6 +413,13 @@ impl Mlflow {
                 return Ok(known);
             }
         }
+        Err(self.endless("runs/search"))
+    }
+
+    /// The error for a list that goes on after [`PAGES_MAX`] pages.
+    fn endless(&self, what: &'static str) -> MlflowError {
+        let message = format!("the list goes on after {PAGES_MAX} pages");
+        MlflowError::Unusable { url: self.client.url().to_owned(), what, message }
     }
 
     fn create_run(
@@ -478,7 +487,7 @@ impl Mlflow {
         let run = utf8_percent_encode(run_id, NON_ALPHANUMERIC);
         let mut steps = BTreeSet::new();
         let mut page: Option<String> = None;
-        loop {
+        for _ in 0..PAGES_MAX {
             let mut query = format!("run_id={run}&metric_key={key}");
             if let Some(token) = &page {
                 query += &format!("&page_token={}", utf8_percent_encode(token, NON_ALPHANUMERIC));
@@ -490,6 +499,7 @@ impl Mlflow {
                 return Ok(steps);
             }
         }
+        Err(self.endless("metrics/get-history"))
     }
 
     fn end_run(&self, run_id: &str, status: &str, time_ms: i64) -> Result<(), MlflowError> {
@@ -542,8 +552,8 @@ impl Mlflow {
         };
         let (code, message) = match problem {
             Some(problem) => {
-                let message = format!("{}: {}", problem.error_code, problem.message);
-                (Some(problem.error_code), message)
+                let said = format!("{}: {}", problem.error_code, problem.message);
+                (Some(problem.error_code), first_line(said.as_bytes()))
             }
             None => (None, first_line(&body)),
         };
@@ -571,11 +581,11 @@ fn tag(key: &str, value: &str) -> Value {
     json!({ "key": key, "value": value })
 }
 
-/// The beginning of an answer that is not JSON.
+/// The beginning of what a server says.
 fn first_line(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
-    line.map_or_else(|| "nothing more".to_owned(), |line| line.chars().take(200).collect())
+    line.map_or_else(|| "nothing more".to_owned(), |line| line.chars().take(500).collect())
 }
 
 #[cfg(test)]

@@ -41,6 +41,8 @@ struct State {
     fails_after: Option<usize>,
     /// The answer of that one: status and body.
     failure: (u16, String),
+    /// Every page names a next one.
+    is_endless: bool,
 }
 
 struct Server {
@@ -214,7 +216,7 @@ impl State {
                 json!({ "info": { "run_id": run.id, "status": run.status }, "data": { "tags": tags } })
             })
             .collect();
-        match from + 2 < found.len() {
+        match self.is_endless || from + 2 < found.len() {
             true => json!({ "runs": page, "next_page_token": (from + 2).to_string() }),
             false => json!({ "runs": page }),
         }
@@ -413,6 +415,15 @@ fn credentials_are_those_of_mlflow_and_go_into_the_header_alone() {
     assert!(requests.len() > 10);
     assert!(requests.iter().all(|(_, header)| header.as_deref() == Some("Bearer abc")));
     assert!(!format!("{:?}", client.client).contains("abc"));
+}
+
+#[test]
+fn a_list_without_an_end_is_refused() {
+    let (server, study) = (Server::start(), study());
+    server.state.lock().unwrap().is_endless = true;
+    let error = export(&server, &study).unwrap_err().to_string();
+    assert!(error.contains("runs/search") && error.contains("goes on after 1000 pages"), "{error}");
+    assert!(server.runs().is_empty());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::tls_advice;
 use super::trust_roots::tls_config;
 
 /// Bytes of an answer at most.
-const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
+const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const CONNECT: Duration = Duration::from_secs(15);
 const EXCHANGE: Duration = Duration::from_secs(120);
 
