@@ -372,7 +372,9 @@ class _Session:
         self._stop = _fedbo.Stop()
         # Calls to evaluate, then None for good.
         self._calls: queue.SimpleQueue[_fedbo.Call | None] = queue.SimpleQueue()
-        self._held: _fedbo.Call | None = None
+        self._held: Trial | None = None
+        self._call: _fedbo.Call | None = None
+        self._source = ""
         # Numbers of trials that are durable, then None for good.
         self._durable: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._error: BaseException | None = None
@@ -382,7 +384,9 @@ class _Session:
         def watch(event: PartyEvent) -> None:
             if on_event is not None:
                 on_event(event)
-            if event.kind == "trial-ended":
+            if event.kind == "trial-started":
+                self._source = event.source or ""
+            elif event.kind == "trial-ended":
                 self._durable.put(event.trial)
 
         def work() -> None:
@@ -404,7 +408,7 @@ class _Session:
         self._check_process()
         held = self._held
         if held is not None and self._thread.is_alive():
-            return Trial(number=held.number, params=held.params)
+            return held
         try:
             call = self._calls.get(timeout=timeout)
         except queue.Empty:
@@ -412,13 +416,14 @@ class _Session:
         if call is None:
             self._over()
         assert call is not None
-        self._held = call
-        return Trial(number=call.number, params=call.params)
+        # Its start was told before the call came.
+        self._held, self._call = Trial(number=call.number, params=call.params, source=self._source), call
+        return self._held
 
     def tell(self, trial: int, value: float | None, failed: str | None) -> None:
         self._check_process()
-        held = self._held
-        if held is None or held.number != trial:
+        held, call = self._held, self._call
+        if held is None or call is None or held.number != trial:
             asked = "none is" if held is None else f"trial {held.number} is"
             raise DefinitionError(f"trial {trial} is not asked for: {asked}")
         told = None if failed is not None else number(value)
@@ -428,9 +433,9 @@ class _Session:
                 self._durable.put(None)
                 self._over()
         if told is None:
-            held.fail(str(failed))
+            call.fail(str(failed))
         else:
-            held.tell(told)
+            call.tell(told)
         self._held = None
         if self._durable.get() is None:
             self._durable.put(None)

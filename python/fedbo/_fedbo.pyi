@@ -210,6 +210,11 @@ class Study:
         """
         Creates the study that a text in the layout of a `study.toml` describes, or goes on with it. Errors call the text `label`.
         """
+    @staticmethod
+    def import_trials(label: str | PathLike[str], text: str, trials: SupportsGetItem[int, tuple[dict, SupportsFloat | SupportsIndex]]) -> Study:
+        """
+        Stores trials as the study that a text in the layout of a `study.toml` describes, or adds those that it has not yet.
+        """
     def insight(self, /) -> dict | None:
         """
         The findings of a model of all trials; None while there are fewer than two values.
@@ -223,6 +228,11 @@ class Study:
     def name(self, /) -> str:
         """
         The study's name.
+        """
+    @property
+    def noisy(self, /) -> bool:
+        """
+        True if values of one point differ.
         """
     def picture(self, /, name: str) -> Picture:
         """

@@ -19,6 +19,7 @@ from fedbo._answer import translated
 from fedbo._errors import DefinitionError, Error, ObjectiveError
 from fedbo._objective import Evaluator, Executor, Objective, logger
 from fedbo._space import Parameter, ParameterLike, Value
+from fedbo._trial import dataframe
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,30 +133,8 @@ class FederationResult:
 
     def to_dataframe(self) -> pd.DataFrame:
         """The trials as a table of pandas: a row a trial, parameters in columns ``params_NAME``."""
-        import pandas as pd
-
-        rows = []
-        for trial in self.rows:
-            row: dict[str, object] = {
-                "arm": trial.arm,
-                "run": trial.run,
-                "agent": trial.agent,
-                "iteration": trial.iteration,
-                "source": trial.source,
-            }
-            row.update({f"params_{name}": value for name, value in trial.params.items()})
-            row.update(
-                {
-                    "value": trial.value,
-                    "best": trial.best,
-                    "ask_seconds": trial.ask_seconds,
-                    "message": trial.message,
-                }
-            )
-            rows.append(row)
-        names = ["arm", "run", "agent", "iteration", "source"]
-        names += [f"params_{name}" for name in self._parameters]
-        return pd.DataFrame(rows, columns=[*names, "value", "best", "ask_seconds", "message"])
+        before = ("arm", "run", "agent", "iteration", "source")
+        return dataframe(self.rows, before, self._parameters, ("value", "best", "ask_seconds", "message"))
 
     def summary(self) -> pd.DataFrame:
         """The arms as a table of pandas; :attr:`arms` has the same without it."""

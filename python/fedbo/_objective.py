@@ -28,14 +28,22 @@ class Executor(Protocol):
 
 
 def takes_trial(objective: Callable[..., Any]) -> bool:
-    """True if a function is to be given a :class:`Trial` instead of a dict."""
+    """True if a function is to be given a :class:`Trial` instead of a dict. Raises TypeError if it takes no single argument."""
+    if not callable(objective):
+        raise TypeError(f"{objective!r} is no function")
     try:
-        parameters = list(inspect.signature(objective).parameters.values())
+        signature = inspect.signature(objective)
     except (TypeError, ValueError):  # a builtin without a signature
         return False
-    if not parameters:
-        return False
-    first = parameters[0]
+    try:
+        signature.bind({})
+    except TypeError as error:
+        name = getattr(objective, "__name__", repr(objective))
+        raise TypeError(
+            f"{name}{signature} cannot be called with one argument, a dict of parameters ({error}); for a function of parameters by "
+            f"their names, give lambda params: {name}(**params)"
+        ) from None
+    first = next(iter(signature.parameters.values()))
     return first.name == "trial" or first.annotation in (Trial, "Trial", "fedbo.Trial")
 
 

@@ -154,6 +154,15 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def study_tables(
+    name: str, space: Mapping[str, Parameter], *, direction: str, noisy: bool, **keys: object
+) -> dict[str, Mapping[str, object]]:
+    """The tables ``[study]``, with further ``keys``, and ``[space]`` of a study."""
+    # How many trials there are to be is said where they are asked for.
+    study = {"name": name, "direction": direction, "trials": 1, "noisy": noisy, **keys}
+    return {"study": study, "space": {key: each._keys() for key, each in space.items()}}
+
+
 def toml(tables: Mapping[str, Mapping[str, object]]) -> str:
     """Tables as TOML, in their order; a value that is a mapping is a table of its own, and None is left out."""
     lines: list[str] = []

@@ -110,19 +110,17 @@ class Study:
         early_stopping: Mapping[str, object] | None = None,
     ) -> None:
         space = _space.mapping("space", space, "parameters by their names")
-        parameters = {key: _space.parameter(key, given)._keys() for key, given in space.items()}
-        tables: dict[str, Mapping[str, object]] = {
-            "study": {
-                "name": name,
-                "direction": direction,
-                "storage": _address(storage),
-                "trials": 1,  # how many there are to be is said to optimize()
-                "seed": seed,
-                "initial": initial,
-                "noisy": noisy,
-            },
-            "space": parameters,
-        }
+        if not space:
+            raise DefinitionError("space has no parameter; give it at least one, such as {'x': fedbo.Float(0.0, 1.0)}")
+        tables = _space.study_tables(
+            name,
+            {key: _space.parameter(key, given) for key, given in space.items()},
+            direction=direction,
+            storage=storage_address(storage),
+            seed=seed,
+            initial=initial,
+            noisy=noisy,
+        )
         if strategy_options is not None:
             strategy_options = _space.mapping("strategy_options", strategy_options, "options by their names")
         if strategy_options and "name" in strategy_options:
@@ -139,7 +137,7 @@ class Study:
             tables["archive"] = {"file": os.fspath(archive)}
         if early_stopping is not None:
             tables["early_stopping"] = _space.mapping("early_stopping", early_stopping, "keys of that table and their values")
-        native = _fedbo.Study.from_text(Path(f"Study({name!r})".replace("/", "_")), _space.toml(tables))
+        native = _fedbo.Study.from_text(_label(name), _space.toml(tables))
         self._take(native, has_file=False)
 
     @classmethod
@@ -150,7 +148,14 @@ class Study:
     @classmethod
     def load(cls, storage: str | os.PathLike[str], name: str | None = None) -> Study:
         """Open a study that is stored; the only one if none is named."""
-        return cls.__new__(cls)._take(_fedbo.Study.load(_address(storage), name), has_file=False)
+        return cls.__new__(cls)._take(_fedbo.Study.load(storage_address(storage), name), has_file=False)
+
+    @classmethod
+    def _imported(
+        cls, tables: Mapping[str, Mapping[str, object]], trials: list[tuple[dict[str, Value], float]]
+    ) -> Study:
+        label = _label(str(tables["study"]["name"]))
+        return cls.__new__(cls)._take(_fedbo.Study.import_trials(label, _space.toml(tables), trials), has_file=False)
 
     def _take(self, native: _fedbo.Study, *, has_file: bool) -> Study:
         self._native = native
@@ -194,6 +199,11 @@ class Study:
     def seed(self) -> int:
         """The seed of every draw."""
         return self._native.seed
+
+    @property
+    def noisy(self) -> bool:
+        """True if values of one point differ: points may then be tried again."""
+        return self._native.noisy
 
     @property
     def storage(self) -> str:
@@ -386,30 +396,9 @@ class Study:
 
     def trials_dataframe(self) -> pd.DataFrame:
         """The trials as a table of pandas: a row a trial, parameters in columns ``params_NAME``."""
-        import pandas as pd
-
-        rows = []
-        for trial in self.trials:
-            row: dict[str, object] = {
-                "number": trial.number,
-                "value": trial.value,
-                "state": trial.state,
-                "source": trial.source,
-            }
-            row.update({f"params_{name}": value for name, value in trial.params.items()})
-            row.update(
-                {
-                    "asked_at": trial.asked_at,
-                    "told_at": trial.told_at,
-                    "seconds": trial.seconds,
-                    "message": trial.message,
-                }
-            )
-            rows.append(row)
-        names = ["number", "value", "state", "source"]
-        names += [f"params_{name}" for name in self._native.space]
-        names += ["asked_at", "told_at", "seconds", "message"]
-        return pd.DataFrame(rows, columns=names)
+        before = ("number", "value", "state", "source")
+        after = ("asked_at", "told_at", "seconds", "message")
+        return _trial.dataframe(self.trials, before, self._native.space, after)
 
     def insight(self) -> Insight:
         """The findings of a model of all trials: importance of parameters, the best trial by its mean.
@@ -477,11 +466,17 @@ class Study:
         return f"<h4>Study {escape(self.name)}</h4><table>{''.join(cells)}</table>{picture}"
 
 
+def _label(name: str) -> Path:
+    """What errors call a study's definition."""
+    return Path(f"Study({name!r})".replace("/", "_"))
+
+
 def _number_of(trial: Trial | int) -> int:
     return trial.number if isinstance(trial, Trial) else trial
 
 
-def _address(storage: str | os.PathLike[str]) -> str:
+def storage_address(storage: str | os.PathLike[str]) -> str:
+    """The address of a storage; a path is a file of SQLite."""
     if isinstance(storage, os.PathLike):
         return f"sqlite:{os.fspath(storage)}"
     return storage

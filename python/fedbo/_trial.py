@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import escape
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from fedbo._errors import Error
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 State = Literal["waiting", "running", "complete", "failed", "stopped"]
 """The state of a trial."""
@@ -95,3 +98,24 @@ def from_native(
         _order=fields["told_order"],
         _report=report,
     )
+
+
+class HasParams(Protocol):
+    """A trial of a study or of a federation."""
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """Its point."""
+        ...
+
+
+def dataframe(
+    trials: Sequence[HasParams], before: Iterable[str], parameters: Iterable[str], after: Iterable[str]
+) -> pd.DataFrame:
+    """A row a trial: attributes, parameters in columns ``params_NAME``, further attributes."""
+    import pandas as pd
+
+    columns = {name: [getattr(trial, name) for trial in trials] for name in before}
+    columns |= {f"params_{name}": [trial.params.get(name) for trial in trials] for name in parameters}
+    columns |= {name: [getattr(trial, name) for trial in trials] for name in after}
+    return pd.DataFrame(columns)

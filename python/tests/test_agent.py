@@ -261,6 +261,37 @@ def test_ask_and_tell(tmp_path: Path, program: Run) -> None:
             asking.tell(0, 1.0)
 
 
+def test_a_study_of_optuna_takes_its_points_from_an_agent(tmp_path: Path, program: Run) -> None:
+    optuna = pytest.importorskip("optuna")
+    from fedbo.integrations.optuna import FederatedSampler
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    space = {"x": fedbo.Float(-5, 5), "y": fedbo.Float(-5, 5)}
+
+    def tune(agent: fedbo.Agent) -> Any:
+        with agent.open(seed=11) as opened:
+            study = optuna.create_study(sampler=FederatedSampler(space, opened))
+            study.optimize(lambda trial: objective(0)({name: trial.suggest_float(name, -5, 5) for name in space}), n_trials=6)
+            with pytest.raises(fedbo.SessionEnded, match="its plan is done"):
+                study.optimize(lambda trial: trial.suggest_float("x", -5, 5), n_trials=1)
+            return study
+
+    with serve(tmp_path / "world", program, toml(2)) as world:
+        agents = world.enrol_all()
+        study, _ = together(lambda: tune(agents[0]), lambda: agents[1].run(objective(1), seed=12))
+        told = [(trial.params["x"], trial.params["y"], trial.value) for trial in study.trials if trial.value is not None]
+        sources = [trial.user_attrs["fedbo:source"] for trial in study.trials if trial.value is not None]
+        assert told == points(agents[0].trials) and len(told) == 6
+        assert sources == [trial.source for trial in agents[0].trials] and "initial" in sources
+    with serve(tmp_path / "again", program, toml(2)) as world:
+        functions = world.enrol_all()
+        together(
+            lambda: functions[0].run(objective(0), seed=11),
+            lambda: functions[1].run(objective(1), seed=12),
+        )
+        assert points(functions[0].trials) == told
+
+
 def test_ctrl_c_ends_an_agent_that_waits_for_others_and_so_does_the_end_of_its_process(
     tmp_path: Path, program: Run, start: Start
 ) -> None:

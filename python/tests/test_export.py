@@ -162,8 +162,8 @@ def test_an_export_is_imported_and_learnt_from(
     complete = [(trial.params, trial.value) for trial in study.trials if trial.state == "complete"]
     assert [(trial.params, trial.value) for trial in old.trials] == complete
     assert {trial.state for trial in old.trials} == {"complete"} and old.direction == "maximize"
-    assert _import(monkeypatch, tmp_path, tmp_path / "all.csv", "old") == 2
-    assert "is stored there already" in capfd.readouterr().err
+    assert _import(monkeypatch, tmp_path, tmp_path / "all.csv", "old") == 0
+    assert f"0 trials imported as study \"old\" in sqlite:{tmp_path}/old.db; {len(complete)} known already" in capfd.readouterr().out
     assert len(old.trials) == len(complete)
     new = fedbo.Study("new", study.space, direction="maximize", old_studies=[f"sqlite:{tmp_path}/old.db#old"])
     new.optimize(lambda params: -float(params["x"]) ** 2, n_trials=2)

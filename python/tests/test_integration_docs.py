@@ -1,4 +1,4 @@
-"""The examples of docs/python-integrations.md run as they stand."""
+"""The examples of docs/python-integrations.md run as they stand; packages that are missing are named."""
 
 from __future__ import annotations
 
@@ -42,3 +42,25 @@ def test_example(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     script.write_text(example, encoding="utf-8")
     done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("package", ["optuna", "ray", "sklearn"])
+def test_a_missing_package_names_the_extra(package: str) -> None:
+    program = """
+import sys
+
+package = sys.argv[1]
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name == package:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+try:
+    __import__(f"fedbo.integrations.{package}")
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program, package], capture_output=True, text=True, check=True)
+    assert f'pip install "fedbo[{package}]"' in done.stdout

@@ -8,7 +8,9 @@ for any space, and its space is the federation's.
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -524,8 +526,34 @@ def test_a_new_study_learns_from_an_imported_one(tmp_path: Path, monkeypatch: py
     assert first.params["kind"] == "b" and abs(float(first.params["x"]) - 1) < 0.6
     other = optuna.create_study(study_name="old", sampler=optuna.samplers.RandomSampler(seed=1))
     other.optimize(shared_objective, n_trials=3)
-    with pytest.raises(fedbo.DefinitionError, match="none of the Optuna study's"):
+    with pytest.raises(fedbo.DefinitionError, match="another trial 0"):
         import_study(other, "sqlite:old.db")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_samples_whatever_its_parent_was_doing(tmp_path: Path) -> None:
+    sampler = FedboSampler({"x": FloatDistribution(-2, 2)}, seed=0)
+    study = optuna.create_study(sampler=sampler)
+    with sampler._lock:  # as another thread of the parent holds it
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)
+            study.optimize(lambda trial: trial.suggest_float("x", -2, 2), n_trials=1)
+            os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_an_import_goes_on_whatever_was_added_meanwhile(tmp_path: Path) -> None:
+    # Values of a grid are not those of the file to the bit, and a point that occurs twice makes a study noisy.
+    grid = {"x": FloatDistribution(0.0, 0.9, step=0.3)}
+    old = optuna.create_study(study_name="old")
+    storage = f"sqlite:{tmp_path}/old.db"
+    for n_points, x in enumerate([0.3 * 3, 0.6, 0.6], start=1):
+        old.add_trial(optuna.create_trial(params={"x": x}, distributions=grid, value=x))
+        imported = import_study(old, storage)
+        assert [trial.state for trial in imported.trials] == ["complete"] * n_points
+    assert not imported.noisy
+    assert import_study(old, f"sqlite:{tmp_path}/other.db").noisy
 
 
 def test_an_import_leaves_out_what_has_no_place() -> None:
@@ -540,25 +568,6 @@ def test_an_import_leaves_out_what_has_no_place() -> None:
     assert [trial.value for trial in imported.trials] == [1.0, 2.0]
     with pytest.raises(fedbo.DefinitionError, match="no parameter in common"):
         import_study(optuna.create_study(study_name="empty"))
-
-
-def test_a_missing_package_names_the_extra() -> None:
-    program = """
-import sys
-
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name == "optuna":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Absent())
-try:
-    import fedbo.integrations.optuna
-except ImportError as error:
-    print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert 'pip install "fedbo[optuna]"' in done.stdout
 
 
 def test_the_package_for_optunahub_is_the_same() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -175,25 +173,6 @@ def test_metric_and_mode_are_demanded() -> None:
     with pytest.raises(fedbo.DefinitionError, match="no search space"):
         FedboSearch().suggest("0")
     assert not search().set_search_properties("loss", "min", {"x": tune.uniform(0, 1)})
-
-
-def test_a_missing_package_names_the_extra() -> None:
-    program = """
-import sys
-
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name == "ray":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Absent())
-try:
-    import fedbo.integrations.ray
-except ImportError as error:
-    print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert 'pip install "fedbo[ray]"' in done.stdout
 
 
 @pytest.mark.timeout(600)

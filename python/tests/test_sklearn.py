@@ -214,22 +214,3 @@ print(fedbo.FedboSearchCV.__name__)
     assert "FedboSearchCV" in dir(fedbo)
     with pytest.raises(AttributeError, match="nothing_of_this_name"):
         fedbo.nothing_of_this_name  # noqa: B018
-
-
-def test_a_missing_package_names_the_extra() -> None:
-    program = """
-import sys
-
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name == "sklearn":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Absent())
-try:
-    import fedbo.integrations.sklearn
-except ImportError as error:
-    print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert 'pip install "fedbo[sklearn]"' in done.stdout

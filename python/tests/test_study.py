@@ -282,7 +282,7 @@ def test_what_is_told_twice_or_wrongly_is_refused() -> None:
     study.tell(trial, 1.0)  # the same again is no mistake
     with pytest.raises(fedbo.StorageError):
         study.tell(trial, 2.0)
-    with pytest.raises(fedbo.StorageError):
+    with pytest.raises(fedbo.DefinitionError, match=r"no trial 99; .* \(Study.trials has them\)"):
         study.tell(99, 1.0)
     with pytest.raises(fedbo.DefinitionError, match="expected a number from -2 to 2|x = 7"):
         study.enqueue({"x": 7.0})
@@ -312,6 +312,34 @@ def test_a_definition_that_cannot_be_used_is_refused(
     with pytest.raises(fedbo.DefinitionError, match=says) as caught:
         fedbo.Study("wrong", space, **arguments)
     assert isinstance(caught.value, ValueError)
+
+
+def test_errors_name_arguments_and_no_lines_of_a_file() -> None:
+    cases: list[tuple[dict[str, object], str]] = [
+        ({"direction": "min"}, "Study('wrong'): direction = \"min\", expected"),
+        ({"seed": "7"}, "Study('wrong'): seed = \"7\", expected"),
+        ({"strategy": "logei"}, "Study('wrong'): strategy = \"logei\", expected"),
+        ({"strategy_options": {"foo": 1}}, "Study('wrong'): unknown key strategy_options.foo"),
+        ({"old_studies": ["nowhere.db"]}, "Study('wrong'): old_studies[0] = \"nowhere.db\", expected"),
+        ({"early_stopping": {"epoch": 3}}, "Study('wrong'): unknown key early_stopping.epoch; did you mean epochs?"),
+    ]
+    for given, says in cases:
+        with pytest.raises(fedbo.DefinitionError) as caught:
+            fedbo.Study("wrong", {"x": fedbo.Float(0, 1)}, **{"direction": "minimize", **given})
+        assert str(caught.value).startswith(says) and "\n" not in str(caught.value), caught.value
+
+
+def test_a_function_that_cannot_be_called_is_refused_before_a_trial() -> None:
+    study = new()
+
+    def two(x: float, y: float) -> float:
+        return x + y
+
+    for function in (two, lambda: 0.0, lambda **params: 0.0):
+        with pytest.raises(TypeError, match="cannot be called with one argument, a dict of parameters"):
+            study.optimize(function, 3)
+    assert not study.trials
+    assert study.optimize(lambda params, factor=2.0: factor * params["x"], 3).told == 3
 
 
 def test_parameters_that_are_ambiguous_are_refused() -> None:

@@ -187,6 +187,34 @@ def test_a_callback_goes_on_in_a_local_store(tmp_path: Path) -> None:
     _check(mlflow.MlflowClient(uri), "fedbo", study)
 
 
+@pytest.mark.filterwarnings("default")
+def test_a_study_goes_on_while_its_tracker_is_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    pytest.importorskip("sqlalchemy")
+    from fedbo.integrations.mlflow import MLflowCallback
+
+    def away(*_: object, **__: object) -> None:
+        raise mlflow.exceptions.MlflowException("nobody answers")
+
+    uri = f"sqlite:///{tmp_path}/m.db"
+    study = _study(tmp_path)
+    callback = MLflowCallback(uri)
+    study.optimize(_objective, n_trials=2, callbacks=[callback], failures_max=0)
+    with monkeypatch.context() as patched:
+        patched.setattr(callback._client, "create_run", away)
+        study.optimize(_objective, n_trials=4, callbacks=[callback], failures_max=0)
+        assert "MLflow does not take trial 3" in caplog.text and "fedbo export" in caplog.text
+        # From the first trial on, it is a mistake of whoever named the server.
+        first = MLflowCallback(f"sqlite:///{tmp_path}/other.db")
+        patched.setattr(first._client, "create_run", away)
+        with pytest.raises(mlflow.exceptions.MlflowException, match="nobody answers"):
+            study.optimize(_objective, n_trials=5, callbacks=[first], failures_max=0)
+    study.optimize(_objective, n_trials=6, callbacks=[callback], failures_max=0)
+    assert set(_runs(mlflow.MlflowClient(uri), "fedbo")) == {"study", "0", "1", "5"}
+
+
 class _Run:
     """A stand-in for a run of wandb."""
 

@@ -90,7 +90,7 @@ pub(crate) fn run_agent(
     on_event: &Bound<'_, PyAny>,
     on_warning: &Bound<'_, PyAny>,
 ) -> PyResult<&'static str> {
-    let file = AgentFile::from_text(&label, text).map_err(|e| errors::definition(&e))?;
+    let file = AgentFile::from_text(&label, text).map_err(errors::arguments)?;
     let (events, received) = mpsc::channel();
     let objective: Arc<dyn Objective> =
         Arc::new(PythonObjective::new(events.clone(), Arc::clone(&stop.0)));

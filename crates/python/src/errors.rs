@@ -20,14 +20,58 @@ mod python {
     pyo3::import_exception!(fedbo._errors, StorageError);
 }
 
+/// Commands of the program that errors name, and what Python has instead.
+const IN_PYTHON: [(&str, &str); 2] = [
+    ("(fedbo trials lists them)", "(Study.trials has them)"),
+    ("`fedbo agent enrol`", "Agent.enrol"),
+];
+
+/// The words of an error.
+fn words(error: impl std::fmt::Display) -> String {
+    IN_PYTHON.iter().fold(error.to_string(), |text, (program, ours)| text.replace(program, ours))
+}
+
 /// An error that has no class of its own in Python.
 pub(crate) fn other(error: impl std::fmt::Display) -> PyErr {
-    python::Error::new_err(error.to_string())
+    python::Error::new_err(words(error))
 }
 
 /// An error in what was given.
 pub(crate) fn input(error: impl std::fmt::Display) -> PyErr {
-    python::DefinitionError::new_err(error.to_string())
+    python::DefinitionError::new_err(words(error))
+}
+
+/// An error in arguments that were written as tables of a file: their keys are named as the arguments are, and lines are left out.
+pub(crate) fn arguments(mut error: FileError) -> PyErr {
+    match &mut error {
+        FileError::UnknownKey { place, key, .. }
+        | FileError::Value { place, key, .. }
+        | FileError::Missing { place, key, .. } => {
+            place.line = None;
+            *key = argument(key);
+        }
+        FileError::Syntax { place, .. } | FileError::Invalid { place, .. } => place.line = None,
+        _ => {}
+    }
+    input(error)
+}
+
+/// The argument that became the key of a file, for instance `seed` of `study.seed`.
+fn argument(key: &str) -> String {
+    match key.split_once('.') {
+        Some(("study" | "federation" | "agent", argument)) => argument.to_owned(),
+        Some(("privacy", argument @ ("epsilon_max" | "delta" | "allow_unprotected"))) => {
+            argument.to_owned()
+        }
+        Some(("strategy", "name")) => "strategy".to_owned(),
+        Some(("strategy", option)) => format!("strategy_options.{option}"),
+        Some(("meta", rest)) if rest.starts_with("studies") => {
+            rest.replacen("studies", "old_studies", 1)
+        }
+        Some(("meta", option)) => format!("old_studies.{option}"),
+        Some(("archive", "file")) => "archive".to_owned(),
+        _ => key.to_owned(),
+    }
 }
 
 /// An error in a file or a definition, with the line below.
@@ -37,16 +81,19 @@ pub(crate) fn definition(error: &FileError) -> PyErr {
 
 /// An error of a storage.
 pub(crate) fn storage(error: &StorageError) -> PyErr {
-    stored(error)
+    match error {
+        StorageError::NoTrial { .. } => input(error),
+        _ => stored(error),
+    }
 }
 
 /// An error of whatever is kept in files.
 fn stored(error: impl std::fmt::Display) -> PyErr {
-    python::StorageError::new_err(error.to_string())
+    python::StorageError::new_err(words(error))
 }
 
 fn refused(error: impl std::fmt::Display) -> PyErr {
-    python::Refused::new_err(error.to_string())
+    python::Refused::new_err(words(error))
 }
 
 /// An error of an export, by its kind.
@@ -76,6 +123,7 @@ pub(crate) fn study(error: StudyError) -> PyErr {
         | StudyError::EarlyStopping(_)
         | StudyError::Differs { .. }
         | StudyError::Duplicate { .. }
+        | StudyError::OtherTrial { .. }
         | StudyError::NotFinite { .. }) => input(error),
         error => other(error),
     }

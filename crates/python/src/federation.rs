@@ -63,7 +63,7 @@ impl Federation {
     #[staticmethod]
     fn from_text(py: Python<'_>, text: &str) -> PyResult<Self> {
         let read = py.detach(|| fedbo_federation::Federation::from_text(text, ALGORITHMS));
-        Ok(Self { federation: read.map_err(|e| errors::definition(&e))? })
+        Ok(Self { federation: read.map_err(errors::arguments)? })
     }
 
     /// The same of a file, whose agents may have commands and problems too.

@@ -22,7 +22,7 @@ impl Sampler {
     /// The sampler of the study that a text in the layout of a `study.toml` describes. Errors call the text `label`.
     #[staticmethod]
     fn from_text(py: Python<'_>, label: PathBuf, text: &str) -> PyResult<Self> {
-        let file = StudyFile::from_text(&label, text).map_err(|e| errors::definition(&e))?;
+        let file = StudyFile::from_text(&label, text).map_err(errors::arguments)?;
         let made = py.detach(|| fedbo_study::Sampler::new(&file.read_definition()?));
         Ok(Self(Mutex::new(made.map_err(errors::study)?)))
     }

@@ -58,7 +58,7 @@ impl Study {
     /// Creates the study that a text in the layout of a `study.toml` describes, or goes on with it. Errors call the text `label`.
     #[staticmethod]
     fn from_text(py: Python<'_>, label: PathBuf, text: &str) -> PyResult<Self> {
-        let file = StudyFile::from_text(&label, text).map_err(|e| errors::definition(&e))?;
+        let file = StudyFile::from_text(&label, text).map_err(errors::arguments)?;
         Self::of_file(py, file)
     }
 
@@ -83,6 +83,26 @@ impl Study {
         Ok(Self { study, address, file: None, process: std::process::id() })
     }
 
+    /// Stores trials as the study that a text in the layout of a `study.toml` describes, or adds those that it has not yet.
+    #[staticmethod]
+    fn import_trials(
+        py: Python<'_>,
+        label: PathBuf,
+        text: &str,
+        trials: Vec<(Bound<'_, PyDict>, f64)>,
+    ) -> PyResult<Self> {
+        let file = StudyFile::from_text(&label, text).map_err(errors::arguments)?;
+        let points = trials.iter().map(|(params, value)| Ok((convert::point(params)?, *value)));
+        let points = points.collect::<PyResult<Vec<_>>>()?;
+        let address = file.storage.clone();
+        let imported = py.detach(|| {
+            let storage = fedbo_storage::open(&address, Mode::Create)?;
+            fedbo_study::Study::import(storage, &file.definition, &points)
+        });
+        let (study, _) = imported.map_err(errors::study)?;
+        Ok(Self { study, address, file: None, process: std::process::id() })
+    }
+
     /// The study's name.
     #[getter]
     fn name(&self) -> &str {
@@ -102,6 +122,12 @@ impl Study {
     #[getter]
     fn seed(&self) -> u64 {
         self.study.definition().seed
+    }
+
+    /// True if values of one point differ.
+    #[getter]
+    fn noisy(&self) -> bool {
+        self.study.definition().noisy
     }
 
     /// The strategy's name.

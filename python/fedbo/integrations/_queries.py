@@ -147,17 +147,14 @@ class Queries:
         self._keys = {name: name if is_usable else f"p{place}" for place, name in enumerate(free)}
         self._text: str | None = None
         if free:
-            tables: dict[str, Mapping[str, object]] = {
-                "study": {
-                    "name": "queries",
-                    "direction": direction,
-                    "trials": 1,  # how many there are to be is the other framework's business
-                    "seed": seed,
-                    "initial": initial,
-                    "noisy": noisy,
-                },
-                "space": {key: self._codecs[name].parameter._keys() for name, key in self._keys.items()},
-            }
+            tables = _space.study_tables(
+                "queries",
+                {key: self._codecs[name].parameter for name, key in self._keys.items()},
+                direction=direction,
+                seed=seed,
+                initial=initial,
+                noisy=noisy,
+            )
             if strategy is not None or strategy_options:
                 tables["strategy"] = {"name": strategy, **(strategy_options or {})}
             self._text = _space.toml(tables)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from fedbo._objective import describe, logger
 from fedbo._require import require
 from fedbo._study import Study
 from fedbo._trial import Trial
-from fedbo.integrations._runs import told
+from fedbo.integrations._runs import Told, told
 
 _TAG_CHARS_MAX = 5000
 _METRICS_MAX = 1000
@@ -29,6 +30,8 @@ class MLflowCallback:
     ``experiment``
         The experiment, created if there is none; by default ``"fedbo"``.
 
+    A server that cannot be reached for the first trial is an error; what fails later is a warning, and the study goes on.
+
     Raises ImportError if neither mlflow nor mlflow-skinny is installed. Needs ``study.optimize(..., callbacks=[...])``::
 
         from fedbo.integrations.mlflow import MLflowCallback
@@ -39,6 +42,7 @@ class MLflowCallback:
     def __init__(self, tracking_uri: str | None = None, experiment: str | None = None) -> None:
         mlflow = require("mlflow", "mlflow-skinny", "MLflowCallback")
         self._entities: Any = mlflow.entities
+        self._exception: type[Exception] = mlflow.exceptions.MlflowException
         self._client: Any = mlflow.MlflowClient(tracking_uri)
         self._experiment = experiment if experiment is not None else "fedbo"
         self._experiment_id: str | None = None
@@ -47,6 +51,20 @@ class MLflowCallback:
     def __call__(self, study: Study, trial: Trial) -> None:
         """Log a trial that was told."""
         now = told(study, trial)
+        try:
+            self._log(study, now)
+        except self._exception as error:
+            if not self._studies:
+                raise
+            logger.warning(
+                "study %r: MLflow does not take trial %d: %s. The study goes on; afterwards 'fedbo export STUDY --to mlflow:URL' adds "
+                "what is missing there",
+                study.name,
+                trial.number,
+                describe(error),
+            )
+
+    def _log(self, study: Study, now: Told) -> None:
         trial, began = now.trial, now.began_ms
         run_id = self._study_run(study, began)
         known = self._find(study, began, trial.number)

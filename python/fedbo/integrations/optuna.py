@@ -37,7 +37,8 @@ from optuna.trial import FrozenTrial, TrialState
 import fedbo
 from fedbo._errors import DefinitionError
 from fedbo._objective import logger
-from fedbo._space import Categorical, Float, Int, Parameter, ParameterLike, Value, parameter
+from fedbo._space import Categorical, Float, Int, Parameter, ParameterLike, Value, parameter, study_tables
+from fedbo._study import storage_address
 from fedbo.integrations._queries import Code, Ended, Queries, choices, new_seed
 
 __all__ = ["AskedTrial", "Asker", "FedboSampler", "FederatedSampler", "import_study"]
@@ -55,7 +56,53 @@ OVERTAKEN_MAX = 10
 """The number of times that a sampler makes way for another process that proposed the same point at the same moment."""
 
 
-class FedboSampler(BaseSampler):
+class _WithIndependent(BaseSampler):
+    """A sampler of studies of one objective that leaves parameters outside of its search space to another sampler."""
+
+    def __init__(self, independent_sampler: BaseSampler, warns: bool) -> None:
+        self._independent_sampler = independent_sampler
+        self._warns = _Warnings(type(self).__name__, warns)
+
+    def _is_meant(self, study: optuna.Study, trial: FrozenTrial, name: str) -> bool:
+        """True if a parameter needs no warning when it is sampled independently."""
+        raise NotImplementedError
+
+    def _check(self, study: optuna.Study) -> None:
+        _check_single_objective(type(self).__name__, study)
+
+    def reseed_rng(self) -> None:
+        """Reseed the independent sampler; draws of this one need no other seed in another worker."""
+        self._independent_sampler.reseed_rng()
+
+    def sample_independent(
+        self,
+        study: optuna.Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
+    ) -> Any:
+        """A parameter outside of the search space, by the independent sampler."""
+        self._check(study)
+        if self._warns.is_new(param_name) and not self._is_meant(study, trial, param_name):
+            self._warns.independent(param_name, trial, self._independent_sampler)
+        return self._independent_sampler.sample_independent(study, trial, param_name, param_distribution)
+
+    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        """Let the independent sampler prepare."""
+        self._independent_sampler.before_trial(study, trial)
+
+    def after_trial(
+        self,
+        study: optuna.Study,
+        trial: FrozenTrial,
+        state: TrialState,
+        values: Sequence[float] | None,
+    ) -> None:
+        """Let the independent sampler know of the end."""
+        self._independent_sampler.after_trial(study, trial, state, values)
+
+
+class FedboSampler(_WithIndependent):
     """A sampler that asks a strategy of fedbo for the next point, in studies of one objective.
 
     Everything that it knows of a study is read from the study itself, so any number of threads and processes may sample for one
@@ -107,33 +154,31 @@ class FedboSampler(BaseSampler):
             "initial": n_startup_trials,
             "noisy": noisy,
         }
-        self._independent_sampler = independent_sampler or RandomSampler(seed=seed)
-        self._warns = _Warnings("FedboSampler", warn_independent_sampling)
-        self._cache: tuple[object, Queries] | None = None
-        self._lock = threading.Lock()
+        super().__init__(independent_sampler or RandomSampler(seed=seed), warn_independent_sampling)
+        self._forget()
         # What cannot be used is refused here, not in the first trial.
         space = self._search_space or {"x": FloatDistribution(0.0, 1.0)}
         Queries("FedboSampler", _parameters(space), direction="minimize", **self._options)
 
+    def _forget(self) -> None:
+        """Begin anew in this process."""
+        self._process = os.getpid()
+        self._cache: tuple[object, Queries] | None = None
+        self._lock = threading.Lock()
+
     def __getstate__(self) -> dict[str, Any]:
-        state = {**self.__dict__, "_cache": None}
-        del state["_lock"]
-        return state
+        return {name: value for name, value in self.__dict__.items() if name not in ("_process", "_cache", "_lock")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
             setattr(self, name, value)
-        self._lock = threading.Lock()
-
-    def reseed_rng(self) -> None:
-        """Reseed the independent sampler. Draws of this one belong to the number of a trial, so no two workers share one."""
-        self._independent_sampler.reseed_rng()
+        self._forget()
 
     def infer_relative_search_space(
         self, study: optuna.Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
         """The given search space, or what all complete trials have in common; without parameters that have a single value."""
-        _check_single_objective("FedboSampler", study)
+        self._check(study)
         space = self._search_space
         if space is None:
             trials = study.get_trials(deepcopy=False)
@@ -144,10 +189,12 @@ class FedboSampler(BaseSampler):
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
         """The strategy's point, given all trials of the study."""
-        _check_single_objective("FedboSampler", study)
+        self._check(study)
         fixed = trial.system_attrs.get(FIXED, {})
         if not search_space or search_space.keys() <= fixed.keys():
             return {}
+        if self._process != os.getpid():  # in a fork, a thread that is not here may hold the lock
+            self._forget()
         with self._lock:
             queries = self._queries(study, search_space)
             params: dict[str, Any] = {}
@@ -188,40 +235,11 @@ class FedboSampler(BaseSampler):
             self._cache = (key, queries)
         return self._cache[1]
 
-    def sample_independent(
-        self,
-        study: optuna.Study,
-        trial: FrozenTrial,
-        param_name: str,
-        param_distribution: BaseDistribution,
-    ) -> Any:
-        """A parameter outside of the search space, by the independent sampler."""
-        _check_single_objective("FedboSampler", study)
-        if self._warns.is_new(param_name) and self._should_have_sampled(study, trial, param_name):
-            self._warns.independent(param_name, trial, self._independent_sampler)
-        return self._independent_sampler.sample_independent(study, trial, param_name, param_distribution)
-
-    def _should_have_sampled(self, study: optuna.Study, trial: FrozenTrial, name: str) -> bool:
+    def _is_meant(self, study: optuna.Study, trial: FrozenTrial, name: str) -> bool:
         # The first trial of a study without a given space is always sampled so.
-        if self._search_space is None:
-            complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-            if not complete:
-                return False
-        return name not in self.infer_relative_search_space(study, trial)
-
-    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        """Let the independent sampler prepare."""
-        self._independent_sampler.before_trial(study, trial)
-
-    def after_trial(
-        self,
-        study: optuna.Study,
-        trial: FrozenTrial,
-        state: TrialState,
-        values: Sequence[float] | None,
-    ) -> None:
-        """Let the independent sampler know of the end."""
-        self._independent_sampler.after_trial(study, trial, state, values)
+        if self._search_space is None and not study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
+            return True
+        return name in self.infer_relative_search_space(study, trial)
 
 
 class AskedTrial(Protocol):
@@ -253,7 +271,7 @@ class Asker(Protocol):
         """Tell the value of a trial, or why it failed."""
 
 
-class FederatedSampler(BaseSampler):
+class FederatedSampler(_WithIndependent):
     """A sampler that takes its points from an agent of a federation, in a study of one objective.
 
     Every trial of the Optuna study is one of the agent's, which is told its value, or that it failed or was pruned, before the
@@ -292,8 +310,7 @@ class FederatedSampler(BaseSampler):
     ) -> None:
         self._space = _distributions(space)
         self._agent = agent
-        self._independent_sampler = independent_sampler or RandomSampler()
-        self._warns = _Warnings("FederatedSampler", warn_independent_sampling)
+        super().__init__(independent_sampler or RandomSampler(), warn_independent_sampling)
         self._held: dict[tuple[str, int], tuple[AskedTrial, int]] = {}
         self._lock = threading.Lock()
         self._asking = threading.Lock()
@@ -302,10 +319,6 @@ class FederatedSampler(BaseSampler):
         raise TypeError(
             "a FederatedSampler belongs to the process of its agent and cannot be sent to another; make one there"
         )
-
-    def reseed_rng(self) -> None:
-        """Reseed the independent sampler; the agent's draws are its own."""
-        self._independent_sampler.reseed_rng()
 
     def infer_relative_search_space(
         self, study: optuna.Study, trial: FrozenTrial
@@ -346,22 +359,8 @@ class FederatedSampler(BaseSampler):
                 del self._held[other]
             self._held[key] = (asked, thread)
 
-    def sample_independent(
-        self,
-        study: optuna.Study,
-        trial: FrozenTrial,
-        param_name: str,
-        param_distribution: BaseDistribution,
-    ) -> Any:
-        """A parameter outside of the federation's space, by the independent sampler."""
-        self._check(study)
-        if param_name not in self._space and self._warns.is_new(param_name):
-            self._warns.independent(param_name, trial, self._independent_sampler)
-        return self._independent_sampler.sample_independent(study, trial, param_name, param_distribution)
-
-    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        """Let the independent sampler prepare."""
-        self._independent_sampler.before_trial(study, trial)
+    def _is_meant(self, study: optuna.Study, trial: FrozenTrial, name: str) -> bool:
+        return name in self._space
 
     def after_trial(
         self,
@@ -371,7 +370,7 @@ class FederatedSampler(BaseSampler):
         values: Sequence[float] | None,
     ) -> None:
         """Tell the agent how the trial ended."""
-        self._independent_sampler.after_trial(study, trial, state, values)
+        super().after_trial(study, trial, state, values)
         with self._lock:
             asked, _ = self._held.pop((study.study_name, trial.number), (None, 0))
         if asked is None:
@@ -390,7 +389,7 @@ class FederatedSampler(BaseSampler):
             self._agent.tell(asked, failed=f"the trial ended as {state.name}")
 
     def _check(self, study: optuna.Study) -> None:
-        _check_single_objective("FederatedSampler", study)
+        super()._check(study)
         direction = getattr(self._agent, "direction", None)
         ours = study.direction.name.lower()
         if direction is not None and direction != ours:
@@ -411,7 +410,7 @@ def import_study(
     """A study of fedbo with the complete trials of one of Optuna's, in the order in which they ended.
 
     New studies learn from it: ``fedbo.Study(.., old_studies=["sqlite:old.db"])``. Where the storage holds this study already, the
-    trials that it has not yet are added.
+    trials that it has not yet are added; so an import that was interrupted goes on when it is done again.
 
     ``optuna_study``
         The study, of one objective.
@@ -421,7 +420,7 @@ def import_study(
         The search space; by default the parameters that all complete trials have in common. The choice None becomes the text
         "None".
     ``noisy``
-        True if values of one point differ; by default if a point occurs twice.
+        True if values of one point differ; by default as the stored study says, or if a point occurs twice.
 
     Trials with an infinite value or with a point outside of the space are left out.
 
@@ -451,36 +450,28 @@ def import_study(
         given = {key: trial.params[key] for key in distributions}
         if all(each._contains(each.to_internal_repr(given[key])) for key, each in distributions.items()):
             points.append(({key: _storable(each) for key, each in given.items()}, value))
+    name, address = name or optuna_study.study_name, storage_address(storage)
+    if noisy is None:
+        noisy = _stored_noise(address, name)
     if noisy is None:
         noisy = len({repr(point) for point, _ in points}) < len(points)
     maximizes = optuna_study.direction == optuna.study.StudyDirection.MAXIMIZE
-    parameters = _parameters(distributions)
-    study = fedbo.Study(
-        name or optuna_study.study_name,
-        {
-            key: Categorical([_storable(choice) for choice in each.choices])
-            if isinstance(each, Categorical)
-            else each
-            for key, each in parameters.items()
-        },
-        direction="maximize" if maximizes else "minimize",
-        storage=storage,
-        noisy=noisy,
+    parameters = {
+        key: Categorical([_storable(choice) for choice in each.choices]) if isinstance(each, Categorical) else each
+        for key, each in _parameters(distributions).items()
+    }
+    tables = study_tables(
+        name, parameters, direction="maximize" if maximizes else "minimize", storage=address, noisy=noisy
     )
-    known = study.trials
-    for number, (point, value) in enumerate(points):
-        if number < len(known):
-            held = known[number]
-            if dict(held.params) != point or held.value not in (None, value):
-                raise DefinitionError(
-                    f"study {study.name!r} in {study.storage} has a trial {number} that is none of the Optuna study's; give the "
-                    "import another name"
-                )
-            if held.value is None:
-                study.tell(held, value)
-        else:
-            study.tell(study.enqueue(point), value)
-    return study
+    return fedbo.Study._imported(tables, points)
+
+
+def _stored_noise(storage: str, name: str) -> bool | None:
+    """Whether a stored study is noisy; None if there is none."""
+    try:
+        return fedbo.Study.load(storage, name).noisy
+    except fedbo.Error:  # of another kind than that it is not there: the import meets it too
+        return None
 
 
 class _Warnings:

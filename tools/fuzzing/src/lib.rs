@@ -20,6 +20,7 @@ mod scratch;
 mod served;
 mod service;
 mod sqlite_file;
+mod table;
 mod upload;
 
 pub use broadcast::broadcast;
@@ -33,6 +34,7 @@ pub use ledger_file::ledger_file;
 pub use report::report;
 pub use scratch::SCRATCH;
 pub use service::service;
+pub use table::table;
 pub use upload::upload;
 
 /// A decoder, or a few that belong together.
@@ -47,7 +49,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     target("broadcast", broadcast, broadcast::seeds),
     target("checkpoint", checkpoint, checkpoint::seeds),
     target("cli", cli, cli::seeds),
@@ -58,6 +60,7 @@ pub const TARGETS: [Target; 11] = [
     target("ledger_file", ledger_file, ledger_file::seeds),
     target("report", report, report::seeds),
     target("service", service, service::seeds),
+    target("table", table, table::seeds),
     target("upload", upload, upload::seeds),
 ];
 

@@ -12,11 +12,12 @@ use crate::file_kind::FileKind;
 use crate::text::{counted, shown};
 use crate::trial_record::SCHEMA_VERSION;
 
-/// Store the trials of a table as a new study, from which others can learn
+/// Store the trials of a table as a study of their own, from which others can learn
 ///
 /// FILE has comma-separated values: an export of fedbo, a table of Optuna or pandas with columns params_NAME, or one whose columns are the
 /// parameters, value and, if there is one, state. Trials that failed, were stopped or have not ended are left out; the others become
-/// complete trials, in the order of the rows. Nothing is stored unless all of the table can be used.
+/// complete trials, in the order of the rows. Nothing is stored unless all of the table can be used. Done again, it adds the rows that the
+/// table has got since, or those that an interrupted import had not stored.
 #[derive(clap::Args)]
 pub(crate) struct Import {
     /// The table
@@ -28,7 +29,7 @@ pub(crate) struct Import {
     /// The storage: sqlite:FILE or postgresql://USER@HOST/DATABASE
     #[arg(long, value_name = "STORAGE")]
     storage: String,
-    /// Name of the new study
+    /// Name of the study
     #[arg(long, value_name = "NAME")]
     name: String,
     /// Print a JSON object
@@ -42,6 +43,7 @@ struct ImportedDocument<'a> {
     study: &'a str,
     storage: String,
     imported: usize,
+    known: usize,
     left_out: usize,
 }
 
@@ -66,6 +68,15 @@ impl Import {
             return Err(BadInput(message).into());
         }
         let read = read_trials(&self.file, &file.space)?;
+        if let Some(direction) = read.direction.filter(|other| *other != file.definition.direction)
+        {
+            let message = format!(
+                "{}: its column direction says {direction}, and [study] direction of {} does not",
+                self.file.display(),
+                self.space.display()
+            );
+            return Err(BadInput(message).into());
+        }
         let definition = Definition {
             space: file.definition.space,
             direction: file.definition.direction,
@@ -73,14 +84,15 @@ impl Import {
             ..Definition::new(&self.name)
         };
         let storage = fedbo_storage::open(&address, Mode::Create)?;
-        Study::import(storage, &definition, &read.trials)?;
+        let (_, n_new) = Study::import(storage, &definition, &read.trials)?;
         let n_left_out = read.left_out.iter().map(|each| each.n_trials).sum();
         if self.json {
             let document = ImportedDocument {
                 schema_version: SCHEMA_VERSION,
                 study: &self.name,
                 storage: address.to_string(),
-                imported: read.trials.len(),
+                imported: n_new,
+                known: read.trials.len() - n_new,
                 left_out: n_left_out,
             };
             console::result(&serde_json::to_string_pretty(&document)?)?;
@@ -88,9 +100,12 @@ impl Import {
         }
         let mut text = format!(
             "{} imported as study {:?} in {address}",
-            counted(read.trials.len() as u64, "trial"),
+            counted(n_new as u64, "trial"),
             self.name
         );
+        if n_new < read.trials.len() {
+            text += &format!("; {} known already", read.trials.len() - n_new);
+        }
         if n_left_out > 0 {
             let left_out: Vec<String> = read.left_out.iter().map(ToString::to_string).collect();
             text += &format!("; left out: {}", shown(&left_out.join(", ")));

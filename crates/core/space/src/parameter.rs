@@ -192,7 +192,7 @@ impl Kind {
     }
 }
 
-/// A number as an integer, if it is one within ±2^53.
+/// A number as an integer, if it is one within ±(2^53 - 1): a larger one may have been rounded.
 fn whole_number(value: f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "whole and within ±2^53, as checked")]
     (value.fract() == 0.0 && value.abs() <= MAX_INT).then_some(value as i64)
@@ -504,7 +504,7 @@ fn checked_range(spec: &ParameterSpec, is_int: bool) -> Result<Kind, Refused> {
     }
     let whole_bound = |key: &'static str, value: f64| match whole_number(value) {
         Some(whole) => Ok(whole),
-        None => refused(key, value, "a whole number within ±2^53"),
+        None => refused(key, value, "a whole number within ±(2^53 - 1)"),
     };
     let kind = match is_int {
         false => Kind::Float { low, high, log },
@@ -554,7 +554,7 @@ fn checked_choices(choices: Vec<Value>) -> Result<Kind, Refused> {
             }
             Value::Float(number) if !number.is_finite() => (named(choice), "finite numbers"),
             Value::Int(number) if number.unsigned_abs() > 1 << 53 => {
-                (named(choice), "whole numbers within ±2^53")
+                (named(choice), "whole numbers within ±(2^53 - 1)")
             }
             _ => continue,
         };

@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::Value;
 
-/// Largest magnitude of a bound of whole numbers: every integer up to 2^53 is exact in an f64.
-pub(crate) const MAX_INT: f64 = 9_007_199_254_740_992.0;
+/// Largest magnitude of a bound of whole numbers: a larger one may be another number that was rounded to an f64.
+pub(crate) const MAX_INT: f64 = 9_007_199_254_740_991.0;
 
 /// Most decimal digits that the values of a grid may take: so many are told apart by an f64.
 const MAX_DIGITS: u32 = 15;
@@ -202,10 +202,10 @@ mod tests {
         // As floats, 0.3 − 0.1 is less than 0.2.
         assert_eq!(texts(&Stepped::new(0.1, 0.3, 0.2, false).unwrap()), ["0.1", "0.3"]);
         let widest = Stepped::new(-MAX_INT, MAX_INT, 1.0, true).unwrap();
-        assert_eq!(widest.n_values(), (1 << 54) + 1);
-        assert_eq!(widest.value(0), Some(Value::Int(-(1 << 53))));
-        assert_eq!(widest.value(1 << 54), Some(Value::Int(1 << 53)));
-        assert_eq!(widest.value((1 << 54) + 1), None);
+        assert_eq!(widest.n_values(), (1 << 54) - 1);
+        assert_eq!(widest.value(0), Some(Value::Int(1 - (1 << 53))));
+        assert_eq!(widest.value((1 << 54) - 2), Some(Value::Int((1 << 53) - 1)));
+        assert_eq!(widest.value((1 << 54) - 1), None);
     }
 
     #[test]

@@ -68,11 +68,15 @@ pub enum StudyError {
         /// The dimension of the unit cube.
         dim: usize,
     },
-    /// A study that is to be new is there already.
-    #[error("study {name:?} is stored there already; give the new one another name")]
-    Exists {
+    /// A study into which trials are to be imported has another one in the place of one of them.
+    #[error(
+        "study {name:?} is stored there already, with another trial {number}; import under another name"
+    )]
+    OtherTrial {
         /// The study.
         name: String,
+        /// Number of the stored trial.
+        number: u64,
     },
     /// There is no study of this name.
     #[error("there is no study {name:?} in this storage; it has {known}")]

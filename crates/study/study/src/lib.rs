@@ -22,7 +22,6 @@ mod archive;
 mod definition;
 mod early_stopping;
 mod error;
-mod export;
 mod file;
 mod import;
 mod insight;
@@ -33,15 +32,15 @@ mod patience;
 mod run;
 mod sampler;
 mod study;
+mod trial_table;
 
 pub use archive::{ArchiveFile, ArchiveMisfit, ArchiveSpec};
 pub use definition::{Definition, NamedParameter};
 pub use early_stopping::{EarlyStoppingError, EarlyStoppingSpec, RunningTrial};
 pub use error::StudyError;
-pub use export::{EXPORT_COLUMNS, export_column};
 pub use fedbo_strategies::{StoppingRuleSpec, StrategySpec};
 pub use file::{JOBS_MAX, StudyFile, time_limit};
-pub use import::{ImportError, ImportedTrials, read_trials};
+pub use import::{ImportError, ImportedTrials, read_trials, trials_of_table};
 pub use insight::{Insight, ParameterImportance};
 pub use meta::{
     LeftOut, MetaError, MetaFile, MetaScale, MetaSettings, MetaSpec, Mismatch, OldSource, OldStudy,
@@ -51,3 +50,4 @@ pub use patience::Patience;
 pub use run::{Ended, NullObserver, Observer, RunOptions, RunReport};
 pub use sampler::{EndedTrial, Sampler};
 pub use study::{AskOutcome, Study};
+pub use trial_table::{EXPORT_COLUMNS, export_column};

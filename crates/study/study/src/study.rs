@@ -340,8 +340,8 @@ impl Study {
         }
     }
 
-    /// Adds a trial that was evaluated elsewhere, with its value. Its point may be that of another trial.
-    pub(crate) fn add_told(&self, point: Point, value: f64) -> Result<(), StudyError> {
+    /// Adds a trial that was evaluated elsewhere, which is to be told next, and returns its number. Its point may be that of another.
+    pub(crate) fn add_imported(&self, point: Point) -> Result<u64, StudyError> {
         let new = NewTrial {
             encoding: encoding(&self.space, &point)?,
             point,
@@ -353,7 +353,7 @@ impl Study {
             limit: None,
         };
         match self.storage.add(self.key, &new)? {
-            AddOutcome::Trial(trial) => self.tell(trial.number, value).map(drop),
+            AddOutcome::Trial(trial) => Ok(trial.number),
             AddOutcome::Duplicate { .. } | AddOutcome::Overtaken | AddOutcome::Full => {
                 unreachable!("neither a number nor a limit was given, and points may be equal")
             }

@@ -10,7 +10,6 @@ mod old_study;
 mod source;
 mod spec;
 mod table;
-mod trials_csv;
 mod trust;
 
 pub use error::MetaError;

@@ -38,6 +38,14 @@ pub struct LeftOut {
     pub why: String,
 }
 
+impl LeftOut {
+    /// Those of which there are any.
+    pub(crate) fn of_counts<const N: usize>(counts: [(usize, &str); N]) -> Vec<Self> {
+        let some = counts.into_iter().filter(|(n_trials, _)| *n_trials > 0);
+        some.map(|(n_trials, why)| Self { n_trials, why: why.to_owned() }).collect()
+    }
+}
+
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.n_trials, self.why)

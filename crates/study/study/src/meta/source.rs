@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use fedbo_space::{Direction, Space, Value};
 use fedbo_storage::{Address, Mode, StorageError, Told, TrialState};
 
-use super::{LeftOut, MetaError, trials_csv};
+use super::{LeftOut, MetaError};
+use crate::trial_table::TrialTable;
 use crate::{Study, StudyError};
 
 /// An old study as `[meta] studies` names it.
@@ -94,9 +95,30 @@ impl OldSource {
     /// Reads it. `own` is where the new study is kept, and its name.
     pub(super) fn read(&self, own: (&Address, &str)) -> Result<OldTrials, MetaError> {
         match &self.place {
-            Place::Csv(path) => trials_csv::read(path, &self.text),
+            Place::Csv(path) => self.read_csv(path),
             Place::Storage(address, name) => self.read_stored(address, name.as_deref(), own),
         }
+    }
+
+    fn read_csv(&self, path: &Path) -> Result<OldTrials, MetaError> {
+        let bytes = std::fs::read(path).map_err(|error| MetaError::Unreadable {
+            source_text: self.text.clone(),
+            message: error.to_string(),
+        })?;
+        let table = TrialTable::parse(&bytes).map_err(|defect| MetaError::Csv {
+            source_text: self.text.clone(),
+            line: defect.line,
+            message: defect.message,
+        })?;
+        Ok(OldTrials {
+            name: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            direction: table.direction,
+            space: None,
+            noisy: false,
+            parameters: table.columns.into_iter().map(|each| each.parameter).collect(),
+            rows: table.rows.into_iter().map(|row| (row.texts, row.value)).collect(),
+            left_out: table.left_out,
+        })
     }
 
     fn read_stored(
@@ -133,14 +155,14 @@ impl OldSource {
         trials.sort_by_key(|trial| trial.told_seq);
         let count =
             |of: &dyn Fn(&TrialState) -> bool| trials.iter().filter(|t| of(&t.state)).count();
-        let left_out = [
+        let left_out = LeftOut::of_counts([
             (count(&|state| matches!(state, TrialState::Told(Told::Failed { .. }))), "failed"),
             (
                 count(&|state| matches!(state, TrialState::Told(Told::Stopped { .. }))),
                 "stopped early",
             ),
             (count(&|state| !matches!(state, TrialState::Told(_))), "not finished"),
-        ];
+        ]);
         let space = study.space();
         let rows = trials.iter().filter_map(|trial| {
             let texts = space.parameters().iter().map(|parameter| {
@@ -159,11 +181,7 @@ impl OldSource {
                 .map(|parameter| parameter.name().to_owned())
                 .collect(),
             rows: rows.collect(),
-            left_out: left_out
-                .into_iter()
-                .filter(|(n_trials, _)| *n_trials > 0)
-                .map(|(n_trials, why)| LeftOut { n_trials, why: why.to_owned() })
-                .collect(),
+            left_out,
             space: Some(space.clone()),
         })
     }

@@ -1,0 +1,304 @@
+//! Tables of trials as comma-separated values: exports of fedbo, tables of pandas, tables by hand.
+
+use csv::StringRecord;
+use fedbo_space::cell::restored;
+use fedbo_space::{Direction, Parameter, Space};
+
+use crate::LeftOut;
+
+/// Columns of an export before those of the parameters.
+pub const EXPORT_COLUMNS: [&str; 12] = [
+    "number",
+    "state",
+    "source",
+    "value",
+    "failure",
+    "attempts",
+    "asked_at",
+    "started_at",
+    "told_at",
+    "ask_seconds",
+    "evaluate_seconds",
+    "trained_epochs",
+];
+
+/// The prefix of a parameter's column in an export, repeated as often as it takes, if the parameter's name is taken.
+const PARAMETER_PREFIX: &str = "parameter.";
+
+/// The prefix of a parameter's column in tables of pandas, as Optuna and the Python package make them.
+const DATAFRAME_PREFIX: &str = "params_";
+
+/// The column that an export has for a parameter: its name, with a prefix as often as the name is taken.
+pub fn export_column(parameter: &str, space: &Space) -> String {
+    let is_taken = |name: &str| {
+        let mut others = space.parameters().iter().map(Parameter::name);
+        EXPORT_COLUMNS.contains(&name) || (name != parameter && others.any(|other| other == name))
+    };
+    let mut name = parameter.to_owned();
+    while is_taken(&name) {
+        name.insert_str(0, PARAMETER_PREFIX);
+    }
+    name
+}
+
+/// The trials of a table.
+#[derive(Debug, PartialEq)]
+pub(crate) struct TrialTable {
+    /// The columns of parameters, in their order.
+    pub(crate) columns: Vec<ParameterColumn>,
+    /// The direction, if a column says it.
+    pub(crate) direction: Option<Direction>,
+    /// The rows with a finite value, in their order.
+    pub(crate) rows: Vec<TableRow>,
+    /// The others, by their reason.
+    pub(crate) left_out: Vec<LeftOut>,
+}
+
+/// A column of a parameter.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ParameterColumn {
+    /// The parameter.
+    pub(crate) parameter: String,
+    /// The column's name.
+    pub(crate) name: String,
+}
+
+/// A trial with a finite value.
+#[derive(Debug, PartialEq)]
+pub(crate) struct TableRow {
+    /// Its line, from 1.
+    pub(crate) line: Option<u64>,
+    /// A text for each column of a parameter.
+    pub(crate) texts: Vec<String>,
+    /// Its value, in the sign of the objective.
+    pub(crate) value: f64,
+}
+
+/// The reason why a table cannot be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TableDefect {
+    /// The line, from 1, if it is one.
+    pub(crate) line: Option<u64>,
+    /// The defect, with column and value, and what was expected.
+    pub(crate) message: String,
+}
+
+impl TableDefect {
+    pub(crate) fn new(line: Option<u64>, message: impl Into<String>) -> Self {
+        Self { line, message: message.into() }
+    }
+
+    fn broken(error: &csv::Error) -> Self {
+        Self::new(error.position().map(csv::Position::line), format!("it is not a table: {error}"))
+    }
+}
+
+impl TrialTable {
+    /// Reads a table: it has a column `value`, and may have `state` and `direction`. Columns of parameters are those with the prefix
+    /// `params_`, if there are any; else all that no export has for something else.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, TableDefect> {
+        let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
+        let header = reader.headers().map_err(|e| TableDefect::broken(&e))?.clone();
+        // Who writes a table by hand means what stands there.
+        let is_export = EXPORT_COLUMNS.iter().all(|name| header.iter().any(|each| each == *name));
+        let text_of = |cell: &str| match is_export {
+            true => restored(cell).into_owned(),
+            false => cell.to_owned(),
+        };
+        let header: StringRecord = header.iter().map(text_of).collect();
+        let column = |name: &str| header.iter().position(|each| each == name);
+        let Some(value_at) = column("value") else {
+            let way =
+                "the first line must name the parameters and value, as fedbo export writes it";
+            return Err(TableDefect::new(Some(1), format!("it has no column value; {way}")));
+        };
+        let (state_at, direction_at) = (column("state"), column("direction"));
+        let columns = parameter_columns(&header, is_export)?;
+        let mut table =
+            Self { columns: Vec::new(), direction: None, rows: Vec::new(), left_out: Vec::new() };
+        let (mut n_failed, mut n_stopped, mut n_open, mut n_without) = (0, 0, 0, 0);
+        for record in reader.records() {
+            let record = record.map_err(|e| TableDefect::broken(&e))?;
+            let line = record.position().map(csv::Position::line);
+            let wrong = |column: &str, word: &str, expected: &str| {
+                TableDefect::new(line, format!("column {column} = {word:?}, expected {expected}"))
+            };
+            if let Some(word) = direction_at.and_then(|at| record.get(at)) {
+                let given = match word {
+                    "minimize" => Direction::Minimize,
+                    "maximize" => Direction::Maximize,
+                    _ => return Err(wrong("direction", word, "minimize or maximize")),
+                };
+                if table.direction.is_some_and(|other| other != given) {
+                    return Err(TableDefect::new(line, "rows differ in their direction"));
+                }
+                table.direction = Some(given);
+            }
+            let state = state_at.and_then(|at| record.get(at)).unwrap_or_default();
+            let counter = match state.to_ascii_lowercase().as_str() {
+                "failed" | "fail" => Some(&mut n_failed),
+                "stopped" | "pruned" => Some(&mut n_stopped),
+                "running" | "waiting" => Some(&mut n_open),
+                "complete" | "" => None,
+                _ => {
+                    let expected = "complete, failed, stopped, running or waiting";
+                    return Err(wrong("state", state, expected));
+                }
+            };
+            if let Some(counter) = counter {
+                *counter += 1;
+                continue;
+            }
+            let word = &record[value_at];
+            let value: Option<f64> = match word {
+                "" => None,
+                word => Some(word.parse().map_err(|_| {
+                    wrong("value", word, "a number, or nothing for a trial without a value")
+                })?),
+            };
+            let Some(value) = value.filter(|value| value.is_finite()) else {
+                n_without += 1;
+                continue;
+            };
+            let texts = columns.iter().map(|(at, _)| text_of(&record[*at])).collect();
+            table.rows.push(TableRow { line, texts, value });
+        }
+        table.columns = columns.into_iter().map(|(_, column)| column).collect();
+        table.left_out = LeftOut::of_counts([
+            (n_failed, "failed"),
+            (n_stopped, "stopped early"),
+            (n_open, "not finished"),
+            (n_without, "without a finite value"),
+        ]);
+        Ok(table)
+    }
+}
+
+/// The columns of parameters, with their places.
+fn parameter_columns(
+    header: &StringRecord,
+    is_export: bool,
+) -> Result<Vec<(usize, ParameterColumn)>, TableDefect> {
+    let has_prefix = !is_export && header.iter().any(|name| name.starts_with(DATAFRAME_PREFIX));
+    let mut columns: Vec<(usize, ParameterColumn)> = Vec::new();
+    for (at, name) in header.iter().enumerate() {
+        let parameter = match name.strip_prefix(DATAFRAME_PREFIX) {
+            Some(parameter) if has_prefix => parameter.to_owned(),
+            _ if has_prefix || name.is_empty() || is_column(name) => continue,
+            _ => parameter_of(name, header),
+        };
+        if columns.iter().any(|(_, other)| other.name == name) {
+            return Err(TableDefect::new(Some(1), format!("it has two columns {name:?}")));
+        }
+        columns.push((at, ParameterColumn { parameter, name: name.to_owned() }));
+    }
+    Ok(columns)
+}
+
+/// Returns true if a column is not a parameter's: one of an export, or the direction of the values.
+fn is_column(name: &str) -> bool {
+    EXPORT_COLUMNS.contains(&name) || name == "direction"
+}
+
+/// The parameter that a column is of: an export sets a prefix before a name that is taken, as often as that takes.
+fn parameter_of(column: &str, header: &StringRecord) -> String {
+    match column.strip_prefix(PARAMETER_PREFIX) {
+        Some(rest) if is_column(rest) || header.iter().any(|each| each == rest) => rest.to_owned(),
+        Some(rest) if rest.starts_with(PARAMETER_PREFIX) => parameter_of(rest, header),
+        _ => column.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<TrialTable, TableDefect> {
+        TrialTable::parse(text.as_bytes())
+    }
+
+    fn names(table: &TrialTable) -> Vec<&str> {
+        table.columns.iter().map(|each| each.parameter.as_str()).collect()
+    }
+
+    fn rows(table: &TrialTable) -> Vec<(Vec<&str>, f64)> {
+        let rows = table.rows.iter();
+        rows.map(|each| (each.texts.iter().map(String::as_str).collect(), each.value)).collect()
+    }
+
+    fn left_out(table: &TrialTable) -> Vec<String> {
+        table.left_out.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn an_export_and_a_table_of_pandas_say_the_same() {
+        let columns = EXPORT_COLUMNS.join(",");
+        let export = read(&format!(
+            "{columns},x,parameter.value,kind\n\
+             0,complete,initial,0.5,,1,t,t,t,0.1,0.2,,1e-3,7,\"a, b\"\n\
+             1,failed,own,,\"exit: 1\",1,t,t,t,0.1,0.2,,0.5,8,c\n\
+             2,running,own,,,1,t,t,,0.1,,,0.5,8,c\n\
+             3,complete,own,-1.25,,1,t,t,t,0.1,0.2,9,0.25,9,c\n\
+             4,stopped,own,-9.5,,1,t,t,t,0.1,0.2,4,0.25,9,c\n"
+        ))
+        .unwrap();
+        assert_eq!(names(&export), ["x", "value", "kind"]);
+        let expected = [(vec!["1e-3", "7", "a, b"], 0.5), (vec!["0.25", "9", "c"], -1.25)];
+        assert_eq!(rows(&export), expected);
+        assert_eq!(left_out(&export), ["1 failed", "1 stopped early", "1 not finished"]);
+        assert_eq!(export.direction, None);
+        // As study.trials_dataframe().to_csv() of Optuna 5 writes it.
+        let pandas = read(
+            ",number,value,datetime_start,datetime_complete,duration,params_kind,params_value,params_x,state\n\
+             0,0,0.5,2026-11-23 20:00:00,2026-11-23 20:00:01,0 days 00:00:01,\"a, b\",7,1e-3,COMPLETE\n\
+             1,1,,2026-11-23 20:00:00,2026-11-23 20:00:01,0 days 00:00:01,c,8,0.5,FAIL\n\
+             2,2,3.0,2026-11-23 20:00:00,2026-11-23 20:00:01,0 days 00:00:01,c,8,0.5,RUNNING\n\
+             3,3,-1.25,2026-11-23 20:00:00,2026-11-23 20:00:01,0 days 00:00:01,c,9,0.25,COMPLETE\n\
+             4,4,3.0,2026-11-23 20:00:00,2026-11-23 20:00:01,0 days 00:00:01,c,8,0.5,PRUNED\n",
+        )
+        .unwrap();
+        assert_eq!(names(&pandas), ["kind", "value", "x"]);
+        let expected = [(vec!["a, b", "7", "1e-3"], 0.5), (vec!["c", "9", "0.25"], -1.25)];
+        assert_eq!(rows(&pandas), expected);
+        assert_eq!(left_out(&pandas), left_out(&export));
+    }
+
+    #[test]
+    fn the_cells_of_an_export_are_restored_and_those_of_a_table_by_hand_are_as_they_are() {
+        let columns = EXPORT_COLUMNS.join(",");
+        let cells = "0,complete,own,1,,1,t,t,t,0.1,0.2,";
+        let table = read(&format!("{columns},path,'=x\n{cells},C:\\\\new,'=1+1\n")).unwrap();
+        assert_eq!(names(&table), ["path", "=x"]);
+        assert_eq!(rows(&table)[0].0, ["C:\\new", "=1+1"]);
+        let table = read("path,value\nC:\\\\new,1\n").unwrap();
+        assert_eq!(rows(&table)[0].0, ["C:\\\\new"]);
+    }
+
+    #[test]
+    fn a_table_by_hand_needs_parameters_and_values_alone() {
+        let table =
+            read("\u{feff}x, value, direction,,\n0.5, 2, minimize,,\n0.1, nan, minimize,,\n");
+        let table = table.unwrap();
+        assert_eq!(table.direction, Some(Direction::Minimize));
+        assert_eq!((names(&table), rows(&table)), (vec!["x"], vec![(vec!["0.5"], 2.0)]));
+        assert_eq!(left_out(&table), ["1 without a finite value"]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_with_its_line_column_and_value() {
+        let cases = [
+            ("x,y\n1,2\n", Some(1), "no column value"),
+            ("x,value\n1,2\n1,high\n", Some(3), "column value = \"high\", expected a number"),
+            ("x,value\n1,2\n1\n", Some(3), "it is not a table"),
+            ("x,x,value\n1,2,3\n", Some(1), "two columns \"x\""),
+            ("params_x,params_x,value\n1,2,3\n", Some(1), "two columns \"params_x\""),
+            ("x,value,state\n1,2,odd\n", Some(2), "column state = \"odd\""),
+            ("x,value,direction\n1,2,up\n", Some(2), "column direction = \"up\""),
+            ("x,value,direction\n1,2,minimize\n1,2,maximize\n", Some(3), "rows differ"),
+        ];
+        for (text, line, expected) in cases {
+            let defect = read(text).unwrap_err();
+            assert!(defect.line == line && defect.message.contains(expected), "{defect:?}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! `table`: tables of trials of other programs, as `fedbo import` and `[meta] studies` read them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use fedbo_space::ParameterSpec;
+use fedbo_storage::MemoryStorage;
+use fedbo_study::{Definition, Study, trials_of_table};
+
+fn definition() -> Definition {
+    Definition::new("old")
+        .parameter("x", ParameterSpec::float(0.0, 1.0))
+        .parameter("value", ParameterSpec::int(1, 9))
+        .parameter("kind", ParameterSpec::categorical(["a, b", "c"]))
+        .minimize()
+}
+
+/// Bytes as a table. What is accepted is stored as it is, and nothing of it a second time.
+pub fn table(bytes: &[u8]) {
+    let definition = definition();
+    let study = Study::in_memory(&definition).expect("a valid definition");
+    let space = study.space();
+    match trials_of_table(bytes, Path::new("old.csv"), space) {
+        Ok(read) => {
+            let storage = Arc::new(MemoryStorage::new());
+            let import = || Study::import(storage.clone(), &definition, &read.trials);
+            let (study, n_new) = import().expect("what was accepted can be stored");
+            assert_eq!(n_new, read.trials.len());
+            let stored = study.trials().expect("a storage in memory");
+            for (stored, (point, value)) in stored.iter().zip(&read.trials) {
+                assert_eq!(Some(&stored.point), space.normalize(point).ok().as_ref());
+                assert!(stored.value() == Some(*value) && value.is_finite());
+            }
+            assert_eq!(import().expect("the same again").1, 0);
+        }
+        Err(error) => assert!(error.to_string().starts_with("old.csv")),
+    }
+}
+
+/// An export, a table of pandas, and one by hand.
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let texts = [
+        "number,state,source,value,failure,attempts,asked_at,started_at,told_at,ask_seconds,evaluate_seconds,trained_epochs,x,\
+         parameter.value,kind\n0,complete,own,0.5,,1,t,t,t,0.1,0.2,,1e-3,7,\"a, b\"\n1,failed,own,,\"exit: 1\",1,t,t,t,0.1,0.2,,0.5,8,c\n",
+        ",number,value,params_kind,params_value,params_x,state\n0,0,0.5,\"a, b\",7,0.001,COMPLETE\n1,1,,c,8,0.5,PRUNED\n",
+        "\u{feff}x, value, direction, parameter.value, kind\n0.5, 2, minimize, 3, c\n0.1, nan, minimize, 4, c\n",
+    ];
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
