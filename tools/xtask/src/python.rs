@@ -24,15 +24,18 @@ pub(crate) struct Python {
     /// Write the type stubs of the native module instead of comparing them
     #[arg(long)]
     write_stubs: bool,
+    /// Run the tests inside Ray too, which take 600 MB and a minute
+    #[arg(long)]
+    ray: bool,
     /// Further arguments for pytest
     #[arg(last = true, value_name = "PYTEST")]
     pytest: Vec<String>,
 }
 
 impl Python {
-    /// All of it, as `cargo xtask test --all` does.
-    pub(crate) fn all() -> Self {
-        Self { write_stubs: false, pytest: Vec::new() }
+    /// All of it, as `cargo xtask test --all` does; with Ray, as `--long` does.
+    pub(crate) fn all(ray: bool) -> Self {
+        Self { write_stubs: false, ray, pytest: Vec::new() }
     }
 
     pub(crate) fn run(&self) -> Result<()> {
@@ -43,26 +46,38 @@ impl Python {
         system::provide_python()?;
         let mut tests = Tests::default();
         let mut wheel = None;
-        for (minor, interpreter) in &tested(interpreters())? {
-            let python = environment(*minor, interpreter)?;
+        let interpreters = tested(interpreters())?;
+        for (minor, interpreter) in &interpreters {
+            let python = environment(*minor, interpreter, Kind::Usual)?;
             let wheel = match &wheel {
                 Some(wheel) => wheel,
                 None => wheel.insert(self.build(&python)?),
             };
-            let install = ["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"];
-            run(Command::new(&python).args(install).arg(wheel))?;
+            install(&python, wheel)?;
             for types in [&["mypy"][..], &["pyright", "--warnings", "fedbo"]] {
                 run(in_package(&python).arg("-m").args(types))?;
             }
-            // Not in the package's folder, from which the sources would be imported, which have no native module.
-            let package = root().join("python");
-            let mut pytest = in_package(&python.with_file_name("pytest"));
-            pytest.current_dir(wheels()).args(["--quiet", "--timeout=300", "--numprocesses=2"]);
-            pytest.args(["-m", "not ray", "-c"]).arg(package.join("pyproject.toml"));
-            pytest.arg(package.join("tests")).args(&self.pytest);
-            tests.passed += tests::counted(&mut pytest, passed_in)?.passed;
+            tests.passed += self.pytest(&python, &["--numprocesses=2", "-m", "not ray"])?;
+        }
+        if let (true, Some((minor, interpreter)), Some(wheel)) =
+            (self.ray, interpreters.first(), &wheel)
+        {
+            let python = environment(*minor, interpreter, Kind::Ray)?;
+            install(&python, wheel)?;
+            tests.passed += self.pytest(&python, &["-m", "ray"])?;
         }
         Ok(tests)
+    }
+
+    /// Runs tests of the package that is installed; returns the number of those that passed.
+    fn pytest(&self, python: &Path, which: &[&str]) -> Result<usize> {
+        // Not in the package's folder, from which the sources would be imported, which have no native module.
+        let package = root().join("python");
+        let mut pytest = in_package(&python.with_file_name("pytest"));
+        pytest.current_dir(wheels()).args(["--quiet", "--timeout=300"]).args(which);
+        pytest.arg("-c").arg(package.join("pyproject.toml"));
+        pytest.arg(package.join("tests")).args(&self.pytest);
+        Ok(tests::counted(&mut pytest, passed_in)?.passed)
     }
 
     /// The wheel, built as the tests of Rust are; its stubs are compared.
@@ -92,6 +107,12 @@ impl Python {
         let wheel = paths.find(|path| path.extension().is_some_and(|ending| ending == "whl"));
         wheel.context("maturin wrote no wheel")
     }
+}
+
+/// Installs a wheel in place of the one before.
+fn install(python: &Path, wheel: &Path) -> Result<()> {
+    let options = ["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"];
+    run(Command::new(python).args(options).arg(wheel))
 }
 
 /// The folder of what is built.
@@ -152,10 +173,20 @@ fn tested(found: BTreeMap<u32, PathBuf>) -> Result<Vec<(u32, PathBuf)>> {
     Ok(found)
 }
 
+/// The tests that an environment is for.
+#[derive(Clone, Copy)]
+enum Kind {
+    Usual,
+    Ray,
+}
+
 /// The Python of an environment with what the tests need.
-fn environment(minor: u32, interpreter: &Path) -> Result<PathBuf> {
-    let list = root().join("python").join("requirements-dev.txt");
-    let folder = target().join(format!("python-3.{minor}"));
+fn environment(minor: u32, interpreter: &Path, kind: Kind) -> Result<PathBuf> {
+    let (list, folder) = match kind {
+        Kind::Usual => ("requirements-dev.txt", format!("python-3.{minor}")),
+        Kind::Ray => ("requirements-ray.txt", format!("python-3.{minor}-ray")),
+    };
+    let (list, folder) = (root().join("python").join(list), target().join(folder));
     Ok(system::python_environment(&folder, interpreter, &list)?.join("python"))
 }
 

@@ -89,7 +89,7 @@ impl Test {
         stages.tests("tests with PostgreSQL", || Marked::find(Need::PostgreSql)?.run())?;
         system::provide_python()?;
         stages.tests("tests with Python", || Marked::find(Need::Python)?.run())?;
-        stages.tests("Python package", || Python::all().tests())?;
+        stages.tests("Python package", || Python::all(self.long).tests())?;
         if let Some(folder) = data_folder() {
             eprintln!("xtask: published data from {}", folder.display());
             stages.tests("comparisons with published data", || Marked::find(Need::Data)?.run())?;
