@@ -258,7 +258,7 @@ fn a_table_of_trials_says_the_same_as_the_storage_that_it_is_from() {
     assert_eq!(told(&sandbox), by_table);
     sandbox.write("like.csv", "x,y\n0.5,0.5\n");
     sandbox.write("new.toml", &study("new", "third.db", 5, &of("like.csv"), NEW));
-    tune(&sandbox, &[]).expect(2, &["\"like.csv\": it has no column value"]);
+    tune(&sandbox, &[]).expect(2, &["\"like.csv\", line 1: it has no column value"]);
 }
 
 #[test]
