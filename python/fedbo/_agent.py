@@ -426,7 +426,7 @@ class _Session:
         if held is None or call is None or held.number != trial:
             asked = "none is" if held is None else f"trial {held.number} is"
             raise DefinitionError(f"trial {trial} is not asked for: {asked}")
-        told = None if failed is not None else number(value)
+        told = None if failed is not None else number(value, "the value told is")
         # The end of an earlier trial still lies there if the wait for it was interrupted.
         while not self._durable.empty():
             if self._durable.get() is None:

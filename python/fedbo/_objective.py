@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 import pickle
 import threading
 from collections.abc import Callable, Mapping
@@ -47,15 +48,15 @@ def takes_trial(objective: Callable[..., Any]) -> bool:
     return first.name == "trial" or first.annotation in (Trial, "Trial", "fedbo.Trial")
 
 
-def number(value: object) -> float:
-    """What an objective returned as a float; NaN and infinities too, which are failures of their own."""
+def number(value: object, what: str = "the objective returned") -> float:
+    """What an objective returned as a float; NaN and infinities too, which are failures of their own. ``what`` begins the error."""
     given = plain(value)
     if given is None or isinstance(given, (bool, str, bytes)):
-        raise TypeError(f"the objective returned {given!r}, which is not a number")
+        raise TypeError(f"{what} {given!r}, which is not a number")
     try:
         return float(given)  # type: ignore[arg-type]
     except Exception:  # whatever a foreign type raises
-        raise TypeError(f"the objective returned {type(given).__name__}, which is not a number") from None
+        raise TypeError(f"{what} {type(given).__name__}, which is not a number") from None
 
 
 def describe(error: BaseException) -> str:
@@ -149,15 +150,20 @@ class Evaluator:
         except TypeError as error:
             self._failed(call, stopped, error)
         else:
+            if not math.isfinite(value):
+                self._log(call, ValueError(f"the objective returned {value}, which is not a finite number"))
             call.tell(value)
 
     def _failed(self, call: _fedbo.Call, stopped: threading.Event, error: Exception) -> None:
         if stopped.is_set():
             call.stop()
             return
+        self._log(call, error)
+        call.fail(describe(error))
+
+    def _log(self, call: _fedbo.Call, error: Exception) -> None:
         self.last_error = error
         logger.warning("trial %d failed: %s", call.number, describe(error), exc_info=error)
-        call.fail(describe(error))
 
     def cancel(self) -> None:
         """Cancel what was submitted and has not begun."""

@@ -121,6 +121,8 @@ class Study:
             initial=initial,
             noisy=noisy,
         )
+        if strategy is not None and not isinstance(strategy, str):
+            raise TypeError(f"strategy = {strategy!r}, expected its name; options go into strategy_options={{...}}")
         if strategy_options is not None:
             strategy_options = _space.mapping("strategy_options", strategy_options, "options by their names")
         if strategy_options and "name" in strategy_options:
@@ -248,11 +250,11 @@ class Study:
         if failed is not None:
             self._native.tell_failed(_number_of(trial), failed)
         else:
-            self._native.tell(_number_of(trial), number(value))
+            self._native.tell(_number_of(trial), number(value, "the value told is"))
 
     def report(self, trial: Trial | int, epoch: int, value: float) -> bool:
         """Report the value of a trial after an epoch of its training; return True if it was stopped, and so told."""
-        return self._native.report(_number_of(trial), epoch, number(value)) is not None
+        return self._native.report(_number_of(trial), epoch, number(value, "the value reported is")) is not None
 
     def enqueue(self, params: Mapping[str, Value]) -> Trial:
         """Put a point of one's own in line: whoever asks next gets it."""

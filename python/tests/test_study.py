@@ -113,14 +113,18 @@ def test_every_kind_of_parameter_comes_back_as_it_was_declared() -> None:
         ([1.0, 2.0], "returned list, which is not a number"),
         (1j, "returned complex, which is not a number"),
         (10**400, "returned int, which is not a number"),
-        (math.nan, "NaN"),
-        (math.inf, "inf"),
+        (math.nan, "returned NaN, which is not a finite number"),
+        (math.inf, "returned inf, which is not a finite number"),
     ],
 )
-def test_what_is_no_value_is_a_failure(value: object, says: str) -> None:
+def test_what_is_no_value_is_a_failure(value: object, says: str, caplog: pytest.LogCaptureFixture) -> None:
     study = new()
-    study.optimize(lambda params: value, 1)
+    with caplog.at_level(logging.WARNING, logger="fedbo"):
+        with pytest.raises(fedbo.ObjectiveError) as raised:
+            study.optimize(lambda params: value, 5, failures_max=1)
     (trial,) = study.trials
+    assert says.lower() in str(raised.value.__cause__).lower()
+    assert says.lower() in caplog.text.lower()
     assert trial.state == "failed" and trial.value is None
     assert trial.message is not None and says in trial.message
 
@@ -276,7 +280,7 @@ def test_what_is_told_twice_or_wrongly_is_refused() -> None:
         study.tell(trial)
     with pytest.raises(fedbo.DefinitionError, match="not a finite number"):
         study.tell(trial, math.nan)
-    with pytest.raises(TypeError, match="not a number"):
+    with pytest.raises(TypeError, match="the value told is '0.5', which is not a number"):
         study.tell(trial, "0.5")
     study.tell(trial, 1.0)
     study.tell(trial, 1.0)  # the same again is no mistake
@@ -521,6 +525,8 @@ def test_bounds_are_numbers() -> None:
 
 
 def test_a_strategy_has_one_name() -> None:
+    with pytest.raises(TypeError, match="expected its name; options go into strategy_options"):
+        new(strategy={"name": "ts"})
     with pytest.raises(fedbo.DefinitionError, match="strategy_options has the key 'name'"):
         new(strategy="log-ei", strategy_options={"name": "random"})
 
