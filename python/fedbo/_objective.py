@@ -12,7 +12,7 @@ from concurrent.futures import BrokenExecutor, CancelledError, Future
 from typing import Any, Protocol, TypeAlias
 
 from fedbo import _fedbo
-from fedbo._space import plain
+from fedbo._space import plain, whole
 from fedbo._trial import Trial
 
 logger = logging.getLogger("fedbo")
@@ -99,7 +99,7 @@ class Evaluator:
         stopped = threading.Event()
 
         def report(epoch: int, value: float) -> bool:
-            if call.report(epoch, value):
+            if call.report(whole("epoch", epoch, 1), number(value, "the value reported is")):
                 stopped.set()
             return stopped.is_set()
 

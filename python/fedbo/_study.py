@@ -254,7 +254,8 @@ class Study:
 
     def report(self, trial: Trial | int, epoch: int, value: float) -> bool:
         """Report the value of a trial after an epoch of its training; return True if it was stopped, and so told."""
-        return self._native.report(_number_of(trial), epoch, number(value, "the value reported is")) is not None
+        reported = number(value, "the value reported is")
+        return self._native.report(_number_of(trial), _space.whole("epoch", epoch, 1), reported) is not None
 
     def enqueue(self, params: Mapping[str, Value]) -> Trial:
         """Put a point of one's own in line: whoever asks next gets it."""

@@ -430,6 +430,29 @@ def test_a_report_that_is_no_number_fails_the_trial() -> None:
     assert study.trials[0].state == "failed"
 
 
+@pytest.mark.parametrize("epoch", [-1, 0, "1", 1.5, True])
+def test_an_epoch_is_a_whole_number(epoch: object) -> None:
+    space = {"x": fedbo.Float(0.0, 1.0)}
+    study = fedbo.Study("curves", space, direction="minimize", early_stopping={"rule": "median", "epochs": 3})
+    asked = study.ask()
+    with pytest.raises((fedbo.DefinitionError, TypeError), match="epoch = .*, expected a whole number of at least 1"):
+        asked.report(epoch, 0.5)  # type: ignore[arg-type]
+
+    def train(trial: fedbo.Trial) -> float:
+        trial.report(epoch, 0.5)  # type: ignore[arg-type]
+        return 0.0
+
+    study.release(asked)
+    study.optimize(train, 1)
+    assert "expected a whole number of at least 1" in (study.trials[0].message or "")
+
+
+def test_a_study_without_early_stopping_takes_no_reports() -> None:
+    study = new()
+    with pytest.raises(fedbo.Error, match=r"made without early_stopping, .* tell their values with tell$"):
+        study.report(study.ask(), 1, 0.5)
+
+
 def test_old_studies_are_learned_from(tmp_path: Path) -> None:
     old = new(storage=tmp_path / "old.db")
     old.optimize(parabola, 15)

@@ -21,7 +21,9 @@ mod python {
 }
 
 /// Commands of the program that errors name, and what Python has instead.
-const IN_PYTHON: [(&str, &str); 2] = [
+const IN_PYTHON: [(&str, &str); 4] = [
+    ("has no [early_stopping]", "was made without early_stopping"),
+    ("with fedbo tell", "with tell"),
     ("(fedbo trials lists them)", "(Study.trials has them)"),
     ("`fedbo agent enrol`", "Agent.enrol"),
 ];
