@@ -7,6 +7,7 @@ mod advice;
 mod commands;
 mod console;
 mod core_dumps;
+mod dashboard;
 mod exit;
 pub mod export;
 mod file_kind;

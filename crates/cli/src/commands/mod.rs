@@ -5,6 +5,7 @@ mod ask;
 mod best;
 mod completions;
 mod coordinator;
+mod dashboard;
 #[cfg(feature = "research")]
 mod data;
 mod dev;
@@ -64,6 +65,7 @@ pub(crate) enum Command {
     Export(export::Export),
     Import(import::Import),
     Plot(plot::Plot),
+    Dashboard(dashboard::Dashboard),
     #[command(subcommand)]
     Storage(storage::Storage),
     Play(play::Play),
@@ -114,6 +116,7 @@ impl Command {
             #[cfg(feature = "research")]
             Self::Data(command) => command.run(),
             Self::Plot(command) => command.run(),
+            Self::Dashboard(command) => command.run(),
             Self::Privacy(command) => command.run(),
             Self::Coordinator(command) => command.run(),
             Self::Agent(command) => command.run(),

@@ -1,0 +1,14 @@
+// @ts-check
+/** Chooses the page by the address. */
+import { h, view } from "./dom.js";
+import { list } from "./list.js";
+import { study } from "./study.js";
+
+const main = /** @type {HTMLElement} */ (document.getElementById("main"));
+const id = view().get("study");
+try {
+  await (id === null ? list(main) : study(main, id));
+} catch (error) {
+  const text = error instanceof Error ? error.message : String(error);
+  main.replaceChildren(h("h1", {}, "This cannot be shown"), h("p", { class: "note", role: "alert" }, text), h("p", {}, h("a", { href: "./" }, "All studies")));
+}

@@ -1,0 +1,210 @@
+// @ts-check
+/** One study: what was found, what is running, what failed. */
+import { connection, duration, get, h, number, setView, view } from "./dom.js";
+import { History } from "./history.js";
+import { Table, reason, shown } from "./table.js";
+
+/** Captions of the pictures that the server draws. @type {Record<string, string>} */
+const CAPTIONS = {
+  slices: "Values against each parameter",
+  importance: "How much each parameter matters, by a model of all trials",
+  "learning-curves": "Values that trainings reported, epoch by epoch",
+  transfer: "Weights of old studies, query by query",
+};
+/** Pictures are drawn anew at most so often. */
+const PICTURES_MS = 15000;
+
+/**
+ * @param {HTMLElement} main
+ * @param {string} id
+ */
+export async function study(main, id) {
+  const about = await get(`api/studies/${encodeURIComponent(id)}`);
+  document.title = `fedbo: ${about.name}`;
+  const page = new Page(main, about);
+  page.listen();
+}
+
+class Page {
+  /**
+   * @param {HTMLElement} main
+   * @param {any} about
+   */
+  constructor(main, about) {
+    this.about = about;
+    this.base = `api/studies/${encodeURIComponent(about.id)}`;
+    /** @type {any[]} told trials, in the order of telling */
+    this.told = [];
+    /** @type {any[]} */
+    this.open = [];
+    this.minimize = about.direction === "minimize";
+    this.facts = h("dl", { class: "facts" });
+    this.running = h("div");
+    this.failures = h("div");
+    this.detail = h("section", { "aria-live": "polite" });
+    const chart = h("div", { class: "chart" });
+    this.history = new History(chart, this.minimize, (index) => this.choose(this.told[index]));
+    const names = about.parameters.map((/** @type {any} */ each) => each.name);
+    this.table = new Table(names, (trial) => this.choose(trial));
+    const log = h("input", { type: "checkbox", onchange: (/** @type {any} */ event) => {
+      this.history.setLog(event.target.checked);
+      event.target.checked = this.history.log;
+    } });
+    this.pictures = h("div", { class: "pictures" });
+    const kinds = about.pictures.filter((/** @type {string} */ name) => name !== "history");
+    this.images = kinds.map((/** @type {string} */ name) => this.picture(name));
+    const aim = this.minimize ? "smaller is better" : "larger is better";
+    main.replaceChildren(
+      h("h1", {}, about.name),
+      h("p", { class: "quiet" }, `${about.place} · ${aim} · strategy ${about.strategy.name ?? "of its own"}`),
+      this.facts,
+      this.running,
+      h("h2", {}, "History"),
+      h("label", {}, log, " logarithmic values"),
+      chart,
+      h("p", {}, "Downloads: ", ...["history.svg", "history.png"].flatMap((file) => [h("a", { href: `${this.base}/pictures/${file}`, download: file }, file), " "]),
+        h("a", { href: `${this.base}/trials.csv` }, "trials.csv"), " ", h("a", { href: `${this.base}/trials.json` }, "trials.json")),
+      this.detail,
+      this.failures,
+      h("h2", {}, "Pictures"),
+      this.pictures,
+      h("h2", {}, "Trials"),
+      this.table.element);
+    this.pictures.append(...this.images.map((/** @type {any} */ each) => each.figure));
+    this.stale = true;
+    setInterval(() => this.refreshPictures(), PICTURES_MS);
+    setInterval(() => this.drawRunning(), 1000);
+  }
+
+  /** @param {string} name */
+  picture(name) {
+    const image = /** @type {HTMLImageElement} */ (h("img", { alt: CAPTIONS[name] ?? name, loading: "lazy" }));
+    const links = h("figcaption", {}, `${CAPTIONS[name] ?? name}: `,
+      ...["svg", "png"].flatMap((ending) => [h("a", { href: `${this.base}/pictures/${name}.${ending}`, download: `${name}.${ending}` }, ending), " "]));
+    const figure = h("figure", { hidden: true }, image, links);
+    image.addEventListener("load", () => { figure.hidden = false; });
+    image.addEventListener("error", () => { figure.hidden = true; });
+    return { figure, image, name };
+  }
+
+  refreshPictures() {
+    if (!this.stale || document.hidden || this.told.length === 0) return;
+    this.stale = false;
+    for (const { image, name } of this.images) {
+      image.loading = "eager";
+      image.src = `${this.base}/pictures/${name}.svg?told=${this.told.length}`;
+    }
+  }
+
+  listen() {
+    const events = new EventSource(`${this.base}/events`);
+    events.addEventListener("open", () => connection("live"));
+    events.addEventListener("error", () => connection("no answer; trying again", true));
+    events.addEventListener("trials", (event) => {
+      const news = JSON.parse(event.data);
+      const known = this.told.length === 0 ? 0 : this.told[this.told.length - 1].told_order;
+      const told = news.told.filter((/** @type {any} */ trial) => trial.told_order > known);
+      this.told.push(...told);
+      this.open = news.open;
+      this.history.add(told);
+      this.stale ||= told.length > 0;
+      if (news.is_all || this.told.length <= 1000) this.draw();
+    });
+  }
+
+  draw() {
+    const first = this.drawn !== true;
+    this.drawn = true;
+    this.history.draw();
+    this.drawFacts();
+    this.drawRunning();
+    this.drawFailures();
+    this.table.show(this.told.concat(this.open));
+    if (first) {
+      this.refreshPictures();
+      const asked = view().get("trial");
+      if (asked !== null) this.choose(this.told.concat(this.open).find((trial) => String(trial.number) === asked));
+    }
+  }
+
+  best() {
+    let best = null;
+    for (const trial of this.told) {
+      if (trial.state !== "complete" || trial.value === null) continue;
+      if (best === null || (this.minimize ? trial.value < best.value : trial.value > best.value)) best = trial;
+    }
+    return best;
+  }
+
+  drawFacts() {
+    const best = this.best();
+    const count = (/** @type {string} */ state) => this.told.filter((trial) => trial.state === state).length;
+    const running = this.open.filter((trial) => trial.state === "running").length;
+    const n = this.about.n_trials;
+    const facts = [
+      ["best", best === null ? "–" : h("a", { href: "#", onclick: (/** @type {Event} */ event) => { event.preventDefault(); this.choose(best); } }, `${number(best.value)} (trial ${best.number})`)],
+      ["trials told", n === null ? this.told.length : `${this.told.length} of ${n}`],
+      ["running", running],
+      ["waiting", this.open.length - running],
+      ["failed", count("failed")],
+    ];
+    if (this.about.epochs !== null) facts.push(["stopped early", count("stopped")]);
+    this.facts.replaceChildren(...facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+  }
+
+  drawRunning() {
+    const running = this.open.filter((trial) => trial.state === "running");
+    if (running.length === 0) {
+      this.running.replaceChildren();
+      return;
+    }
+    const rows = running.map((trial) => {
+      const since = trial.started_at === null ? null : (Date.now() - Date.parse(trial.started_at)) / 1000;
+      const last = trial.reports?.at(-1);
+      return h("tr", {}, h("th", { scope: "row" }, trial.number), h("td", {}, duration(since === null ? null : Math.max(0, since))),
+        h("td", {}, trial.holder ?? "–"), h("td", {}, last ? `epoch ${last.epoch}: ${number(last.value)}` : "–"));
+    });
+    const heads = ["trial", "since", "held by", "last report"];
+    this.running.replaceChildren(h("h2", {}, "Running"),
+      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "running trials" }, h("table", {}, h("thead", {}, h("tr", {}, ...heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, ...rows))));
+  }
+
+  drawFailures() {
+    /** @type {Map<string, any[]>} */
+    const groups = new Map();
+    for (const trial of this.told) {
+      if (trial.state !== "failed") continue;
+      const why = reason(trial).split("\n", 1)[0];
+      groups.set(why, [...(groups.get(why) ?? []), trial]);
+    }
+    if (groups.size === 0) {
+      this.failures.replaceChildren();
+      return;
+    }
+    const sorted = [...groups].sort((a, b) => b[1].length - a[1].length);
+    this.failures.replaceChildren(h("h2", {}, "Failures, by reason"), h("ul", {}, ...sorted.slice(0, 10).map(([why, trials]) =>
+      h("li", {}, h("strong", {}, trials.length), " × ", why, " (last: trial ",
+        h("a", { href: "#", onclick: (/** @type {Event} */ event) => { event.preventDefault(); this.choose(trials[trials.length - 1]); } }, trials[trials.length - 1].number), ")"))));
+  }
+
+  /** Shows one trial. @param {any} trial */
+  choose(trial) {
+    if (!trial) return;
+    setView({ trial: String(trial.number) });
+    const close = h("button", { type: "button", onclick: () => { setView({ trial: null }); this.detail.replaceChildren(); } }, "Close");
+    const lines = [
+      ["state", trial.state], ["value", number(trial.value)], ["source", trial.source], ["asked", trial.asked_at], ["told", trial.told_at ?? "–"],
+      ["evaluated in", duration(trial.evaluate_seconds)], ["proposed in", duration(trial.ask_seconds)], ["attempts", trial.attempts],
+      ...Object.entries(trial.parameters).map(([name, value]) => [name, shown(value)]),
+    ];
+    if (trial.retry_of !== null) lines.push(["retry of trial", trial.retry_of]);
+    const why = reason(trial);
+    const reports = trial.reports ?? [];
+    this.detail.replaceChildren(h("div", {},
+      h("h2", {}, `Trial ${trial.number} `, close),
+      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `trial ${trial.number}` },
+        h("table", {}, h("tbody", {}, ...lines.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value)))))),
+      why === "" ? null : h("pre", {}, why),
+      reports.length === 0 ? null : h("p", {}, "Reports: ", reports.map((/** @type {any} */ each) => `${each.epoch}: ${number(each.value)}`).join(", "))));
+  }
+}

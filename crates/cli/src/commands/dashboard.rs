@@ -1,0 +1,114 @@
+//! `fedbo dashboard`: studies in the browser.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+use std::process::{Command as Process, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::parse_listen;
+use crate::console;
+use crate::dashboard::{Catalog, Dashboard as Pages, Token};
+use crate::exit::{BadInput, Exit};
+use crate::interrupt;
+
+/// Show studies in the browser, live, until Ctrl-C
+///
+/// Serves this machine alone, and changes nothing: trials that other programs evaluate appear as they are told. The address
+/// has a token; whoever has it sees what is shown. From another machine: ssh -L 7434:127.0.0.1:7434 HOST.
+#[derive(clap::Args)]
+pub(crate) struct Dashboard {
+    /// Studies' files, storages (sqlite:FILE, postgresql://USER@HOST/DATABASE), or folders that have them
+    #[arg(value_name = "STUDY", default_value = ".")]
+    studies: Vec<String>,
+    /// Address and port to listen on, of this machine alone; port 0 for any that is free
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7434", value_parser = parse_listen)]
+    listen: SocketAddr,
+    /// Name under which a proxy in front of it is reached, with its port unless it is that of the scheme
+    #[arg(long = "host", value_name = "NAME")]
+    hosts: Vec<String>,
+    /// Only print the address, and leave the browser alone
+    #[arg(long)]
+    no_open: bool,
+    /// Print a JSON object once it listens: its address
+    #[arg(long)]
+    json: bool,
+}
+
+impl Dashboard {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        if !self.listen.ip().is_loopback() {
+            return Err(BadInput(format!(
+                "--listen {}: the pages are for this machine alone; listen on 127.0.0.1, and reach it from elsewhere by \
+                 ssh -L or by a proxy that speaks TLS (--host NAME)",
+                self.listen
+            ))
+            .into());
+        }
+        let catalog = Catalog::new(&self.studies)?;
+        let token = Token::new()?;
+        let stop = interrupt::stop_flag("stopping (once more to exit at once)");
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .map_err(|error| BadInput(format!("no threads can be started: {error}")))?;
+        runtime.block_on(async {
+            let pages = Pages::start(self.listen, catalog, token.clone(), &self.hosts)?;
+            let url = format!("http://{}/?token={}", pages.address(), token.text());
+            if self.json {
+                let listening = serde_json::json!({ "schema_version": 1, "url": url });
+                console::result(&listening.to_string())?;
+            } else {
+                console::result(&url)?;
+            }
+            let opener = (!self.no_open && !self.json).then(|| Opener::open(&url));
+            if let Some(None) = opener {
+                console::note("open this address in a browser");
+            }
+            while !stop.load(Ordering::Relaxed) {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            pages.stop().await;
+            Ok(Exit::Done)
+        })
+    }
+}
+
+/// A file that leads a browser to an address. The address has a token, and every user of this machine sees the arguments of programs;
+/// only this one reads the file.
+struct Opener(PathBuf);
+
+impl Opener {
+    /// Opens an address in the browser of the desktop; `None` if there is none.
+    fn open(url: &str) -> Option<Self> {
+        let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+        let is_desktop = cfg!(target_os = "macos")
+            || ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
+        if !is_desktop {
+            return None;
+        }
+        let path =
+            std::env::temp_dir().join(format!("fedbo-dashboard-{}.html", std::process::id()));
+        let page = format!(
+            "<!doctype html><title>fedbo</title><meta http-equiv=\"refresh\" content=\"0; url={url}\">"
+        );
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).ok()?;
+        let opener = Self(path);
+        file.write_all(page.as_bytes()).ok()?;
+        let mut process = Process::new(program);
+        process.arg(&opener.0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        process.spawn().is_ok().then_some(opener)
+    }
+}
+
+impl Drop for Opener {
+    fn drop(&mut self) {
+        // Its token means nothing once the server has ended.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

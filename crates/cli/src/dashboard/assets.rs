@@ -1,0 +1,64 @@
+//! The files of the pages. They are part of the program: nothing is fetched from elsewhere.
+
+use axum::extract::Path;
+use axum::response::{IntoResponse, Response};
+use hyper::StatusCode;
+use hyper::header::{CACHE_CONTROL, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH};
+
+use super::{Problem, typed};
+
+/// A file, by its name in addresses.
+struct Asset {
+    name: &'static str,
+    kind: &'static str,
+    bytes: &'static [u8],
+}
+
+macro_rules! assets {
+    ($($name:literal: $kind:literal),+ $(,)?) => {
+        &[$(Asset {
+            name: $name,
+            kind: $kind,
+            bytes: include_bytes!(concat!("../../assets/dashboard/", $name)),
+        }),+]
+    };
+}
+
+const ASSETS: &[Asset] = assets! {
+    "style.css": "text/css; charset=utf-8",
+    "main.js": "text/javascript; charset=utf-8",
+    "dom.js": "text/javascript; charset=utf-8",
+    "list.js": "text/javascript; charset=utf-8",
+    "study.js": "text/javascript; charset=utf-8",
+    "history.js": "text/javascript; charset=utf-8",
+    "table.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+    "uplot/uPlot.iife.min.js": "text/javascript; charset=utf-8",
+    "uplot/uPlot.min.css": "text/css; charset=utf-8",
+    "uplot/LICENSE": "text/plain; charset=utf-8",
+};
+
+/// The one page: scripts fill it in, by its address.
+pub(crate) async fn page() -> Response {
+    typed("text/html; charset=utf-8", include_str!("../../assets/dashboard/index.html"))
+}
+
+/// A script, a style or a picture. Browsers keep it, and ask whether it is still the same.
+pub(crate) async fn asset(
+    Path(name): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let asset = ASSETS.iter().find(|asset| asset.name == name);
+    let asset =
+        asset.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "there is no such file"))?;
+    let sum = crc::Crc::<u64>::new(&crc::CRC_64_XZ).checksum(asset.bytes);
+    let tag = HeaderValue::try_from(format!("\"{sum:016x}\""));
+    let tag = tag.unwrap_or(HeaderValue::from_static("\"\""));
+    let mut response = match headers.get(IF_NONE_MATCH) == Some(&tag) {
+        true => StatusCode::NOT_MODIFIED.into_response(),
+        false => typed(asset.kind, asset.bytes),
+    };
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response.headers_mut().insert(ETAG, tag);
+    Ok(response)
+}

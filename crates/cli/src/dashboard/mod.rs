@@ -1,0 +1,185 @@
+//! Pages in the browser: the studies of some storages, as they are and as they change.
+//!
+//! Decides what is served, and to whom. Reads storages and writes nothing. Start at [`Dashboard::start`].
+//!
+//! | file | decides |
+//! | --- | --- |
+//! | `catalog.rs` | which studies there are: those of the storages and files that were named |
+//! | `guard.rs` | which requests are answered: the token, the names of the host, the policy of the pages |
+//! | `assets.rs` | the files of the pages, which are part of the program |
+//! | `studies.rs` | a study as JSON, as pictures and as tables |
+//! | `events.rs` | trials as they come, as server-sent events |
+
+mod assets;
+mod catalog;
+mod events;
+mod guard;
+mod studies;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use axum::routing::get;
+use fedbo_transport::{ConnectionCounts, ConnectionLimits, ListenSettings, Listening};
+use hyper::StatusCode;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
+
+pub(crate) use catalog::Catalog;
+pub(crate) use guard::Token;
+
+use guard::{Guard, guarded};
+
+/// Browsers that watch at once, each with a stream of events of its own.
+const WATCHERS: usize = 64;
+/// Connections at most: a browser opens six beside its stream.
+const CONNECTIONS: usize = 8 * WATCHERS;
+
+/// The state that all requests share.
+pub(crate) struct Shared {
+    catalog: Catalog,
+    /// One permit a stream of events.
+    watchers: Arc<Semaphore>,
+    /// One permit for a picture that is drawn: they take a processor each.
+    drawing: Semaphore,
+    closes: watch::Receiver<bool>,
+}
+
+/// The dashboard, as it serves.
+pub(crate) struct Dashboard {
+    address: SocketAddr,
+    closes: watch::Sender<bool>,
+    serving: JoinHandle<()>,
+}
+
+impl Dashboard {
+    /// Starts it on the current runtime; it answers when this returns. `names` are further names of this host, for proxies.
+    ///
+    /// # Errors
+    /// If the address cannot be listened on.
+    pub(crate) fn start(
+        address: SocketAddr,
+        catalog: Catalog,
+        token: Token,
+        names: &[String],
+    ) -> anyhow::Result<Self> {
+        let listening = Listening::start(&ListenSettings {
+            address,
+            tls: None,
+            plain_http: false,
+            limits: ConnectionLimits { n_connections: CONNECTIONS, ..ConnectionLimits::default() },
+        })?;
+        let address = listening.address();
+        let (closes, ending) = watch::channel(false);
+        let shared = Arc::new(Shared {
+            catalog,
+            watchers: Arc::new(Semaphore::new(WATCHERS)),
+            drawing: Semaphore::new(1),
+            closes: ending.clone(),
+        });
+        let router = router(shared, Guard::new(token, address, names));
+        let serving = tokio::spawn(listening.serve(router, ConnectionCounts::default(), ending));
+        Ok(Self { address, closes, serving })
+    }
+
+    /// The address on which it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends it: streams end, and requests that are being answered are.
+    pub(crate) async fn stop(self) {
+        self.closes.send_replace(true);
+        // A panic of a connection is in the log already.
+        let _ = self.serving.await;
+    }
+}
+
+fn router(shared: Arc<Shared>, guard: Guard) -> Router {
+    let pages = Router::new()
+        .route("/", get(assets::page))
+        .route("/assets/{*name}", get(assets::asset))
+        .route("/api/studies", get(studies::list))
+        .route("/api/studies/{id}", get(studies::one))
+        .route("/api/studies/{id}/events", get(events::trials))
+        .route("/api/studies/{id}/pictures/{name}", get(studies::picture))
+        .route("/api/studies/{id}/trials.csv", get(studies::csv))
+        .route("/api/studies/{id}/trials.json", get(studies::json))
+        .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "there is no such page") })
+        .with_state(shared);
+    guarded(pages, guard)
+}
+
+/// A request that is not done, with the reason as text.
+pub(crate) struct Problem {
+    status: StatusCode,
+    message: String,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into() }
+    }
+
+    /// An error of a storage or of the disk, in its words.
+    pub(crate) fn internal(error: &anyhow::Error) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, crate::words(error))
+    }
+}
+
+impl axum::response::IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = typed("text/plain; charset=utf-8", self.message);
+        *response.status_mut() = self.status;
+        response
+    }
+}
+
+/// An answer of a type, which is not to be kept.
+fn typed(kind: &'static str, body: impl Into<axum::body::Body>) -> Response {
+    let mut response = Response::new(body.into());
+    let headers = response.headers_mut();
+    headers.insert(hyper::header::CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
+    headers
+        .insert(hyper::header::CACHE_CONTROL, hyper::header::HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Does what reads files, on a thread that may wait.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
+) -> Result<T, Problem> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => Err(match error.downcast_ref::<NotThere>() {
+            Some(NotThere(what)) => Problem::new(StatusCode::NOT_FOUND, what.clone()),
+            None => Problem::internal(&error),
+        }),
+        Err(_) => Err(Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "this is a defect of fedbo; see its log",
+        )),
+    }
+}
+
+/// The error that something asked for is not there, or not yet.
+#[derive(Debug)]
+pub(crate) struct NotThere(pub(crate) String);
+
+impl std::fmt::Display for NotThere {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NotThere {}
+
+type Shares = State<Arc<Shared>>;
+type Id = Path<String>;
+
+/// The time between two looks into a storage for news.
+const LOOK: Duration = Duration::from_millis(500);

@@ -1,0 +1,225 @@
+//! A study as JSON, as pictures, and as tables.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use fedbo_report::study::STUDY_PICTURES;
+use fedbo_space::Direction;
+use fedbo_storage::{Told, Trial, TrialState};
+use fedbo_study::Study;
+use hyper::StatusCode;
+use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
+use serde::Serialize;
+
+use super::catalog::Entry;
+use super::{Id, NotThere, Problem, Shares, blocking, typed};
+use crate::pictures::{PictureError, StudyPicture, draw};
+use crate::space_display::{ShownParameter, parameters};
+use crate::text::timestamp;
+use crate::trial_record::{self, SCHEMA_VERSION, TrialsDocument};
+
+/// The studies that there are.
+#[derive(Serialize)]
+struct List {
+    schema_version: u32,
+    studies: Vec<Listed>,
+    unreadable: Vec<NotRead>,
+}
+
+/// A study in a list.
+#[derive(Serialize)]
+struct Listed {
+    id: String,
+    name: String,
+    place: String,
+    direction: Direction,
+    n_trials: Option<u64>,
+    n_told: usize,
+    n_failed: usize,
+    n_running: usize,
+    n_waiting: usize,
+    best: Option<f64>,
+    last_told_at: Option<String>,
+}
+
+/// A place that cannot be read, and the reason.
+#[derive(Serialize)]
+struct NotRead {
+    place: String,
+    why: String,
+}
+
+/// `GET /api/studies`.
+pub(crate) async fn list(State(shared): Shares) -> Result<Response, Problem> {
+    let listed = blocking(move || {
+        let (entries, unreadable) = shared.catalog.entries();
+        let mut unreadable: Vec<NotRead> = unreadable
+            .into_iter()
+            .map(|each| NotRead { place: each.place, why: each.why })
+            .collect();
+        let mut studies = Vec::new();
+        for entry in entries {
+            match listed(&entry) {
+                Ok(study) => studies.push(study),
+                Err(error) => unreadable.push(NotRead {
+                    place: format!("{}, study {:?}", entry.place, entry.record.name),
+                    why: crate::words(&error),
+                }),
+            }
+        }
+        Ok(List { schema_version: SCHEMA_VERSION, studies, unreadable })
+    });
+    answer(&listed.await?)
+}
+
+fn listed(entry: &Entry) -> anyhow::Result<Listed> {
+    let study = entry.load()?;
+    let trials = study.trials()?;
+    let count = |is: &dyn Fn(&Trial) -> bool| trials.iter().filter(|trial| is(trial)).count();
+    Ok(Listed {
+        id: entry.id.clone(),
+        name: entry.record.name.clone(),
+        place: entry.place.clone(),
+        direction: study.direction(),
+        n_trials: entry.n_trials,
+        n_told: count(&|trial| trial.told().is_some()),
+        n_failed: count(&|trial| matches!(trial.told(), Some(Told::Failed { .. }))),
+        n_running: count(&|trial| matches!(trial.state, TrialState::Running(_))),
+        n_waiting: count(&|trial| matches!(trial.state, TrialState::Waiting)),
+        best: study.best()?.and_then(|best| best.value()),
+        last_told_at: trials.iter().filter_map(|trial| trial.told_at_ms).max().map(timestamp),
+    })
+}
+
+/// The part of a study that does not change.
+#[derive(Serialize)]
+struct Described {
+    schema_version: u32,
+    id: String,
+    name: String,
+    place: String,
+    direction: Direction,
+    n_trials: Option<u64>,
+    n_initial: usize,
+    strategy: serde_json::Value,
+    parameters: Vec<ShownParameter>,
+    /// Epochs of a whole training, if trials are stopped early.
+    epochs: Option<u32>,
+    /// The names of its pictures.
+    pictures: Vec<&'static str>,
+}
+
+/// `GET /api/studies/{id}`.
+pub(crate) async fn one(State(shared): Shares, Path(id): Id) -> Result<Response, Problem> {
+    let described = blocking(move || {
+        let entry = shared.catalog.entry(&id)?;
+        let study = entry.load()?;
+        let definition = study.definition();
+        let mut pictures = STUDY_PICTURES.to_vec();
+        pictures.extend(definition.early_stopping.as_ref().map(|_| LEARNING_CURVES));
+        pictures.extend(definition.meta.as_ref().map(|_| TRANSFER));
+        Ok(Described {
+            schema_version: SCHEMA_VERSION,
+            name: entry.record.name.clone(),
+            place: entry.place.clone(),
+            direction: study.direction(),
+            n_trials: entry.n_trials,
+            n_initial: definition.n_initial,
+            strategy: serde_json::to_value(definition.strategy)?,
+            parameters: parameters(study.space()),
+            epochs: definition.early_stopping.as_ref().map(|spec| spec.epochs),
+            pictures,
+            id: entry.id,
+        })
+    });
+    answer(&described.await?)
+}
+
+const LEARNING_CURVES: &str = "learning-curves";
+const TRANSFER: &str = "transfer";
+
+/// The picture that a name means.
+fn picture_of(name: &str) -> Option<StudyPicture> {
+    Some(match name {
+        "history" => StudyPicture::History,
+        "slices" => StudyPicture::Slices,
+        "importance" => StudyPicture::Importance,
+        LEARNING_CURVES => StudyPicture::LearningCurves,
+        TRANSFER => StudyPicture::Transfer,
+        _ => return None,
+    })
+}
+
+/// `GET /api/studies/{id}/pictures/{name}.svg` and `.png`: the picture of `fedbo plot`.
+pub(crate) async fn picture(
+    State(shared): Shares,
+    Path((id, file)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let unknown = || Problem::new(StatusCode::NOT_FOUND, "there is no such picture");
+    let (name, ending) = file.rsplit_once('.').ok_or_else(unknown)?;
+    let which = picture_of(name).ok_or_else(unknown)?;
+    let is_svg = match ending {
+        "svg" => true,
+        "png" => false,
+        _ => return Err(unknown()),
+    };
+    let kind = if is_svg { "image/svg+xml" } else { "image/png" };
+    let _one_at_a_time = shared.drawing.acquire().await.map_err(|_| unknown())?;
+    let reader = Arc::clone(&shared);
+    let bytes = blocking(move || {
+        let entry = reader.catalog.entry(&id)?;
+        let picture = draw(&entry.load()?, which).map_err(|error| match error {
+            PictureError::NoTrial { .. }
+            | PictureError::NoCurves { .. }
+            | PictureError::NoTransfer { .. } => anyhow::Error::new(NotThere(error.to_string())),
+            error => error.into(),
+        })?;
+        Ok(match is_svg {
+            true => picture.svg()?.into_bytes(),
+            false => picture.png()?,
+        })
+    });
+    Ok(typed(kind, bytes.await?))
+}
+
+/// `GET /api/studies/{id}/trials.csv`: the table of `fedbo export`.
+pub(crate) async fn csv(shared: Shares, id: Id) -> Result<Response, Problem> {
+    let write =
+        |study: &Study, trials: &[Trial], _: &str| Ok(trial_record::csv(study.space(), trials)?);
+    table(shared, id, "text/csv; charset=utf-8", "trials.csv", write).await
+}
+
+/// `GET /api/studies/{id}/trials.json`: the document of `fedbo trials --json`.
+pub(crate) async fn json(shared: Shares, id: Id) -> Result<Response, Problem> {
+    let write = |study: &Study, trials: &[Trial], place: &str| {
+        Ok(serde_json::to_vec(&TrialsDocument::new(study, place, trials))?)
+    };
+    table(shared, id, "application/json", "trials.json", write).await
+}
+
+async fn table(
+    State(shared): Shares,
+    Path(id): Id,
+    kind: &'static str,
+    file: &str,
+    write: impl FnOnce(&Study, &[Trial], &str) -> anyhow::Result<Vec<u8>> + Send + 'static,
+) -> Result<Response, Problem> {
+    let bytes = blocking(move || {
+        let entry = shared.catalog.entry(&id)?;
+        let study = entry.load()?;
+        write(&study, &study.trials()?, &entry.place)
+    });
+    let mut response = typed(kind, bytes.await?);
+    if let Ok(value) = HeaderValue::try_from(format!("attachment; filename=\"{file}\"")) {
+        response.headers_mut().insert(CONTENT_DISPOSITION, value);
+    }
+    Ok(response)
+}
+
+/// An answer in JSON.
+fn answer(body: &impl Serialize) -> Result<Response, Problem> {
+    let bytes = serde_json::to_vec(body).context("an answer has no form in JSON");
+    Ok(typed("application/json", bytes.map_err(|error| Problem::internal(&error))?))
+}

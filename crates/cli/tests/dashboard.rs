@@ -1,0 +1,344 @@
+//! `fedbo dashboard`: who gets an answer, what the pages hold, and trials as they come.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::Child;
+use std::time::Duration;
+
+use common::{LOSS, Sandbox, finished, interrupt, study, wait_until};
+use rustix::process::Signal;
+
+/// A dashboard that runs, with what a browser would know of it.
+struct Served {
+    child: Option<Child>,
+    /// `127.0.0.1:PORT`.
+    address: String,
+    token: String,
+}
+
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Served {
+    fn start(sandbox: &Sandbox, arguments: &[&str]) -> Self {
+        let fixed = ["dashboard", "--listen", "127.0.0.1:0", "--no-open", "--json"];
+        let mut child = sandbox.start(&[&fixed, arguments].concat());
+        let mut line = String::new();
+        let mut said = BufReader::new(child.stdout.take().expect("piped"));
+        said.read_line(&mut line).expect("a line");
+        let said: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        let url = said["url"].as_str().expect("an address").strip_prefix("http://").expect("HTTP");
+        let (address, token) = url.split_once("/?token=").expect("a token");
+        Self { child: Some(child), address: address.to_owned(), token: token.to_owned() }
+    }
+
+    fn port(&self) -> &str {
+        self.address.rsplit_once(':').expect("a port").1
+    }
+
+    fn cookie(&self) -> String {
+        format!("Cookie: fedbo-{}={}", self.port(), self.token)
+    }
+
+    /// The connection of a request, whose answer is not read yet.
+    fn ask(&self, method: &str, path: &str, headers: &[&str]) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
+        let mut text = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+        if !headers.iter().any(|header| header.starts_with("Host:")) {
+            text += &format!("Host: {}\r\n", self.address);
+        }
+        for header in headers {
+            text += &format!("{header}\r\n");
+        }
+        stream.write_all(format!("{text}\r\n").as_bytes()).expect("it reads");
+        stream
+    }
+
+    fn request(&self, method: &str, path: &str, headers: &[&str]) -> Answer {
+        let mut bytes = Vec::new();
+        self.ask(method, path, headers).read_to_end(&mut bytes).expect("an answer");
+        let text = String::from_utf8_lossy(&bytes);
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
+        Answer { status, head: head.to_lowercase(), body: body.to_owned() }
+    }
+
+    /// The body of a page that this user may see.
+    fn get(&self, path: &str) -> String {
+        let answer = self.request("GET", path, &[&self.cookie()]);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        answer.body
+    }
+
+    fn json(&self, path: &str) -> serde_json::Value {
+        serde_json::from_str(&self.get(path)).expect("JSON")
+    }
+
+    /// The first events of a study: id and data.
+    fn events(
+        &self,
+        id: &str,
+        after: Option<u64>,
+    ) -> impl Iterator<Item = (u64, serde_json::Value)> {
+        let cookie = self.cookie();
+        let last = after.map(|seq| format!("Last-Event-ID: {seq}"));
+        let headers: Vec<&str> =
+            [Some(cookie.as_str()), last.as_deref()].into_iter().flatten().collect();
+        let stream = self.ask("GET", &format!("/api/studies/{id}/events"), &headers);
+        let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+        std::iter::from_fn(move || {
+            let seq = lines.find_map(|line| line.strip_prefix("id: ").map(str::to_owned))?;
+            let data = lines.find_map(|line| line.strip_prefix("data: ").map(str::to_owned))?;
+            Some((seq.parse().expect("a number"), serde_json::from_str(&data).expect("JSON")))
+        })
+    }
+
+    /// Ends it by Ctrl-C.
+    fn stop(mut self) {
+        if let Some(child) = self.child.take() {
+            interrupt(&child, Signal::INT);
+            let ended = child.wait_with_output().expect("it ends");
+            assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A study of 12 trials, some of which fail with words that a page must not take for its own.
+fn told(trials: u64) -> Sandbox {
+    let sandbox = Sandbox::new();
+    let script = format!(
+        "if [ \"$3\" = a ]; then echo '<img src=x onerror=alert(1)>' >&2; exit 3; fi; {LOSS}"
+    );
+    let text = study(trials, "log-ei", &script).replace("\"test\"", "\"test <b>\"");
+    sandbox.write("study.toml", &text);
+    sandbox.fedbo(&["tune", "study.toml", "--quiet"]).expect(0, &[]);
+    sandbox
+}
+
+#[test]
+fn only_who_has_the_token_gets_an_answer() {
+    let sandbox = told(6);
+    let served = Served::start(&sandbox, &["study.toml"]);
+    let cookie = served.cookie();
+    let other = format!("Cookie: fedbo-{}={}", served.port(), "a".repeat(served.token.len()));
+    for path in ["/", "/api/studies", "/assets/main.js", "/api/studies/0-1/trials.csv", "/nothing"]
+    {
+        for headers in [&[][..], &[other.as_str()], &["Cookie: fedbo=x"]] {
+            let refused = served.request("GET", path, headers);
+            assert_eq!(refused.status, 401, "{path}");
+            assert!(!refused.body.contains("test"), "{}", refused.body);
+        }
+    }
+    assert_eq!(served.request("GET", "/?token=no", &[&cookie]).status, 401);
+    let welcome = served.request("GET", &format!("/?study=0-1&token={}", served.token), &[]);
+    assert_eq!(welcome.status, 303);
+    assert!(welcome.head.contains("location: ./?study=0-1\r\n"), "{}", welcome.head);
+    assert!(welcome.head.contains("httponly; samesite=lax"), "{}", welcome.head);
+    assert_eq!(
+        served.request("GET", "/", &[&format!("Cookie: a=b; {}", &cookie[8..])]).status,
+        200
+    );
+    served.stop();
+}
+
+#[test]
+fn other_sites_and_other_names_are_refused() {
+    let sandbox = told(6);
+    let served = Served::start(&sandbox, &["study.toml", "--host", "tuning.example"]);
+    let cookie = served.cookie();
+    let status = |method: &str, headers: &[&str]| {
+        served.request(method, "/api/studies", &[&[cookie.as_str()], headers].concat()).status
+    };
+    let port = served.port();
+    for host in ["evil.example", "127.0.0.1", "localhost.evil.example", ""] {
+        assert_eq!(status("GET", &[&format!("Host: {host}")]), 421, "{host:?}");
+    }
+    for host in
+        [format!("localhost:{port}"), format!("LOCALHOST:{port}"), "tuning.example".to_owned()]
+    {
+        assert_eq!(status("GET", &[&format!("Host: {host}")]), 200, "{host:?}");
+    }
+    for origin in ["http://evil.example", "null", "file://", "http://localhost:1"] {
+        assert_eq!(status("GET", &[&format!("Origin: {origin}")]), 403, "{origin:?}");
+    }
+    assert_eq!(status("GET", &[&format!("Origin: http://{}", served.address)]), 200);
+    for method in ["POST", "PUT", "DELETE"] {
+        assert_eq!(status(method, &["Content-Length: 0"]), 405, "{method}");
+    }
+    served.stop();
+}
+
+#[test]
+fn pages_hold_no_script_and_name_no_other_host() {
+    let sandbox = told(6);
+    let served = Served::start(&sandbox, &["."]);
+    let page = served.request("GET", "/", &[&served.cookie()]);
+    for header in [
+        "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self';",
+        "x-content-type-options: nosniff",
+        "referrer-policy: no-referrer",
+    ] {
+        assert!(page.head.contains(header), "{}", page.head);
+    }
+    for script in page.body.split("<script").skip(1) {
+        let (attributes, rest) = script.split_once('>').expect("an end");
+        assert!(attributes.contains(" src=\"assets/") && rest.starts_with("</script>"), "{script}");
+    }
+    assert!(!page.body.contains("style=") && !page.body.contains("<style"), "{}", page.body);
+    let mut names: Vec<String> = Vec::new();
+    for part in page.body.split(['"', '\'']).filter(|part| part.starts_with("assets/")) {
+        names.push(part.to_owned());
+    }
+    let modules = served.get("/assets/study.js") + &served.get("/assets/main.js");
+    for part in
+        modules.split('"').filter_map(|part| part.strip_prefix("./")).filter(|p| !p.is_empty())
+    {
+        names.push(format!("assets/{part}"));
+    }
+    assert!(names.len() > 8, "{names:?}");
+    for name in &names {
+        let text = served.get(&format!("/{name}"));
+        if !name.contains("uplot") && !name.ends_with(".svg") {
+            assert!(
+                !text.contains("innerHTML")
+                    && !text.contains("http://")
+                    && !text.contains("https://"),
+                "{name}"
+            );
+        }
+    }
+    let again = served.request("GET", "/assets/main.js", &[&served.cookie()]);
+    let tag = again.head.lines().find_map(|line| line.strip_prefix("etag: ")).expect("a tag");
+    let same = served.request(
+        "GET",
+        "/assets/main.js",
+        &[&served.cookie(), &format!("If-None-Match: {tag}")],
+    );
+    assert_eq!((same.status, same.body.as_str()), (304, ""));
+    served.stop();
+}
+
+#[test]
+fn a_study_is_shown_as_the_other_commands_show_it() {
+    let sandbox = told(12);
+    let served = Served::start(&sandbox, &["study.toml"]);
+    let list = served.json("/api/studies");
+    let id = list["studies"][0]["id"].as_str().expect("a study").to_owned();
+    assert_eq!(list["studies"][0]["n_told"], 12);
+    let about = served.json(&format!("/api/studies/{id}"));
+    assert_eq!((&about["name"], &about["n_trials"]), (&"test <b>".into(), &12.into()));
+    let table = served.get(&format!("/api/studies/{id}/trials.csv"));
+    let exported = sandbox.fedbo(&["export", "study.toml"]);
+    assert_eq!(table, exported.stdout);
+    let trials = served.json(&format!("/api/studies/{id}/trials.json"));
+    let printed = sandbox.fedbo(&["trials", "study.toml", "--json"]);
+    let printed: serde_json::Value = serde_json::from_str(&printed.stdout).expect("JSON");
+    assert_eq!(trials["trials"], printed["trials"]);
+    sandbox.fedbo(&["plot", "study.toml", "--out", "pictures"]).expect(0, &[]);
+    for name in ["history", "slices", "importance"] {
+        let picture = served.get(&format!("/api/studies/{id}/pictures/{name}.svg"));
+        let plotted = std::fs::read_to_string(sandbox.path(&format!("pictures/{name}.svg")));
+        assert_eq!(picture, plotted.expect("a picture"), "{name}");
+        assert!(!picture.contains("<b>"), "{name}: a name acts as markup");
+    }
+    for path in
+        ["/api/studies/0-9", "/api/studies/9-1", "/api/studies/x/events", "/api/studies/..%2f"]
+    {
+        assert_eq!(served.request("GET", path, &[&served.cookie()]).status, 404, "{path}");
+    }
+    for picture in ["transfer.svg", "learning-curves.png", "history.exe", "history"] {
+        let path = format!("/api/studies/{id}/pictures/{picture}");
+        assert_eq!(served.request("GET", &path, &[&served.cookie()]).status, 404, "{path}");
+    }
+    served.stop();
+}
+
+#[test]
+fn trials_appear_as_they_are_told_and_none_twice_after_an_interruption() {
+    let sandbox = Sandbox::new();
+    sandbox.write("study.toml", &study(9, "log-ei", LOSS));
+    let served = Served::start(&sandbox, &["study.toml"]);
+    assert_eq!(served.json("/api/studies")["studies"], serde_json::json!([]), "none is begun yet");
+    let tuning = sandbox.start(&["tune", "study.toml", "--quiet"]);
+    wait_until(|| served.json("/api/studies")["studies"][0]["id"].is_string());
+    let mut numbers = Vec::new();
+    let mut last = 0;
+    for (seq, news) in served.events("0-1", None) {
+        let told = news["told"].as_array().expect("trials");
+        numbers.extend(told.iter().map(|trial| trial["told_order"].as_u64().expect("an order")));
+        last = seq;
+        if numbers.len() >= 4 {
+            break;
+        }
+    }
+    finished(tuning).expect(0, &[]);
+    served.stop();
+    // Another server goes on where the first one was: a browser says what it has seen.
+    let served = Served::start(&sandbox, &["sqlite:study.db"]);
+    while numbers.len() < 9 {
+        let (seq, news) = served.events("0-1", Some(last)).next().expect("an event");
+        let told = news["told"].as_array().expect("trials");
+        numbers.extend(told.iter().map(|trial| trial["told_order"].as_u64().expect("an order")));
+        last = seq;
+    }
+    assert_eq!(numbers, (1..=9).collect::<Vec<u64>>());
+    served.stop();
+}
+
+#[test]
+fn mistakes_say_the_way_out() {
+    let sandbox = Sandbox::new();
+    let run =
+        |arguments: &[&str]| sandbox.fedbo(&[&["dashboard", "--no-open"], arguments].concat());
+    run(&[]).expect(2, &["has no study's file and no storage"]);
+    run(&["absent.toml"]).expect(2, &["there is no such file"]);
+    run(&["--listen", "0.0.0.0:0"]).expect(2, &["for this machine alone", "ssh -L"]);
+    sandbox.write("study.toml", &study(3, "log-ei", LOSS).replace("sqlite:study.db", "memory:"));
+    run(&["study.toml"]).expect(2, &["storage = \"sqlite:study.db\""]);
+}
+
+/// Every user of a machine sees the arguments of its programs, and the address has the token.
+#[test]
+fn the_browser_is_opened_by_a_file_that_only_its_user_reads() {
+    use std::os::unix::fs::PermissionsExt;
+    let sandbox = told(3);
+    let program = sandbox.write(
+        "xdg-open",
+        "#!/bin/sh\nstat -c %a \"$1\" > mode; echo \"$1\" > argument; cp \"$1\" copy; mv copy page\n",
+    );
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("a program");
+    let path = format!("{}:{}", sandbox.folder.path().display(), env!("PATH"));
+    let mut child = sandbox
+        .command(&["dashboard", "--listen", "127.0.0.1:0"])
+        .env("PATH", path)
+        .env("DISPLAY", ":99")
+        .env("TMPDIR", sandbox.folder.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut url = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut url).expect("a line");
+    wait_until(|| sandbox.path("page").exists());
+    let read = |name: &str| std::fs::read_to_string(sandbox.path(name)).expect("a file");
+    assert!(read("page").contains(&format!("url={}\"", url.trim())), "{}", read("page"));
+    assert_eq!(read("mode").trim(), "600");
+    assert!(!read("argument").contains("token"), "{}", read("argument"));
+    interrupt(&child, Signal::INT);
+    assert!(child.wait().expect("it ends").success());
+    assert!(!std::path::Path::new(read("argument").trim()).exists(), "the file is left behind");
+}
