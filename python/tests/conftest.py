@@ -24,7 +24,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Start = Callable[[str], "subprocess.Popen[str]"]
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def environment(folder: Path) -> dict[str, str]:
     # The package that this process imports, whether it is installed or stands in the sources.
     return {**os.environ, "PYTHONPATH": str(Path(fedbo.__file__).resolve().parents[1]), "HOME": str(folder)}
 
@@ -37,7 +37,7 @@ def program(tmp_path: Path) -> Run:
         ended = subprocess.run(
             [sys.executable, "-m", "fedbo", *arguments],
             cwd=tmp_path,
-            env=_environment(tmp_path),
+            env=environment(tmp_path),
             capture_output=True,
             text=True,
             timeout=120,
@@ -60,7 +60,7 @@ def start(tmp_path: Path) -> Start:
         return subprocess.Popen(
             [sys.executable, str(script)],
             cwd=tmp_path,
-            env=_environment(tmp_path),
+            env=environment(tmp_path),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -44,6 +44,7 @@ impl Python {
 
     pub(crate) fn tests(&self) -> Result<Tests> {
         system::provide_python()?;
+        system::provide_browser()?;
         let mut tests = Tests::default();
         let mut wheel = None;
         let interpreters = tested(interpreters())?;
@@ -57,7 +58,14 @@ impl Python {
             for types in [&["mypy"][..], &["pyright", "--warnings", "fedbo"]] {
                 run(in_package(&python).arg("-m").args(types))?;
             }
-            tests.passed += self.pytest(&python, &["--numprocesses=2", "-m", "not ray"])?;
+            tests.passed +=
+                self.pytest(&python, &["--numprocesses=2", "-m", "not ray and not browser"])?;
+        }
+        // A browser is the same for every Python.
+        if let Some((minor, interpreter)) = interpreters.last() {
+            let python = environment(*minor, interpreter, Kind::Usual)?;
+            scripts(&python)?;
+            tests.passed += self.pytest(&python, &["--numprocesses=2", "-m", "browser"])?;
         }
         if let (true, Some((minor, interpreter)), Some(wheel)) =
             (self.ray, interpreters.first(), &wheel)
@@ -107,6 +115,14 @@ impl Python {
         let wheel = paths.find(|path| path.extension().is_some_and(|ending| ending == "whl"));
         wheel.context("maturin wrote no wheel")
     }
+}
+
+/// The types of the dashboard's scripts are checked.
+fn scripts(python: &Path) -> Result<()> {
+    let compiler = ["--yes", "--package", "typescript@5.9", "tsc", "--project"];
+    run(in_package(&python.with_file_name("npx"))
+        .args(compiler)
+        .arg(root().join("crates/cli/assets/dashboard/jsconfig.json")))
 }
 
 /// Installs a wheel in place of the one before.

@@ -33,6 +33,13 @@ const PYTHON: Package = Package {
     is_installed: || succeeds(Command::new("python3").arg("--version")),
 };
 
+const CHROMIUM: Package = Package {
+    name: "Chromium (chromium)",
+    debian: "chromium",
+    why: "tests of the dashboard open its pages in it",
+    is_installed: || succeeds(Command::new("chromium").arg("--version")),
+};
+
 const CPP_COMPILER: Package = Package {
     name: "a C++ compiler (c++)",
     debian: "g++",
@@ -84,6 +91,11 @@ pub(crate) fn provide_postgresql() -> Result<()> {
 /// Provides Python, which runs the scripts of tests.
 pub(crate) fn provide_python() -> Result<()> {
     PYTHON.provide()
+}
+
+/// Provides a browser, in which tests open the dashboard.
+pub(crate) fn provide_browser() -> Result<()> {
+    CHROMIUM.provide()
 }
 
 /// The programs of a Python environment with the packages of a list, made anew where it is missing or its list has changed.
