@@ -224,6 +224,72 @@ def test_pages_can_be_read_by_everybody(
     context.close()
 
 
+def results(folder: Path, agents: int, rounds: int) -> Path:
+    """Results of two arms, as ``fedbo run`` writes them."""
+    lines = ["experiment,arm,agent,run,iteration,source,x,value,best,regret,ask_seconds,status"]
+    for arm in ("fts", "ts"):
+        for iteration in range(rounds + 1):
+            for agent in range(agents):
+                source = "initial" if iteration == 0 else "message:lab 0" if (agent + iteration) % 3 == 0 else "own"
+                best = 1.0 / (1 + iteration // 4 + agent % 2)
+                lines.append(f"many,{arm},lab {agent},0,{iteration},{source},0.5,{best},{best},,0.001,ok")
+    target = folder / "results" / "many"
+    target.mkdir(parents=True)
+    (target / "results.csv").write_text("\n".join(lines) + "\n")
+    return target
+
+
+def test_a_run_is_shown_with_its_agents_and_grows(tmp_path: Path, serve: Callable[..., Served], page: Page) -> None:
+    target = results(tmp_path, 4, 12)
+    with (target / "results.csv").open("a") as file:
+        file.write(f"many,fts,lab 3,0,13,own,0.5,,0.2,,0.1,failed: {HOSTILE}\n")
+    served = serve(".")
+    shows = page.open(served.url, "tbody a")
+    shows.click("text=many")
+    shows.wait_for_selector(".uplot")
+    wait_for_text(shows, "3: lab 0, lab 1, lab 2")
+    assert HOSTILE in shown(shows)
+    # 4 agents, 12 rounds: a third of the queries follow others.
+    cells = [row.inner_text() for row in shows.query_selector_all("[aria-label='agents'] tbody tr td:nth-child(4)")]
+    assert sum(int(cell) for cell in cells) == 16
+    shows.click("button.link >> text=lab 2")
+    wait_for_text(shows, "message:lab 0")
+    assert "agent=lab" in shows.url
+    with (target / "results.csv").open("a") as file:
+        file.write("many,fts,lab 2,0,13,message:lab 1,0.5,0.01,0.01,,0.1,ok\n")
+    wait_for_text(shows, "message:lab 1")
+    shows.select_option("select >> nth=1", "ts")
+    wait_for_text(shows, "behind\nnobody")
+    assert "arm=ts" in shows.url
+    (target / "results.csv").write_text("experiment,arm,agent,run,iteration,source,x,value,best,regret,ask_seconds,status\n")
+    wait_for_text(shows, "rows\n0", 30)
+    assert page.faults == []
+
+
+def test_a_thousand_agents_and_a_hundred_rounds_are_shown_at_once(
+    tmp_path: Path, serve: Callable[..., Served], page: Page
+) -> None:
+    results(tmp_path, 1000, 100)
+    served = serve("results")
+    page.open(served.url, "tbody a")
+    began = time.monotonic()
+    shows = page.open(f"{served.base}?folder=0-many", "main h1")
+    painted = shows.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    wait_for_text(shows, "agents\n1000", 60)
+    whole = time.monotonic() - began
+    slowest = {}
+    for what, script in {
+        "point": "const c = document.querySelector('canvas.grid'), b = c.getBoundingClientRect();"
+        "c.dispatchEvent(new MouseEvent('mousemove', {clientX: b.left + 30, clientY: b.top + 30}))",
+        "agent": "document.querySelector('button.link').click()",
+    }.items():
+        slowest[what] = shows.evaluate(f"() => {{const t = performance.now(); {script}; document.body.offsetHeight; return performance.now() - t}}")
+    print(json.dumps({"first paint ms": painted, "all shown s": whole, "interactions ms": slowest}))
+    assert re.search(r"lab \d+, iteration \d+: ", shown(shows))
+    assert max(painted, *slowest.values()) < 5000
+    assert page.faults == []
+
+
 SPACE = """
 [study]
 name = "many"

@@ -80,17 +80,26 @@ impl Served {
         serde_json::from_str(&self.get(path)).expect("JSON")
     }
 
-    /// The first events of a study: id and data.
+    /// The events of a study: id and data.
     fn events(
         &self,
         id: &str,
         after: Option<u64>,
     ) -> impl Iterator<Item = (u64, serde_json::Value)> {
+        self.events_at(&format!("/api/studies/{id}/events"), after)
+    }
+
+    /// The events at a path: id and data.
+    fn events_at(
+        &self,
+        path: &str,
+        after: Option<u64>,
+    ) -> impl Iterator<Item = (u64, serde_json::Value)> + use<> {
         let cookie = self.cookie();
         let last = after.map(|seq| format!("Last-Event-ID: {seq}"));
         let headers: Vec<&str> =
             [Some(cookie.as_str()), last.as_deref()].into_iter().flatten().collect();
-        let stream = self.ask("GET", &format!("/api/studies/{id}/events"), &headers);
+        let stream = self.ask("GET", path, &headers);
         let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
         std::iter::from_fn(move || {
             let seq = lines.find_map(|line| line.strip_prefix("id: ").map(str::to_owned))?;
@@ -305,7 +314,7 @@ fn mistakes_say_the_way_out() {
     let sandbox = Sandbox::new();
     let run =
         |arguments: &[&str]| sandbox.fedbo(&[&["dashboard", "--no-open"], arguments].concat());
-    run(&[]).expect(2, &["has no study's file and no storage"]);
+    run(&[]).expect(2, &["has no study's file, no storage and no results of a run"]);
     run(&["absent.toml"]).expect(2, &["there is no such file"]);
     run(&["--listen", "0.0.0.0:0"]).expect(2, &["for this machine alone", "ssh -L"]);
     sandbox.write("study.toml", &study(3, "log-ei", LOSS).replace("sqlite:study.db", "memory:"));
@@ -341,4 +350,63 @@ fn the_browser_is_opened_by_a_file_that_only_its_user_reads() {
     interrupt(&child, Signal::INT);
     assert!(child.wait().expect("it ends").success());
     assert!(!std::path::Path::new(read("argument").trim()).exists(), "the file is left behind");
+}
+
+#[test]
+fn a_run_is_shown_and_followed_and_no_path_leads_out_of_its_folder() {
+    let sandbox = Sandbox::new();
+    let results = sandbox.path("results/lines");
+    std::fs::create_dir_all(&results).expect("a folder");
+    let head =
+        "experiment,arm,agent,run,iteration,source,x1,value,best,regret,ask_seconds,status\n";
+    let row = |arm: &str, agent: &str, iteration: i64, source: &str| {
+        format!(
+            "lines,{arm},{agent},0,{iteration},{source},0.5,{iteration}.5,{iteration}.5,,0.1,ok\n"
+        )
+    };
+    let first = row("fts", "north", 0, "initial") + &row("ts", "north", 0, "initial");
+    std::fs::write(results.join("results.csv"), format!("{head}{first}")).expect("a file");
+    std::fs::write(results.join("ledger.db"), "kept here").expect("a file");
+    std::fs::write(sandbox.path("secret.csv"), "not here").expect("a file");
+    let served = Served::start(&sandbox, &["."]);
+    let list = served.json("/api/runs");
+    assert_eq!(list["runs"][0]["id"], "0-results/lines");
+    assert_eq!(list["runs"][0]["state"], "not finished");
+    let base = "/api/runs/0-results%2Flines";
+    let about = served.json(base);
+    assert_eq!(about["files"], serde_json::json!(["results.csv"]));
+    assert!(served.get(&format!("{base}/files/results.csv")).starts_with(head));
+    for name in ["ledger.db", "..%2F..%2Fsecret.csv", "%2Fetc%2Fpasswd", ".csv"] {
+        let answer = served.request("GET", &format!("{base}/files/{name}"), &[&served.cookie()]);
+        assert_eq!(answer.status, 404, "{name}: {}", answer.body);
+    }
+    for id in ["0-", "0-results", "0-..", "0-..%2F..", "9-results%2Flines", "x"] {
+        let answer = served.request("GET", &format!("/api/runs/{id}"), &[&served.cookie()]);
+        assert_eq!(answer.status, 404, "{id}: {}", answer.body);
+    }
+    // Rows of the arm that is shown, as they come.
+    let mut events = served.events_at(&format!("{base}/events?arm=ts"), None);
+    let (seen, news) = events.next().expect("the rows so far");
+    assert_eq!((seen, &news["arms"]), (1, &serde_json::json!(["fts", "ts"])));
+    assert_eq!(news["rows"], serde_json::json!([["north", 0, "initial", 0.5, 0.5, null, null]]));
+    let more = row("ts", "<b>south</b>", 1, "message:north") + &row("fts", "north", 1, "own");
+    let mut file =
+        std::fs::File::options().append(true).open(results.join("results.csv")).expect("a file");
+    // A line that is half written is no row yet.
+    file.write_all(&more.as_bytes()[..20]).expect("a file");
+    std::thread::sleep(Duration::from_millis(700));
+    file.write_all(&more.as_bytes()[20..]).expect("a file");
+    let (seen, news) = events.next().expect("the rows that were added");
+    assert_eq!((seen, news["n_all"].as_u64()), (2, Some(4)));
+    assert_eq!(news["rows"][0][0], "<b>south</b>");
+    // A browser that comes back gets what follows; one that knows all, nothing.
+    let mut again = served.events_at(&format!("{base}/events?arm=ts&run=0"), Some(1));
+    assert_eq!(again.next().expect("the rest").1["rows"].as_array().map(Vec::len), Some(1));
+    let mut again = served.events_at(&format!("{base}/events?arm=ts&run=0"), Some(2));
+    assert_eq!(again.next().expect("the rest").1["rows"].as_array().map(Vec::len), Some(0));
+    // Means of both arms: north has 0.5 and 1.5.
+    let means = served.json(&format!("{base}/means"));
+    let fts = &means["metrics"][0]["arms"][0];
+    assert_eq!((&fts["arm"], &fts["means"]), (&"fts".into(), &serde_json::json!([0.5, 1.5])));
+    served.stop();
 }

@@ -53,7 +53,7 @@ pub use game::{GAME_ACTION_FILES, GAME_PAYOFF_FILES, GamePicture, ParameterCours
 pub use graph::{GRAPH_FILES, GraphAgent, GraphPicture};
 pub use metric::Metric;
 
-pub use row::{RESULTS_FILE, ResultsWriter, Row, check_folder, read_results};
+pub use row::{RESULTS_FILE, ResultsTail, ResultsWriter, Row, check_folder, read_results};
 pub use student::{Interval, LEVEL, holm};
 pub use summary::{
     ArmSummary, AtIteration, Clusters, Difference, Estimate, PrivacySpent, SUMMARY_FILE,

@@ -1,7 +1,7 @@
 //! `results.csv`: one row a trial, tidy, written as the run goes. A row is one line, and no cell a formula (`fedbo_space::cell`).
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, Write};
+use std::io::{self, Read as _, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use fedbo_space::cell::{escaped, restored};
@@ -248,22 +248,106 @@ pub fn read_results(path: &Path) -> Result<Vec<Row>, ReportError> {
     let parameters = parameter_names(path, &header)?;
     let mut rows = Vec::new();
     for record in reader.into_records() {
-        let record = record.map_err(|error| csv_error(path, error))?;
-        let line = record.position().map_or(0, csv::Position::line);
-        if record.len() != header.len() {
-            return Err(ReportError::FieldCount {
-                path: path.to_owned(),
-                line,
-                expected: header.len(),
-                found: record.len(),
-            });
-        }
-        rows.push(
-            Fields { path, line, header: &header, record: &record.iter().map(restored).collect() }
-                .row(&parameters)?,
-        );
+        rows.push(row_of(path, &header, &parameters, record)?);
     }
     Ok(rows)
+}
+
+/// The row of one record of the file.
+fn row_of(
+    path: &Path,
+    header: &csv::StringRecord,
+    parameters: &[String],
+    record: csv::Result<csv::StringRecord>,
+) -> Result<Row, ReportError> {
+    let record = record.map_err(|error| csv_error(path, error))?;
+    let line = record.position().map_or(0, csv::Position::line);
+    if record.len() != header.len() {
+        return Err(ReportError::FieldCount {
+            path: path.to_owned(),
+            line,
+            expected: header.len(),
+            found: record.len(),
+        });
+    }
+    Fields { path, line, header, record: &record.iter().map(restored).collect() }.row(parameters)
+}
+
+/// A results file that may still be written. Each look returns what was added since the one before.
+#[derive(Debug)]
+pub struct ResultsTail {
+    path: PathBuf,
+    /// The names of all columns, and those of the parameters.
+    header: Option<(csv::StringRecord, Vec<String>)>,
+    /// The beginning of the next line.
+    place: csv::Position,
+}
+
+impl ResultsTail {
+    /// The results in a folder, from their beginning.
+    #[must_use]
+    pub fn new(folder: &Path) -> Self {
+        Self { path: folder.join(RESULTS_FILE), header: None, place: csv::Position::new() }
+    }
+
+    /// The rows that were added; none of a line whose end is not written yet. `None` if the file became shorter: other results
+    /// stand in it now.
+    ///
+    /// # Errors
+    /// When the file cannot be read; a field that does not fit is named with its line and column.
+    pub fn more(&mut self) -> Result<Option<Vec<Row>>, ReportError> {
+        let Some(bytes) = self
+            .new_lines()
+            .map_err(|cause| ReportError::Read { path: self.path.clone(), cause })?
+        else {
+            return Ok(None);
+        };
+        let mut reader =
+            csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(&*bytes);
+        let mut records = reader.records();
+        let (header, parameters) = match self.header.take() {
+            Some(known) => known,
+            None => match records.next() {
+                None => return Ok(Some(Vec::new())),
+                Some(first) => {
+                    let first = first.map_err(|error| csv_error(&self.path, error))?;
+                    let header = first.iter().map(restored).collect();
+                    let parameters = parameter_names(&self.path, &header)?;
+                    (header, parameters)
+                }
+            },
+        };
+        let mut rows = Vec::new();
+        for record in records {
+            let record = record.map(|mut record| {
+                if let Some(mut place) = record.position().cloned() {
+                    place.set_line(place.line() + self.place.line() - 1);
+                    record.set_position(Some(place));
+                }
+                record
+            });
+            rows.push(row_of(&self.path, &header, &parameters, record)?);
+        }
+        self.header = Some((header, parameters));
+        let n_lines = bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+        self.place.set_line(self.place.line() + n_lines);
+        self.place.set_byte(self.place.byte() + bytes.len() as u64);
+        Ok(Some(rows))
+    }
+
+    /// The whole lines after those that were read.
+    fn new_lines(&self) -> io::Result<Option<Vec<u8>>> {
+        let mut file = File::open(&self.path)?;
+        if file.metadata()?.len() < self.place.byte() {
+            return Ok(None);
+        }
+        file.seek(io::SeekFrom::Start(self.place.byte()))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        bytes.truncate(end);
+        Ok(Some(bytes))
+    }
 }
 
 fn csv_error(path: &Path, error: csv::Error) -> ReportError {
@@ -392,6 +476,36 @@ mod tests {
                 Row::failed_status("exit status 2, no output")
             },
         }
+    }
+
+    #[test]
+    fn a_file_that_is_written_is_followed_line_by_line() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut tail = ResultsTail::new(folder.path());
+        assert!(matches!(tail.more(), Err(ReportError::Read { .. })));
+        let mut writer = ResultsWriter::create(folder.path(), &names(), false).expect("a new file");
+        assert_eq!(tail.more().expect("a header"), Some(Vec::new()));
+        let rows = [row(0, None), row(1, Some(0.5)), row(2, Some(0.25))];
+        writer.append(&rows[0]).and_then(|()| writer.commit()).expect("a writable file");
+        assert_eq!(tail.more().expect("a row"), Some(rows[..1].to_vec()));
+        assert_eq!(tail.more().expect("nothing new"), Some(Vec::new()));
+        // A line comes in two pieces.
+        for row in &rows[1..] {
+            writer.append(row).expect("a finite row");
+        }
+        writer.commit().expect("a writable file");
+        let whole = std::fs::read(writer.path()).expect("a readable file");
+        std::fs::write(writer.path(), &whole[..whole.len() - 5]).expect("a writable file");
+        assert_eq!(tail.more().expect("a row"), Some(rows[1..2].to_vec()));
+        std::fs::write(writer.path(), &whole).expect("a writable file");
+        assert_eq!(tail.more().expect("a row"), Some(rows[2..].to_vec()));
+        // What does not fit is named with its line in the file.
+        std::fs::write(writer.path(), [&whole[..], b"a,b\n"].concat()).expect("a writable file");
+        assert!(matches!(tail.more(), Err(ReportError::FieldCount { line: 5, found: 2, .. })));
+        std::fs::write(writer.path(), &whole[..20]).expect("a writable file");
+        let mut tail = ResultsTail { place: csv::Position::new(), ..tail };
+        tail.place.set_byte(whole.len() as u64);
+        assert_eq!(tail.more().expect("a shorter file"), None);
     }
 
     #[test]

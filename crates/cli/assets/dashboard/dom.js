@@ -86,3 +86,33 @@ export function connection(text, lost = false) {
   line.textContent = text;
   line.classList.toggle("lost", lost);
 }
+
+/**
+ * A table that scrolls by itself where it is wider than the page.
+ * @param {string} label
+ * @param {string[]} heads
+ * @param {(Node | string | number | null | undefined)[][]} rows the first cell of each is its head
+ */
+export function table(label, heads, rows) {
+  const cells = (/** @type {any[]} */ row) => row.map((cell, index) =>
+    index === 0 ? h("th", { scope: "row" }, cell) : cell instanceof HTMLTableCellElement ? cell : h("td", {}, cell ?? "–"));
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label },
+    h("table", {}, h("thead", {}, h("tr", {}, ...heads.map((head) => h("th", { scope: "col" }, head)))),
+      h("tbody", {}, ...rows.map((row) => h("tr", {}, ...cells(row))))));
+}
+
+/**
+ * A list of facts with their names.
+ * @param {[string, any][]} facts
+ */
+export function factList(facts) {
+  return facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
+}
+
+/** The colour that a name of the style sheet has now. @param {string} name */
+export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** What the axes of all charts share. */
+export function axis() {
+  return { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
+}

@@ -2,8 +2,7 @@
 /** The value of each trial, and the best so far. */
 /* global uPlot */
 
-/** @param {string} name */
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+import { axis, colour } from "./dom.js";
 
 export class History {
   /**
@@ -63,11 +62,10 @@ export class History {
 
   create() {
     this.plot?.destroy();
-    const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
     const options = {
       ...this.size(),
       scales: { x: { time: false }, y: { distr: this.log ? 3 : 1 } },
-      axes: [{ ...axis, label: "trials told" }, { ...axis, label: "value", size: 70 }],
+      axes: [{ ...axis(), label: "trials told" }, { ...axis(), label: "value", size: 70 }],
       series: [
         { label: "told" },
         { label: "value", stroke: colour("--accent"), paths: () => null, points: { show: true, size: 5, fill: colour("--accent") } },

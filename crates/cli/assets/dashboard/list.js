@@ -1,20 +1,20 @@
 // @ts-check
-/** The studies that there are. */
-import { connection, get, h, number } from "./dom.js";
+/** The studies and runs that there are. */
+import { connection, duration, get, h, number, table } from "./dom.js";
 
 const EVERY_MS = 3000;
 
 /** @param {HTMLElement} main */
 export async function list(main) {
-  document.title = "fedbo: studies";
+  document.title = "fedbo: studies and runs";
   let shown = "";
   const refresh = async () => {
-    const found = await get("api/studies");
+    const [found, folders] = await Promise.all([get("api/studies"), get("api/runs")]);
     connection("live");
-    const text = JSON.stringify(found);
+    const text = JSON.stringify([found, folders.runs.map((/** @type {any} */ each) => [each.id, each.state, since(each)])]);
     if (text !== shown) {
       shown = text;
-      draw(main, found);
+      draw(main, found, folders);
     }
   };
   await refresh();
@@ -26,24 +26,25 @@ export async function list(main) {
 /**
  * @param {HTMLElement} main
  * @param {any} found
+ * @param {any} folders
  */
-function draw(main, found) {
-  const several = new Set(found.studies.map((/** @type {any} */ each) => each.place)).size > 1;
-  const heads = ["study", "best", "trials", "running", "failed", "last told"].concat(several ? ["place"] : []);
-  const rows = found.studies.map((/** @type {any} */ each) =>
-    h("tr", {},
-      h("th", { scope: "row" }, h("a", { href: `?study=${encodeURIComponent(each.id)}` }, each.name)),
-      h("td", {}, number(each.best)),
-      h("td", {}, each.n_trials === null ? each.n_told : `${each.n_told} of ${each.n_trials}`),
-      h("td", {}, each.n_running),
-      h("td", {}, each.n_failed),
-      h("td", {}, each.last_told_at === null ? "–" : new Date(each.last_told_at).toLocaleString()),
-      several ? h("td", { class: "long" }, each.place) : null));
-  const table = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "studies" },
-    h("table", {}, h("thead", {}, h("tr", {}, ...heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, ...rows)));
+function draw(main, found, folders) {
+  const studies = found.studies.map((/** @type {any} */ each) => [
+    h("a", { href: `?study=${encodeURIComponent(each.id)}` }, each.name), number(each.best),
+    each.n_trials === null ? each.n_told : `${each.n_told} of ${each.n_trials}`, each.n_running, each.n_failed,
+    each.last_told_at === null ? "–" : new Date(each.last_told_at).toLocaleString(), each.place]);
+  const runs = folders.runs.map((/** @type {any} */ each) => [
+    h("a", { href: `?folder=${encodeURIComponent(each.id)}` }, each.name), each.state, since(each), each.place]);
   const nothing = h("p", {}, "There is no study yet: it appears here with its first trial.");
   main.replaceChildren(
-    h("h1", {}, "Studies"),
+    h("h1", {}, "Studies and runs"),
     ...found.unreadable.map((/** @type {any} */ each) => h("p", { class: "note" }, `${each.place}: ${each.why}`)),
-    rows.length === 0 ? nothing : table);
+    ...(studies.length > 0 ? [table("studies", ["study", "best", "trials", "running", "failed", "last told", "place"], studies)] : []),
+    ...(runs.length > 0 ? [table("runs", ["run", "state", "last row", "place"], runs)] : []),
+    ...(studies.length + runs.length === 0 ? [nothing] : []));
+}
+
+/** @param {any} each */
+function since(each) {
+  return each.seconds_since === null ? "–" : `${duration(Math.round(each.seconds_since / 10) * 10)} ago`;
 }

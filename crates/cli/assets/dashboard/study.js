@@ -60,7 +60,7 @@ class Page {
       this.facts,
       this.running,
       h("h2", {}, "History"),
-      h("label", {}, log, " logarithmic values"),
+      h("label", { class: "check" }, log, " logarithmic values"),
       chart,
       h("p", {}, "Downloads: ", ...["history.svg", "history.png"].flatMap((file) => [h("a", { href: `${this.base}/pictures/${file}`, download: file }, file), " "]),
         h("a", { href: `${this.base}/trials.csv` }, "trials.csv"), " ", h("a", { href: `${this.base}/trials.json` }, "trials.json")),

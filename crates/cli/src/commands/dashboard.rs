@@ -1,4 +1,4 @@
-//! `fedbo dashboard`: studies in the browser.
+//! `fedbo dashboard`: studies and runs in the browser.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -15,13 +15,13 @@ use crate::dashboard::{Catalog, Dashboard as Pages, Token};
 use crate::exit::{BadInput, Exit};
 use crate::interrupt;
 
-/// Show studies in the browser, live, until Ctrl-C
+/// Show studies and runs in the browser, live, until Ctrl-C
 ///
 /// Serves this machine alone, and changes nothing: trials that other programs evaluate appear as they are told. The address
 /// has a token; whoever has it sees what is shown. From another machine: ssh -L 7434:127.0.0.1:7434 HOST.
 #[derive(clap::Args)]
 pub(crate) struct Dashboard {
-    /// Studies' files, storages (sqlite:FILE, postgresql://USER@HOST/DATABASE), or folders that have them
+    /// Studies' files, storages (sqlite:FILE, postgresql://USER@HOST/DATABASE), results folders, or folders that have them
     #[arg(value_name = "STUDY", default_value = ".")]
     studies: Vec<String>,
     /// Address and port to listen on, of this machine alone; port 0 for any that is free

@@ -1,9 +1,10 @@
-//! The studies that there are: those of the storages, files and folders that were named, as of now.
+//! The studies and runs that there are: those of the storages, files and folders that were named, as of now.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
+use fedbo_report::RESULTS_FILE;
 use fedbo_storage::{Address, Mode, Storage, StorageError, StudyRecord};
 use fedbo_study::{Study, StudyFile};
 
@@ -31,6 +32,8 @@ struct Only {
 /// Everything that is shown.
 pub(crate) struct Catalog {
     places: Vec<Place>,
+    /// Folders that have results, or whose folders do.
+    folders: Vec<PathBuf>,
 }
 
 /// A study as it is stored, with its place.
@@ -64,8 +67,12 @@ impl Catalog {
     /// # Errors
     /// If one of them is not a study's file, a storage or a folder that has one.
     pub(crate) fn new(words: &[String]) -> anyhow::Result<Self> {
-        let mut places: Vec<Place> = Vec::new();
+        let (mut places, mut folders) = (Vec::<Place>::new(), Vec::<PathBuf>::new());
         for word in words {
+            let folder = PathBuf::from(word);
+            if folder.is_dir() && !folders.contains(&folder) {
+                folders.push(folder);
+            }
             for place in Place::named(word)? {
                 let is_known = places.iter().any(|known| {
                     known.address.to_string() == place.address.to_string()
@@ -76,7 +83,7 @@ impl Catalog {
                 }
             }
         }
-        Ok(Self { places })
+        Ok(Self { places, folders })
     }
 
     /// All studies, and what cannot be read. A storage that is not there yet has none.
@@ -94,6 +101,28 @@ impl Catalog {
         (entries, unreadable)
     }
 
+    /// The runs that have results, by their id: the number of the folder that was named, and the path below it.
+    pub(crate) fn runs(&self) -> Vec<(String, PathBuf)> {
+        let folders = self.folders.iter().enumerate();
+        let runs = folders.flat_map(|(index, folder)| {
+            run_folders(folder)
+                .into_iter()
+                .map(move |(below, path)| (format!("{index}-{below}"), path))
+        });
+        runs.collect()
+    }
+
+    /// The folder of the run with an id.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(crate) fn run(&self, id: &str) -> anyhow::Result<PathBuf> {
+        let found = self.runs().into_iter().find(|(known, _)| known == id);
+        let (_, folder) =
+            found.with_context(|| NotThere(format!("there is no run {id:?} here, or not yet")))?;
+        Ok(folder)
+    }
+
     /// The study with an id.
     ///
     /// # Errors
@@ -105,6 +134,25 @@ impl Catalog {
         let entries = self.places[index].entries(index)?;
         entries.into_iter().find(|entry| entry.id == id).with_context(absent)
     }
+}
+
+/// The folders with results: a folder itself, or those in it and in its folder `results`, which `fedbo run` writes to. Each with
+/// its path below the folder.
+fn run_folders(folder: &Path) -> Vec<(String, PathBuf)> {
+    if folder.join(RESULTS_FILE).is_file() {
+        return vec![(String::new(), folder.to_owned())];
+    }
+    let mut found = Vec::new();
+    for below in ["", "results/"] {
+        let files = std::fs::read_dir(folder.join(below)).into_iter().flatten().take(FILES_MAX);
+        for file in files.flatten().filter(|file| file.path().join(RESULTS_FILE).is_file()) {
+            if let Ok(name) = file.file_name().into_string() {
+                found.push((format!("{below}{name}"), file.path()));
+            }
+        }
+    }
+    found.sort();
+    found
 }
 
 impl Place {
@@ -148,9 +196,9 @@ impl Place {
                 places.push(Self::of(Address::Sqlite(path.clone()), None)?);
             }
         }
-        if places.is_empty() {
+        if places.is_empty() && run_folders(folder).is_empty() {
             return Err(BadInput(format!(
-                "{shown} has no study's file and no storage; name one, or the folder that has them"
+                "{shown} has no study's file, no storage and no results of a run; name one, or the folder that has them"
             ))
             .into());
         }

@@ -1,77 +1,62 @@
-//! Trials as they come, as server-sent events.
+//! Server-sent events with what is new.
 //!
-//! An event `trials` has those that were told since the one before, at most [`CHUNK`], and all that are open. Its id is the place of
-//! the last in the order of telling: a browser that lost the connection asks for what follows it, so a server that was
-//! interrupted costs nothing that was shown.
+//! Of a study: an event `trials` has those that were told since the one before, at most [`CHUNK`], and all that are open. Its id is the
+//! place of the last in the order of telling. Of a run: an event `rows` has those of one arm and repetition; its id is their number.
+//! A browser that lost the connection asks for what follows the id, so a server that was interrupted costs nothing that was shown.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::response::Response;
+use fedbo_report::{ResultsTail, Row};
 use fedbo_storage::{Storage, StudyKey, Trial};
 use fedbo_transport::closing;
 use futures_util::stream;
 use hyper::StatusCode;
 use hyper::header::HeaderMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 
-use super::{Id, LOOK, Problem, Shares, blocking, typed};
+use super::{Id, LOOK, Problem, Shared, Shares, blocking, typed};
 use crate::trial_record::TrialRecord;
 
 /// Told trials of one event at most, so that the first are drawn before the last are read.
 const CHUNK: usize = 1000;
+/// Rows of one event at most; they are shorter.
+const ROWS: usize = 10_000;
 /// Looks without news after which a line is sent that means nothing: proxies close what is silent.
 const SILENCE: u32 = 30;
 
-/// The news of a study.
-#[derive(Serialize)]
-struct News<'a> {
-    told: Vec<TrialRecord<'a>>,
-    open: Vec<TrialRecord<'a>>,
-    n_trials: u64,
-    /// True if nothing more is known at this moment.
-    is_all: bool,
+/// A thing that a browser watches.
+trait Watched: Send + 'static {
+    /// Events with what is new since the last look.
+    fn look(&mut self) -> anyhow::Result<Vec<String>>;
 }
 
-/// One browser that watches a study.
-struct Watcher {
-    storage: Arc<dyn Storage>,
-    study: StudyKey,
-    /// The place in the order of telling that the browser knows.
-    after: u64,
-    /// Events that are read already.
-    waiting: std::vec::IntoIter<(u64, String)>,
-    /// The open trials as they were sent last.
-    open: Option<String>,
+/// One browser that watches.
+struct Watcher<W> {
+    /// It is away during a look.
+    watched: Option<W>,
+    /// Events that are not sent yet.
+    waiting: std::vec::IntoIter<String>,
     looked: Option<Instant>,
     silent: u32,
     closes: watch::Receiver<bool>,
     _permit: OwnedSemaphorePermit,
 }
 
-/// `GET /api/studies/{id}/events`.
-pub(crate) async fn trials(
-    State(shared): Shares,
-    Path(id): Id,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
+/// The answer that goes on as long as the browser and the server do.
+fn watched(shared: &Arc<Shared>, watched: impl Watched) -> Result<Response, Problem> {
     let permit = Arc::clone(&shared.watchers).try_acquire_owned().map_err(|_| {
         let message = "as many browsers as may watch do so already; close one";
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, message)
     })?;
-    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
-    let reader = Arc::clone(&shared);
-    let entry = blocking(move || reader.catalog.entry(&id)).await?;
     let watcher = Watcher {
-        storage: entry.storage,
-        study: entry.record.key,
-        after: last.unwrap_or(0),
+        watched: Some(watched),
         waiting: Vec::new().into_iter(),
-        open: None,
         looked: None,
         silent: 0,
         closes: shared.closes.clone(),
@@ -84,12 +69,11 @@ pub(crate) async fn trials(
     Ok(typed("text/event-stream", Body::from_stream(events)))
 }
 
-impl Watcher {
-    /// The next event as text; `None` when the server ends, or the storage cannot be read.
+impl<W: Watched> Watcher<W> {
+    /// The next event as text; `None` when the server ends, or what is watched cannot be read.
     async fn next(&mut self) -> Option<String> {
         loop {
-            if let Some((after, text)) = self.waiting.next() {
-                self.after = after;
+            if let Some(text) = self.waiting.next() {
                 return Some(text);
             }
             if let Some(looked) = self.looked {
@@ -99,27 +83,19 @@ impl Watcher {
                 }
             }
             self.looked = Some(Instant::now());
-            let (storage, study, after) = (Arc::clone(&self.storage), self.study, self.after);
-            let known = self.open.take();
+            let mut watched = self.watched.take()?;
             let look = move || {
-                let snapshot = storage.snapshot(study, after)?;
-                let open: Vec<_> = snapshot.open.iter().map(TrialRecord::from).collect();
-                let shown = serde_json::to_string(&open)?;
-                let is_news = !snapshot.told.is_empty() || known.as_ref() != Some(&shown);
-                let events = match is_news {
-                    true => events(after, &snapshot.told, &snapshot.open, snapshot.n_trials)?,
-                    false => Vec::new(),
-                };
-                Ok((events, shown))
+                let events = watched.look()?;
+                Ok((watched, events))
             };
             match blocking(look).await {
-                Ok((events, shown)) => {
+                Ok((watched, events)) => {
+                    self.watched = Some(watched);
                     self.waiting = events.into_iter();
-                    self.open = Some(shown);
                 }
                 // The browser asks again, and is told what is wrong.
                 Err(problem) => {
-                    tracing::warn!("a study cannot be read: {}", problem.message);
+                    tracing::warn!("what a page watches cannot be read: {}", problem.message);
                     return None;
                 }
             }
@@ -134,31 +110,196 @@ impl Watcher {
     }
 }
 
-/// Events with all that is new, each with the place that a browser knows after it.
-fn events(
-    after: u64,
-    told: &[Trial],
-    open: &[Trial],
+/// An event as text. JSON has no line ends, so its data is one line.
+fn event(name: &str, id: u64, data: &impl Serialize) -> anyhow::Result<String> {
+    let data = serde_json::to_string(data)?;
+    Ok(format!("event: {name}\nid: {id}\ndata: {data}\n\n"))
+}
+
+/// The id of the last event that the browser got.
+fn last_id(headers: &HeaderMap) -> u64 {
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
+    last.unwrap_or(0)
+}
+
+/// The news of a study.
+#[derive(Serialize)]
+struct News<'a> {
+    told: Vec<TrialRecord<'a>>,
+    open: Vec<TrialRecord<'a>>,
     n_trials: u64,
-) -> anyhow::Result<Vec<(u64, String)>> {
-    let mut chunks: Vec<&[Trial]> = told.chunks(CHUNK).collect();
-    if chunks.is_empty() {
-        chunks.push(&[]);
-    }
-    let last = chunks.len() - 1;
-    let mut known = after;
-    let mut events = Vec::new();
-    for (index, chunk) in chunks.into_iter().enumerate() {
-        known = chunk.last().and_then(|trial| trial.told_seq).unwrap_or(known);
-        let news = News {
-            told: chunk.iter().map(TrialRecord::from).collect(),
-            open: open.iter().map(TrialRecord::from).collect(),
-            n_trials,
-            is_all: index == last,
+    /// True if nothing more is known at this moment.
+    is_all: bool,
+}
+
+/// The trials of a study.
+struct Trials {
+    storage: Arc<dyn Storage>,
+    study: StudyKey,
+    /// The place in the order of telling that the browser knows.
+    after: u64,
+    /// The open trials as they were sent last.
+    open: Option<String>,
+}
+
+/// `GET /api/studies/{id}/events`.
+pub(crate) async fn trials(
+    State(shared): Shares,
+    Path(id): Id,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let reader = Arc::clone(&shared);
+    let entry = blocking(move || reader.catalog.entry(&id)).await?;
+    let after = last_id(&headers);
+    watched(&shared, Trials { storage: entry.storage, study: entry.record.key, after, open: None })
+}
+
+impl Watched for Trials {
+    fn look(&mut self) -> anyhow::Result<Vec<String>> {
+        let snapshot = self.storage.snapshot(self.study, self.after)?;
+        let records = |trials: &[Trial]| -> anyhow::Result<String> {
+            Ok(serde_json::to_string(&trials.iter().map(TrialRecord::from).collect::<Vec<_>>())?)
         };
-        // JSON has no line ends, so an event's data is one line.
-        let data = serde_json::to_string(&news)?;
-        events.push((known, format!("event: trials\nid: {known}\ndata: {data}\n\n")));
+        let open = Some(records(&snapshot.open)?);
+        let mut chunks: Vec<&[Trial]> = snapshot.told.chunks(CHUNK).collect();
+        if chunks.is_empty() {
+            if self.open == open {
+                return Ok(Vec::new());
+            }
+            chunks.push(&[]);
+        }
+        self.open = open;
+        let last = chunks.len() - 1;
+        let mut events = Vec::new();
+        for (index, chunk) in chunks.into_iter().enumerate() {
+            self.after = chunk.last().and_then(|trial| trial.told_seq).unwrap_or(self.after);
+            let news = News {
+                told: chunk.iter().map(TrialRecord::from).collect(),
+                open: snapshot.open.iter().map(TrialRecord::from).collect(),
+                n_trials: snapshot.n_trials,
+                is_all: index == last,
+            };
+            events.push(event("trials", self.after, &news)?);
+        }
+        Ok(events)
     }
-    Ok(events)
+}
+
+/// The arm and the repetition of a run that a page shows; the first where none is named.
+#[derive(Deserialize)]
+pub(crate) struct Part {
+    arm: Option<String>,
+    run: Option<u32>,
+}
+
+/// The rows of a part of a run's results.
+struct Rows {
+    tail: ResultsTail,
+    part: Part,
+    arms: Vec<String>,
+    runs: Vec<u32>,
+    /// Rows of the part so far, and those that the browser has.
+    n_rows: u64,
+    known: u64,
+    /// Rows of all parts so far.
+    n_all: usize,
+    has_looked: bool,
+}
+
+/// A row as it is sent: agent, iteration, source, value, best, regret, and the reason of a failure.
+type SentRow<'a> = (&'a str, i64, &'a str, Option<f64>, Option<f64>, Option<f64>, Option<&'a str>);
+
+/// The news of a run.
+#[derive(Serialize)]
+struct RowNews<'a> {
+    arms: &'a [String],
+    runs: &'a [u32],
+    arm: Option<&'a str>,
+    run: Option<u32>,
+    n_all: usize,
+    rows: Vec<SentRow<'a>>,
+    /// True if nothing more is known at this moment.
+    is_all: bool,
+}
+
+/// `GET /api/runs/{id}/events?arm=ARM&run=RUN`.
+pub(crate) async fn rows(
+    State(shared): Shares,
+    Path(id): Id,
+    Query(part): Query<Part>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let reader = Arc::clone(&shared);
+    let folder = blocking(move || reader.catalog.run(&id)).await?;
+    let rows = Rows {
+        tail: ResultsTail::new(&folder),
+        part,
+        arms: Vec::new(),
+        runs: Vec::new(),
+        n_rows: 0,
+        known: last_id(&headers),
+        n_all: 0,
+        has_looked: false,
+    };
+    watched(&shared, rows)
+}
+
+impl Rows {
+    /// Returns true if a row belongs to what is shown.
+    fn is_shown(&self, row: &Row) -> bool {
+        self.part.arm.as_ref() == Some(&row.arm) && self.part.run == Some(row.run)
+    }
+}
+
+impl Watched for Rows {
+    fn look(&mut self) -> anyhow::Result<Vec<String>> {
+        let Some(added) = self.tail.more()? else {
+            // Other results stand in the file now: the page begins anew.
+            return Ok(vec![event("replaced", 0, &())?]);
+        };
+        if added.is_empty() && self.has_looked {
+            return Ok(Vec::new());
+        }
+        self.has_looked = true;
+        for row in &added {
+            if !self.arms.contains(&row.arm) {
+                self.arms.push(row.arm.clone());
+            }
+            if !self.runs.contains(&row.run) {
+                self.runs.push(row.run);
+            }
+        }
+        self.part.arm = self.part.arm.take().or_else(|| self.arms.first().cloned());
+        self.part.run = self.part.run.or_else(|| self.runs.first().copied());
+        self.n_all += added.len();
+        let shown: Vec<&Row> = added.iter().filter(|row| self.is_shown(row)).collect();
+        let skipped = usize::try_from(self.known.saturating_sub(self.n_rows)).unwrap_or(usize::MAX);
+        self.n_rows += shown.len() as u64;
+        let shown = shown.get(skipped..).unwrap_or_default();
+        let mut chunks: Vec<&[&Row]> = shown.chunks(ROWS).collect();
+        if chunks.is_empty() {
+            chunks.push(&[]);
+        }
+        let (last, mut sent) = (chunks.len() - 1, self.n_rows - shown.len() as u64);
+        let mut events = Vec::new();
+        for (index, chunk) in chunks.into_iter().enumerate() {
+            sent += chunk.len() as u64;
+            let news = RowNews {
+                arms: &self.arms,
+                runs: &self.runs,
+                arm: self.part.arm.as_deref(),
+                run: self.part.run,
+                n_all: self.n_all,
+                rows: chunk.iter().map(|row| sent_row(row)).collect(),
+                is_all: index == last,
+            };
+            events.push(event("rows", sent, &news)?);
+        }
+        Ok(events)
+    }
+}
+
+fn sent_row(row: &Row) -> SentRow<'_> {
+    let failure = row.is_failed().then_some(row.status.as_str());
+    (&row.agent, row.iteration, &row.source, row.value, row.best, row.regret, failure)
 }

@@ -1,31 +1,35 @@
-//! Pages in the browser: the studies of some storages, as they are and as they change.
+//! Pages in the browser: the studies of some storages and the runs of some folders, as they are and as they change.
 //!
-//! Decides what is served, and to whom. Reads storages and writes nothing. Start at [`Dashboard::start`].
+//! Decides what is served, and to whom. Reads storages and folders, and writes nothing. Start at [`Dashboard::start`].
 //!
 //! | file | decides |
 //! | --- | --- |
-//! | `catalog.rs` | which studies there are: those of the storages and files that were named |
+//! | `catalog.rs` | which studies and runs there are: those of the storages, files and folders that were named |
 //! | `guard.rs` | which requests are answered: the token, the names of the host, the policy of the pages |
 //! | `assets.rs` | the files of the pages, which are part of the program |
 //! | `studies.rs` | a study as JSON, as pictures and as tables |
-//! | `events.rs` | trials as they come, as server-sent events |
+//! | `runs.rs` | a results folder as JSON, with its files |
+//! | `events.rs` | trials and rows as they come, as server-sent events |
 
 mod assets;
 mod catalog;
 mod events;
 mod guard;
+mod runs;
 mod studies;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::get;
 use fedbo_transport::{ConnectionCounts, ConnectionLimits, ListenSettings, Listening};
 use hyper::StatusCode;
+use hyper::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
@@ -109,6 +113,11 @@ fn router(shared: Arc<Shared>, guard: Guard) -> Router {
         .route("/api/studies/{id}/pictures/{name}", get(studies::picture))
         .route("/api/studies/{id}/trials.csv", get(studies::csv))
         .route("/api/studies/{id}/trials.json", get(studies::json))
+        .route("/api/runs", get(runs::list))
+        .route("/api/runs/{id}", get(runs::one))
+        .route("/api/runs/{id}/means", get(runs::means))
+        .route("/api/runs/{id}/events", get(events::rows))
+        .route("/api/runs/{id}/files/{name}", get(runs::file))
         .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "there is no such page") })
         .with_state(shared);
     guarded(pages, guard)
@@ -123,6 +132,11 @@ pub(crate) struct Problem {
 impl Problem {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
+    }
+
+    /// The server ends.
+    fn ends() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the dashboard ends")
     }
 
     /// An error of a storage or of the disk, in its words.
@@ -143,9 +157,25 @@ impl axum::response::IntoResponse for Problem {
 fn typed(kind: &'static str, body: impl Into<axum::body::Body>) -> Response {
     let mut response = Response::new(body.into());
     let headers = response.headers_mut();
-    headers.insert(hyper::header::CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
-    headers
-        .insert(hyper::header::CACHE_CONTROL, hyper::header::HeaderValue::from_static("no-store"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// An answer in JSON.
+fn answer(body: &impl serde::Serialize) -> Result<Response, Problem> {
+    let bytes = serde_json::to_vec(body).context("an answer has no form in JSON");
+    Ok(typed("application/json", bytes.map_err(|error| Problem::internal(&error))?))
+}
+
+/// An answer that a browser keeps as a file where it is opened by itself.
+fn as_file(mut response: Response, name: &str) -> Response {
+    let plain =
+        |each: char| if each.is_ascii_alphanumeric() || "._-".contains(each) { each } else { '_' };
+    let name: String = name.chars().map(plain).collect();
+    if let Ok(value) = HeaderValue::try_from(format!("attachment; filename=\"{name}\"")) {
+        response.headers_mut().insert(CONTENT_DISPOSITION, value);
+    }
     response
 }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use fedbo_report::study::STUDY_PICTURES;
@@ -10,11 +9,10 @@ use fedbo_space::Direction;
 use fedbo_storage::{Told, Trial, TrialState};
 use fedbo_study::Study;
 use hyper::StatusCode;
-use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
 use serde::Serialize;
 
 use super::catalog::Entry;
-use super::{Id, NotThere, Problem, Shares, blocking, typed};
+use super::{Id, NotThere, Problem, Shares, answer, as_file, blocking, typed};
 use crate::pictures::{PictureError, StudyPicture, draw};
 use crate::space_display::{ShownParameter, parameters};
 use crate::text::timestamp;
@@ -166,7 +164,7 @@ pub(crate) async fn picture(
         _ => return Err(unknown()),
     };
     let kind = if is_svg { "image/svg+xml" } else { "image/png" };
-    let _one_at_a_time = shared.drawing.acquire().await.map_err(|_| unknown())?;
+    let _one_at_a_time = shared.drawing.acquire().await.map_err(|_| Problem::ends())?;
     let reader = Arc::clone(&shared);
     let bytes = blocking(move || {
         let entry = reader.catalog.entry(&id)?;
@@ -211,15 +209,5 @@ async fn table(
         let study = entry.load()?;
         write(&study, &study.trials()?, &entry.place)
     });
-    let mut response = typed(kind, bytes.await?);
-    if let Ok(value) = HeaderValue::try_from(format!("attachment; filename=\"{file}\"")) {
-        response.headers_mut().insert(CONTENT_DISPOSITION, value);
-    }
-    Ok(response)
-}
-
-/// An answer in JSON.
-fn answer(body: &impl Serialize) -> Result<Response, Problem> {
-    let bytes = serde_json::to_vec(body).context("an answer has no form in JSON");
-    Ok(typed("application/json", bytes.map_err(|error| Problem::internal(&error))?))
+    Ok(as_file(typed(kind, bytes.await?), file))
 }

@@ -1,0 +1,78 @@
+// @ts-check
+/** Means of arms with bands of one standard error. */
+import { axis, colour, h, number } from "./dom.js";
+/* global uPlot */
+
+/** Names of what is compared. @type {Record<string, string>} */
+const LABELS = { best: "best value so far", regret: "simple regret", mean: "mean value", "mean-regret": "mean regret" };
+const N_COLOURS = 6;
+
+export class Means {
+  /** @param {HTMLElement} place */
+  constructor(place) {
+    this.chart = h("div", { class: "chart" });
+    this.select = /** @type {HTMLSelectElement} */ (h("select", { onchange: () => this.create() }));
+    this.log = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", onchange: () => this.create() }));
+    place.replaceChildren(h("div", { class: "tools" }, h("label", {}, "Shown", this.select), h("label", { class: "check" }, this.log, " logarithmic values")), this.chart);
+    /** @type {any[]} */
+    this.metrics = [];
+    /** @type {any} */
+    this.plot = null;
+    new ResizeObserver(() => this.plot?.setSize(this.size())).observe(this.chart);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.create());
+  }
+
+  size() {
+    return { width: Math.max(240, this.chart.clientWidth), height: 320 };
+  }
+
+  /** @param {any[]} metrics */
+  show(metrics) {
+    const names = metrics.map((each) => each.metric);
+    if (names.join() !== this.metrics.map((each) => each.metric).join()) {
+      this.select.replaceChildren(...names.map((name) => h("option", { value: name }, LABELS[name] ?? name)));
+    }
+    this.metrics = metrics;
+    this.create();
+  }
+
+  create() {
+    const shown = this.metrics.find((each) => each.metric === this.select.value) ?? this.metrics[0];
+    this.plot?.destroy();
+    this.plot = null;
+    if (shown === undefined) return;
+    const x = [...new Set(shown.arms.flatMap((/** @type {any} */ arm) => arm.iterations))].sort((a, b) => a - b);
+    const place = new Map(x.map((iteration, index) => [iteration, index]));
+    const isAbove = shown.arms.every((/** @type {any} */ arm) => arm.means.every((/** @type {number} */ mean) => mean > 0));
+    this.log.disabled = !isAbove;
+    const isLog = this.log.checked && isAbove;
+    /** @type {any[]} */
+    const [data, series, bands] = [[x], [{ label: "iteration" }], []];
+    shown.arms.forEach((/** @type {any} */ arm, /** @type {number} */ index) => {
+      const stroke = colour(`--arm-${index % N_COLOURS}`);
+      const column = () => new Array(x.length).fill(null);
+      const [mean, low, high] = [column(), column(), column()];
+      arm.iterations.forEach((/** @type {number} */ iteration, /** @type {number} */ point) => {
+        const at = /** @type {number} */ (place.get(iteration));
+        const [value, error] = [arm.means[point], arm.standard_errors[point] ?? 0];
+        mean[at] = value;
+        low[at] = isLog && value - error <= 0 ? value : value - error;
+        high[at] = value + error;
+      });
+      const first = data.length;
+      data.push(mean, high, low);
+      const dash = [[], [8, 4], [2, 3], [8, 3, 2, 3]][Math.floor(index / N_COLOURS) % 4];
+      series.push({ label: arm.arm, stroke, width: 2, dash, points: { show: x.length < 3 }, value: (/** @type {any} */ _, /** @type {number | null} */ each) => number(each) });
+      for (const edge of ["+", "−"]) series.push({ label: `${arm.arm} ${edge} 1 s.e.`, stroke: "transparent", points: { show: false }, class: "hidden" });
+      bands.push({ series: [first + 1, first + 2], fill: `${stroke}33` });
+    });
+    const options = {
+      ...this.size(),
+      scales: { x: { time: false }, y: { distr: isLog ? 3 : 1 } },
+      axes: [{ ...axis(), label: "iterations of each agent" }, { ...axis(), label: LABELS[shown.metric] ?? shown.metric, size: 70 }],
+      series,
+      bands,
+    };
+    this.plot = new uPlot(options, data, this.chart);
+  }
+}

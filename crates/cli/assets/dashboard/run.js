@@ -1,0 +1,254 @@
+// @ts-check
+/** A run: a federation, an experiment or a game, while it runs and after. */
+import { connection, duration, factList, get, h, number, setView, table, view } from "./dom.js";
+import { Means } from "./means.js";
+import { Grid, kindOf, trustOf } from "./grid.js";
+
+/** Means are drawn anew at most so often. */
+const MEANS_MS = 5000;
+/** Captions of the pictures of a folder. @type {Record<string, string>} */
+const CAPTIONS = {
+  curves: "Courses of all arms, and of each agent", graph: "The graph of agents", payoffs: "Payoffs, round by round",
+  actions: "Actions, round by round", tradeoff: "Privacy against utility", "task-weights": "Weights of old tasks",
+};
+
+/**
+ * @param {HTMLElement} main
+ * @param {string} id
+ */
+export async function run(main, id) {
+  const page = new Page(main, id, await get(`api/runs/${encodeURIComponent(id)}`));
+  page.listen();
+}
+
+class Page {
+  /**
+   * @param {HTMLElement} main
+   * @param {string} id
+   * @param {any} about
+   */
+  constructor(main, id, about) {
+    this.base = `api/runs/${encodeURIComponent(id)}`;
+    this.about = about;
+    document.title = `fedbo: ${about.name}`;
+    this.arm = view().get("arm");
+    this.run = view().get("run");
+    this.agent = view().get("agent");
+    this.facts = h("dl", { class: "facts" });
+    const means = h("div");
+    this.means = new Means(means);
+    this.arms = h("select", { onchange: (/** @type {any} */ event) => this.turn({ arm: event.target.value }) });
+    this.runs = h("select", { onchange: (/** @type {any} */ event) => this.turn({ run: event.target.value }) });
+    this.grid = new Grid((agent) => this.choose(agent));
+    this.agents = h("div");
+    this.sources = h("div");
+    this.detail = h("section", { "aria-live": "polite" });
+    this.after = h("div");
+    this.failures = h("div");
+    /** @type {Map<string, Map<number, any>>} rows by agent and iteration */
+    this.cells = new Map();
+    this.first = 0;
+    this.last = 0;
+    this.n_rows = 0;
+    this.since = Date.now();
+    this.summary = "";
+    this.files = h("div");
+    main.replaceChildren(
+      h("h1", {}, about.name),
+      h("p", { class: "quiet" }, about.place),
+      this.facts,
+      h("h2", {}, "Arms, with bands of one standard error"),
+      means,
+      this.after,
+      h("h2", {}, "Agents by rounds"),
+      h("div", { class: "tools" }, h("label", {}, "Arm", this.arms), h("label", {}, "Repetition", this.runs)),
+      this.grid.element,
+      this.detail,
+      this.failures,
+      h("h2", {}, "Agents"),
+      this.agents,
+      h("h2", {}, "Whom queries came from"),
+      this.sources,
+      this.files);
+    this.clear();
+    this.drawSummary();
+    setInterval(() => this.refresh(), MEANS_MS);
+    setInterval(() => this.drawFacts(), 1000);
+  }
+
+  clear() {
+    this.cells = new Map();
+    /** @type {any} */
+    this.news = { arms: [], runs: [], n_all: 0 };
+    this.n_rows = 0;
+    this.stale = true;
+    this.since = Date.now() - 1000 * (this.about.seconds_since ?? 0);
+  }
+
+  /** Shows another arm or repetition. @param {{ arm?: string, run?: string }} to */
+  turn(to) {
+    setView({ ...to, agent: null });
+    [this.arm, this.run, this.agent] = [to.arm ?? this.arm, to.run ?? this.run, null];
+    this.clear();
+    this.detail.replaceChildren();
+    this.listen();
+  }
+
+  listen() {
+    this.events?.close();
+    const part = new URLSearchParams();
+    if (this.arm !== null) part.set("arm", this.arm);
+    if (this.run !== null && /^\d+$/.test(this.run)) part.set("run", this.run);
+    const events = new EventSource(`${this.base}/events?${part}`);
+    this.events = events;
+    events.addEventListener("open", () => connection("live"));
+    events.addEventListener("error", () => connection("no answer; trying again", true));
+    events.addEventListener("replaced", () => location.reload());
+    events.addEventListener("rows", (event) => {
+      const news = JSON.parse(event.data);
+      if (this.news.n_all > 0 && news.n_all > this.news.n_all) this.since = Date.now();
+      this.news = news;
+      for (const row of news.rows) this.add(row);
+      this.stale = true;
+      if (news.is_all) this.draw();
+    });
+  }
+
+  /** @param {[string, number, string, number | null, number | null, number | null, string | null]} row */
+  add([agent, iteration, source, value, best, regret, failure]) {
+    let cells = this.cells.get(agent);
+    if (cells === undefined) this.cells.set(agent, (cells = new Map()));
+    const before = cells.get(iteration - 1)?.best ?? null;
+    const helped = iteration > 0 && best !== null && before !== null && best !== before;
+    cells.set(iteration, { source, value, best, regret, failure, helped, kind: kindOf(source, failure) });
+    this.n_rows += 1;
+  }
+
+  draw() {
+    const { news } = this;
+    const options = (/** @type {any[]} */ all, /** @type {any} */ chosen) => all.map((each) => h("option", { value: each, selected: each === chosen }, each));
+    if (this.arms.childElementCount !== news.arms.length) this.arms.replaceChildren(...options(news.arms, news.arm));
+    if (this.runs.childElementCount !== news.runs.length) this.runs.replaceChildren(...options(news.runs, news.run));
+    let [first, last] = [Infinity, -Infinity];
+    for (const cells of this.cells.values()) for (const iteration of cells.keys()) [first, last] = [Math.min(first, iteration), Math.max(last, iteration)];
+    [this.first, this.last] = this.n_rows === 0 ? [0, 0] : [first, last];
+    this.grid.show([...this.cells.keys()], this.cells, this.first, this.last);
+    this.drawFacts();
+    this.drawAgents();
+    this.drawSources();
+    if (this.agent !== null) this.choose(this.agent);
+    if (this.means.metrics.length === 0) this.refresh();
+  }
+
+  drawFacts() {
+    const { news } = this;
+    const stragglers = [...this.cells].filter(([, cells]) => !cells.has(this.last));
+    const behind = stragglers.slice(0, 5).map(([agent]) => agent).join(", ") + (stragglers.length > 5 ? ", …" : "");
+    this.facts.replaceChildren(...factList([
+      ["state", this.about.state], ["arms", news.arms.length], ["repetitions", news.runs.length], ["agents", this.cells.size],
+      ["iteration", this.last], ["behind", stragglers.length === 0 ? "nobody" : `${stragglers.length}: ${behind}`],
+      ["rows", news.n_all], ["last row", `${duration((Date.now() - this.since) / 1000)} ago`],
+    ]));
+  }
+
+  drawAgents() {
+    const rows = [...this.cells].map(([agent, cells]) => {
+      const all = [...cells.values()];
+      const count = (/** @type {(cell: any) => boolean} */ is) => all.filter(is).length;
+      const end = all[all.length - 1];
+      const trust = trustOf(end.source);
+      return [
+        h("button", { type: "button", class: "link", onclick: () => this.choose(agent) }, agent),
+        count((cell) => cell.kind === "own"), count((cell) => cell.kind === "own" && cell.helped),
+        count((cell) => cell.kind === "others"), count((cell) => cell.kind === "others" && cell.helped),
+        count((cell) => cell.kind === "failed"), number(end.best), number(end.regret), trust === null ? "–" : `${trust} %`];
+    });
+    const shown = rows.slice(0, 200);
+    this.agents.replaceChildren(
+      table("agents", ["agent", "own queries", "that helped", "from others", "that helped", "failed", "best", "regret", "trust"], shown),
+      ...(rows.length > shown.length ? [h("p", { class: "quiet" }, `The first ${shown.length} of ${rows.length} agents; results.csv has all.`)] : []));
+    /** @type {Map<string, number>} */
+    const reasons = new Map();
+    for (const cells of this.cells.values()) for (const { failure } of cells.values()) if (failure !== null) reasons.set(failure, (reasons.get(failure) ?? 0) + 1);
+    const sorted = [...reasons].sort((a, b) => b[1] - a[1]).slice(0, 10);
+    this.failures.replaceChildren(...(sorted.length === 0 ? [] : [h("h2", {}, "Failures, by reason"), h("ul", {}, ...sorted.map(([why, n]) => h("li", {}, h("strong", {}, n), ` × ${why}`)))]));
+  }
+
+  drawSources() {
+    /** @type {Map<string, [number, number]>} */
+    const sources = new Map();
+    for (const cells of this.cells.values()) {
+      for (const cell of cells.values()) {
+        const name = trustOf(cell.source) === null ? cell.source : cell.kind === "others" ? "shared, trust 10 % or more" : "shared, trust below 10 %";
+        const [n, helped] = sources.get(name) ?? [0, 0];
+        sources.set(name, [n + 1, helped + Number(cell.helped)]);
+      }
+    }
+    const sorted = [...sources].sort((a, b) => b[1][0] - a[1][0]);
+    this.sources.replaceChildren(table("sources of queries", ["source", "queries", "that improved the best so far", "share"],
+      sorted.slice(0, 50).map(([name, [n, helped]]) => [name, n, helped, `${Math.round((100 * n) / this.n_rows)} %`])));
+  }
+
+  /** Shows the queries of one agent. @param {string} agent */
+  choose(agent) {
+    const cells = this.cells.get(agent);
+    if (cells === undefined) return;
+    this.agent = agent;
+    setView({ agent });
+    const close = h("button", { type: "button", onclick: () => { this.agent = null; setView({ agent: null }); this.detail.replaceChildren(); } }, "Close");
+    const rows = [...cells].map(([iteration, cell]) => [iteration, cell.source, number(cell.value), number(cell.best), number(cell.regret), cell.helped ? "yes" : "", cell.failure ?? ""]);
+    this.detail.replaceChildren(h("h2", {}, `${agent} `, close), h("div", { class: "tall" }, table(`queries of ${agent}`, ["iteration", "source", "value", "best", "regret", "helped", "failure"], rows)));
+  }
+
+  /** Reads what changes seldom: means, and the summary when the run has ended. */
+  async refresh() {
+    if (!this.stale || document.hidden || this.n_rows === 0) return;
+    this.stale = false;
+    try {
+      const [{ metrics }, about] = await Promise.all([get(`${this.base}/means`), get(this.base)]);
+      this.means.show(metrics);
+      this.stale ||= about.state === "not finished";
+      this.about = about;
+      this.drawSummary();
+    } catch (error) {
+      this.stale = true;
+      connection(error instanceof Error ? error.message : String(error), true);
+    }
+  }
+
+  /** Differences, privacy, pictures and files. */
+  drawSummary() {
+    const { summary, pictures, files, state } = this.about;
+    const shown = JSON.stringify([summary, pictures, files, state]);
+    if (shown === this.summary) return;
+    this.summary = shown;
+    const address = (/** @type {string} */ file) => `${this.base}/files/${encodeURIComponent(file)}`;
+    const link = (/** @type {string} */ file) => h("a", { href: address(file), download: file }, file);
+    const parts = [];
+    const all = summary === null ? [] : [summary, ...(summary.configurations ?? [])];
+    const differences = all.flatMap((each) => each.differences.map((/** @type {any} */ one) => [
+      `${one.arm} − ${one.control}`, each.experiment, one.iteration ?? "end", number(one.estimate?.n), number(one.estimate?.mean),
+      one.interval ? `${number(one.interval.low)} to ${number(one.interval.high)}` : "–", number(one.p_value), number(one.p_adjusted),
+      one.verdict]));
+    if (differences.length > 0) {
+      parts.push(h("h2", {}, "Paired differences"), h("p", { class: "quiet" }, "One repetition is one value, unless the summary says otherwise. Only p (Holm) below 0.05 is a finding."),
+        table("paired differences", ["difference", "experiment", "at", "n", "mean", "95 % interval", "p", "p (Holm)", "verdict"], differences));
+    }
+    const spent = all.flatMap((each) => each.arms.filter((/** @type {any} */ arm) => arm.privacy).map((/** @type {any} */ arm) => [arm, each.experiment]));
+    if (spent.length > 0) {
+      parts.push(h("h2", {}, "Privacy"), table("privacy", ["arm", "experiment", "ε spent", "ε of the budget", "δ", "releases", "neighbours", "accountant", "mode", "head of the ledger"],
+        spent.map(([{ arm, privacy }, experiment]) => [arm, experiment, number(privacy.epsilon), number(privacy.budget_epsilon), number(privacy.delta),
+          `${privacy.releases} of ${privacy.planned_releases}`, privacy.adjacency, privacy.accountant, privacy.mode, h("td", { class: "long" }, privacy.ledger_head)])));
+    }
+    const folder = [];
+    if (pictures.length > 0) {
+      folder.push(h("h2", {}, "Pictures"), h("div", { class: "pictures" }, ...pictures.map((/** @type {string} */ name) => {
+        const links = ["svg", "png"].map((ending) => `${name}.${ending}`).filter((file) => files.includes(file)).flatMap((file) => [link(file), " "]);
+        return h("figure", {}, h("img", { src: address(`${name}.svg`), alt: CAPTIONS[name] ?? name, loading: "lazy" }), h("figcaption", {}, `${CAPTIONS[name] ?? name}: `, ...links));
+      })));
+    }
+    folder.push(h("p", {}, "Files: ",...files.flatMap((/** @type {string} */ file) => [link(file), " "])));
+    this.after.replaceChildren(...parts);
+    this.files.replaceChildren(...folder);
+  }
+}

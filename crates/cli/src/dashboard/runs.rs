@@ -1,0 +1,227 @@
+//! A results folder: federations, experiments and games, while they run and after.
+
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use anyhow::Context as _;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use fedbo_report::{Clusters, Metric, RESULTS_FILE, ResultsTail, Row, Summary, curves};
+use serde::Serialize;
+
+use super::{Id, NotThere, Problem, Shares, answer, as_file, blocking, typed};
+use crate::trial_record::SCHEMA_VERSION;
+
+/// The largest file of a folder that is sent.
+const FILE_BYTES: u64 = 256 << 20;
+
+/// The runs that there are.
+#[derive(Serialize)]
+struct List {
+    schema_version: u32,
+    runs: Vec<Listed>,
+}
+
+/// A run in a list.
+#[derive(Serialize)]
+struct Listed {
+    id: String,
+    name: String,
+    place: String,
+    /// Seconds since a row was written.
+    seconds_since: Option<f64>,
+    state: &'static str,
+}
+
+/// The state of a run by what stands in its folder. Whether it is running is not seen, but that it has no summary yet.
+fn state(folder: &FilePath) -> &'static str {
+    match Summary::read(folder) {
+        Ok(summary) if summary.interrupted => "interrupted",
+        Ok(_) => "finished",
+        Err(_) if pictures(folder).is_empty() => "not finished",
+        // A game has pictures and no summary.
+        Err(_) => "finished",
+    }
+}
+
+/// Seconds since the results were written to.
+fn seconds_since(folder: &FilePath) -> Option<f64> {
+    let modified = std::fs::metadata(folder.join(RESULTS_FILE)).ok()?.modified().ok()?;
+    Some(SystemTime::now().duration_since(modified).unwrap_or_default().as_secs_f64())
+}
+
+/// The name of a run: its folder's.
+fn name(folder: &FilePath) -> String {
+    let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    whole.file_name().map_or_else(|| "results".into(), |name| name.to_string_lossy().into_owned())
+}
+
+/// `GET /api/runs`.
+pub(crate) async fn list(State(shared): Shares) -> Result<Response, Problem> {
+    let listed = blocking(move || {
+        let runs = shared.catalog.runs().into_iter().map(|(id, folder)| Listed {
+            id,
+            name: name(&folder),
+            place: folder.display().to_string(),
+            seconds_since: seconds_since(&folder),
+            state: state(&folder),
+        });
+        Ok(List { schema_version: SCHEMA_VERSION, runs: runs.collect() })
+    });
+    answer(&listed.await?)
+}
+
+/// A run without its rows.
+#[derive(Serialize)]
+struct Described {
+    schema_version: u32,
+    id: String,
+    name: String,
+    place: String,
+    state: &'static str,
+    seconds_since: Option<f64>,
+    summary: Option<Summary>,
+    /// The pictures of the folder, without their ending.
+    pictures: Vec<String>,
+    files: Vec<String>,
+}
+
+/// `GET /api/runs/{id}`.
+pub(crate) async fn one(State(shared): Shares, Path(id): Id) -> Result<Response, Problem> {
+    let described = blocking(move || {
+        let folder = shared.catalog.run(&id)?;
+        Ok(Described {
+            schema_version: SCHEMA_VERSION,
+            id,
+            name: name(&folder),
+            place: folder.display().to_string(),
+            state: state(&folder),
+            seconds_since: seconds_since(&folder),
+            summary: Summary::read(&folder).ok(),
+            pictures: pictures(&folder),
+            files: files(&folder),
+        })
+    });
+    answer(&described.await?)
+}
+
+/// The mean course of each arm, by what is compared.
+#[derive(Serialize)]
+struct Means {
+    schema_version: u32,
+    metrics: Vec<MetricMeans>,
+}
+
+/// The mean of a metric over repetitions, each the mean of its agents, with one standard error.
+#[derive(Serialize)]
+struct MetricMeans {
+    metric: Metric,
+    arms: Vec<ArmMeans>,
+}
+
+/// The course of one arm: iterations, means, standard errors, and how many values stand behind each mean.
+#[derive(Serialize)]
+struct ArmMeans {
+    arm: String,
+    iterations: Vec<i64>,
+    means: Vec<f64>,
+    standard_errors: Vec<Option<f64>>,
+    n: Vec<usize>,
+}
+
+/// `GET /api/runs/{id}/means`.
+pub(crate) async fn means(State(shared): Shares, Path(id): Id) -> Result<Response, Problem> {
+    let _one_at_a_time = shared.drawing.acquire().await.map_err(|_| Problem::ends())?;
+    let reader = Arc::clone(&shared);
+    let means = blocking(move || {
+        let folder = reader.catalog.run(&id)?;
+        let summary = Summary::read(&folder).ok();
+        let clusters = summary.as_ref().map_or(Clusters::Runs, |summary| summary.clusters);
+        let rows = ResultsTail::new(&folder).more()?.unwrap_or_default();
+        let mut metrics = vec![Metric::Regret, Metric::Best];
+        if let Some(metric) = summary.map(|summary| summary.metric) {
+            metrics.retain(|other| *other != metric);
+            metrics.insert(0, metric);
+        }
+        let metrics = metrics.into_iter().map(|metric| metric_means(&rows, metric, clusters));
+        Ok(Means {
+            schema_version: SCHEMA_VERSION,
+            metrics: metrics.filter(|means| !means.arms.is_empty()).collect(),
+        })
+    });
+    answer(&means.await?)
+}
+
+fn metric_means(rows: &[Row], metric: Metric, clusters: Clusters) -> MetricMeans {
+    let arms = curves(rows, metric, clusters).into_iter().map(|curve| {
+        let points = curve.points.iter();
+        ArmMeans {
+            arm: curve.arm,
+            iterations: points.clone().map(|point| point.iteration).collect(),
+            means: points.clone().map(|point| point.estimate.mean).collect(),
+            standard_errors: points.clone().map(|point| point.estimate.standard_error).collect(),
+            n: points.map(|point| point.estimate.n).collect(),
+        }
+    });
+    MetricMeans { metric, arms: arms.collect() }
+}
+
+/// The endings of files that are sent, with their types. A ledger is none of them.
+const KINDS: [(&str, &str); 4] = [
+    ("svg", "image/svg+xml"),
+    ("png", "image/png"),
+    ("csv", "text/csv; charset=utf-8"),
+    ("json", "application/json"),
+];
+
+/// The files of a folder that can be had, in the order of their names.
+fn files(folder: &FilePath) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_file = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
+    let names = entries.filter(is_file).filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| kind(name).is_some()).collect();
+    names.sort();
+    names
+}
+
+/// The pictures of a folder, without their ending.
+fn pictures(folder: &FilePath) -> Vec<String> {
+    files(folder).iter().filter_map(|name| Some(name.strip_suffix(".svg")?.to_owned())).collect()
+}
+
+fn kind(name: &str) -> Option<&'static str> {
+    let (stem, ending) = name.rsplit_once('.')?;
+    let known = KINDS.iter().find(|(known, _)| *known == ending);
+    known.filter(|_| !stem.is_empty()).map(|(_, kind)| *kind)
+}
+
+/// `GET /api/runs/{id}/files/{name}`: a picture or a table of the folder, as it stands there.
+pub(crate) async fn file(
+    State(shared): Shares,
+    Path((id, name)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let (kind, bytes, name) = blocking(move || {
+        let folder = shared.catalog.run(&id)?;
+        let absent = || NotThere(format!("the run has no file {name:?}"));
+        // Only a name that the folder has: no path leads out of it.
+        let found = files(&folder).into_iter().find(|file| *file == name).with_context(absent)?;
+        let kind = kind(&found).with_context(absent)?;
+        Ok((kind, read(&folder.join(&found))?, found))
+    })
+    .await?;
+    let response = typed(kind, bytes);
+    // Pictures are shown within a page; whoever opens one by itself gets a file, which runs nothing.
+    Ok(as_file(response, &name))
+}
+
+fn read(path: &PathBuf) -> anyhow::Result<Vec<u8>> {
+    let shown = path.display();
+    let bytes = std::fs::metadata(path).with_context(|| format!("cannot read {shown}"))?.len();
+    anyhow::ensure!(
+        bytes <= FILE_BYTES,
+        "{shown} is larger than {} MB; copy it from the folder",
+        FILE_BYTES >> 20
+    );
+    std::fs::read(path).with_context(|| format!("cannot read {shown}"))
+}
