@@ -136,15 +136,19 @@ def test_pages_show_a_study_and_take_no_text_for_markup(tmp_path: Path, serve: C
     failed = [trial for trial in study.trials if trial.state == "failed"]
     assert failed
     assert HOSTILE in shown(shows)
-    shows.select_option("select", "failed")
+    shows.select_option(".trials select", "failed")
     assert f"{len(failed)} trials" in shown(shows)
-    shows.click("tbody th a")
+    shows.click(".trials tbody th a")
     shows.wait_for_selector("pre")
     assert HOSTILE in shows.inner_text("pre")
     # The address holds the view.
     again = Page(shows.context)
     again.open(shows.url, "pre")
     assert f"{len(failed)} trials" in shown(again.page)
+    shows.click("text=Compute")
+    wait_for_text(shows, "light is better")
+    shows.hover("[aria-label='model over two parameters'] canvas")
+    wait_for_text(shows, " ± ")
     shows.wait_for_function("[...document.images].every(image => image.complete && image.naturalWidth > 0)")
     assert shows.title() == "fedbo: kiln"
     assert not shows.query_selector("main img[onerror]")
@@ -202,12 +206,14 @@ def test_pages_can_be_read_by_everybody(
 ) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     tuned(tmp_path)
-    served = serve("sqlite:kiln.db")
+    results(tmp_path, 4, 12)
+    served = serve("sqlite:kiln.db", "results")
     context = chromium.new_context(viewport={"width": 360, "height": 740}, color_scheme=scheme)
     page = Page(context)
-    for address in (served.url, f"{served.base}?study=0-1", f"{served.base}?study=0-1&trial=7"):
+    study = f"{served.base}?study=0-1"
+    for address in (served.url, f"{served.base}?folder=0-many&agent=lab+1", study, f"{study}&trial=7"):
         shows = page.open(address, "tbody tr")
-        if "study" in address:
+        if "?" in address.removeprefix(served.url):
             shows.wait_for_selector(".uplot")
         found = axe.run(shows)
         assert found.violations_count == 0, found.generate_report()
@@ -319,9 +325,9 @@ def test_ten_thousand_trials_are_shown_at_once(
     wait_for_text(shows, "trials told\n10000")
     slowest = {}
     for what, script in {
-        "sort": "document.querySelector('th button').click()",
-        "next page": "document.querySelectorAll('.tools button')[1].click()",
-        "filter": "{const s = document.querySelector('select'); s.value = 'complete'; s.dispatchEvent(new Event('change'))}",
+        "sort": "document.querySelector('.trials th button').click()",
+        "next page": "document.querySelectorAll('.trials .tools button')[1].click()",
+        "filter": "{const s = document.querySelector('.trials select'); s.value = 'complete'; s.dispatchEvent(new Event('change'))}",
         "find": "{const s = document.querySelector('input[type=search]'); s.value = '9'; s.dispatchEvent(new Event('input'))}",
         "logarithm": "document.querySelector('input[type=checkbox]').click()",
     }.items():

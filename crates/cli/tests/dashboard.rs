@@ -274,6 +274,12 @@ fn a_study_is_shown_as_the_other_commands_show_it() {
         let path = format!("/api/studies/{id}/pictures/{picture}");
         assert_eq!(served.request("GET", &path, &[&served.cookie()]).status, 404, "{path}");
     }
+    let surface = served.json(&format!("/api/studies/{id}/surface?x=x&y=kind"));
+    assert!(surface["mean"][0][0].is_f64() && surface["std"][0][0].as_f64() >= Some(0.0));
+    for axes in ["x=x&y=none", "x=x"] {
+        let path = format!("/api/studies/{id}/surface?{axes}");
+        assert!(served.request("GET", &path, &[&served.cookie()]).status >= 400, "{axes}");
+    }
     served.stop();
 }
 
@@ -409,4 +415,33 @@ fn a_run_is_shown_and_followed_and_no_path_leads_out_of_its_folder() {
     let fts = &means["metrics"][0]["arms"][0];
     assert_eq!((&fts["arm"], &fts["means"]), (&"fts".into(), &serde_json::json!([0.5, 1.5])));
     served.stop();
+}
+
+#[test]
+fn a_page_in_a_file_has_everything_and_runs_nothing() {
+    let sandbox = Sandbox::new();
+    let hostile = "<script>alert(1)</script>";
+    let file = study(4, "random", LOSS);
+    sandbox.write("good.toml", &file);
+    sandbox.fedbo(&["tune", "good.toml"]).expect(0, &[]);
+    let write = |what: &str, file: &str| sandbox.fedbo(&["dashboard", what, "--html", file]);
+    write("good.toml", "good.html").expect(0, &[]);
+    let page = std::fs::read_to_string(sandbox.path("good.html")).expect("a page");
+    assert!(page.contains("default-src 'none'") && page.contains("4 of 4"), "{page}");
+    assert!(page.matches("data:image/svg+xml;base64,").count() >= 3);
+    assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("<script"));
+    // A run, with names that would be markup.
+    let results = sandbox.path("results/lines");
+    std::fs::create_dir_all(&results).expect("a folder");
+    let head = "experiment,arm,agent,run,iteration,source,x1,value,best,regret,ask_seconds,status";
+    let row = format!("lines,fts,{hostile},0,1,own,0.5,2.5,2.5,,0.1,ok");
+    std::fs::write(results.join("results.csv"), format!("{head}\n{row}\n")).expect("a file");
+    std::fs::write(results.join("ledger.db"), "SQLite format 3\0").expect("a file");
+    write("results/lines", "lines.html").expect(0, &[]);
+    let page = std::fs::read_to_string(sandbox.path("lines.html")).expect("a page");
+    assert!(page.contains("&lt;script&gt;alert(1)") && !page.contains("<script"), "{page}");
+    // Two at once, and a folder that is not there.
+    write(".", "both.html").expect(2, &["one study or run; here are test, lines"]);
+    write("good.toml", "none/good.html").expect(4, &["none/good.html"]);
+    sandbox.fedbo(&["dashboard", "good.toml", "--html", "x.html", "--json"]).expect(2, &["--json"]);
 }

@@ -2,6 +2,8 @@
 /** One study: what was found, what is running, what failed. */
 import { connection, duration, get, h, number, setView, view } from "./dom.js";
 import { History } from "./history.js";
+import { Parallel } from "./parallel.js";
+import { Surface } from "./surface.js";
 import { Table, reason, shown } from "./table.js";
 
 /** Captions of the pictures that the server draws. @type {Record<string, string>} */
@@ -50,6 +52,8 @@ class Page {
       this.history.setLog(event.target.checked);
       event.target.checked = this.history.log;
     } });
+    this.parallel = new Parallel(about.parameters, this.minimize);
+    this.surface = new Surface(this.base, about.parameters, this.minimize);
     this.pictures = h("div", { class: "pictures" });
     const kinds = about.pictures.filter((/** @type {string} */ name) => name !== "history");
     this.images = kinds.map((/** @type {string} */ name) => this.picture(name));
@@ -66,6 +70,9 @@ class Page {
         h("a", { href: `${this.base}/trials.csv` }, "trials.csv"), " ", h("a", { href: `${this.base}/trials.json` }, "trials.json")),
       this.detail,
       this.failures,
+      h("h2", {}, "All parameters at once"),
+      this.parallel.element,
+      ...(about.parameters.length > 1 ? [h("h2", {}, "The model over two parameters"), this.surface.element] : []),
       h("h2", {}, "Pictures"),
       this.pictures,
       h("h2", {}, "Trials"),
@@ -116,6 +123,8 @@ class Page {
     const first = this.drawn !== true;
     this.drawn = true;
     this.history.draw();
+    this.parallel.show(this.told);
+    this.surface.trials = this.parallel.trials;
     this.drawFacts();
     this.drawRunning();
     this.drawFailures();

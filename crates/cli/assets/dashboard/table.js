@@ -28,7 +28,7 @@ export class Table {
     const input = h("input", { type: "search", value: this.text, oninput: (/** @type {any} */ event) => this.filter({ find: event.target.value }) });
     this.back = h("button", { type: "button", onclick: () => this.turn(-1) }, "Earlier page");
     this.on = h("button", { type: "button", onclick: () => this.turn(1) }, "Next page");
-    this.element = h("div", {},
+    this.element = h("div", { class: "trials" },
       h("div", { class: "tools" }, h("label", {}, "State", select), h("label", {}, "Find in reasons and values", input), this.back, this.on),
       this.count,
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "trials" }, h("table", {}, h("thead", {}, h("tr", {}, ...this.heads)), this.body)));

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::parse_listen;
 use crate::console;
-use crate::dashboard::{Catalog, Dashboard as Pages, Token};
+use crate::dashboard::{Catalog, Dashboard as Pages, Token, write_page};
 use crate::exit::{BadInput, Exit};
 use crate::interrupt;
 
@@ -30,6 +30,9 @@ pub(crate) struct Dashboard {
     /// Name under which a proxy in front of it is reached, with its port unless it is that of the scheme
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
+    /// Write one page of one study or run to this file, with its pictures and without scripts, and end
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "hosts", "no_open", "json"])]
+    html: Option<PathBuf>,
     /// Only print the address, and leave the browser alone
     #[arg(long)]
     no_open: bool,
@@ -49,6 +52,11 @@ impl Dashboard {
             .into());
         }
         let catalog = Catalog::new(&self.studies)?;
+        if let Some(file) = &self.html {
+            write_page(&catalog, file)?;
+            console::result(&format!("{} has the page", file.display()))?;
+            return Ok(Exit::Done);
+        }
         let token = Token::new()?;
         let stop = interrupt::stop_flag("stopping (once more to exit at once)");
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -159,6 +159,10 @@ impl Place {
     /// Those that a word of the command line means.
     fn named(word: &str) -> anyhow::Result<Vec<Self>> {
         let path = Path::new(word);
+        if path.join(RESULTS_FILE).is_file() {
+            // The databases of a run are its ledger.
+            return Ok(Vec::new());
+        }
         if path.is_dir() {
             return Self::in_folder(path);
         }

@@ -9,6 +9,7 @@
 //! | `assets.rs` | the files of the pages, which are part of the program |
 //! | `studies.rs` | a study as JSON, as pictures and as tables |
 //! | `runs.rs` | a results folder as JSON, with its files |
+//! | `single.rs` | one page in a file of its own |
 //! | `events.rs` | trials and rows as they come, as server-sent events |
 
 mod assets;
@@ -16,6 +17,7 @@ mod catalog;
 mod events;
 mod guard;
 mod runs;
+mod single;
 mod studies;
 
 use std::net::SocketAddr;
@@ -35,6 +37,7 @@ use tokio::task::JoinHandle;
 
 pub(crate) use catalog::Catalog;
 pub(crate) use guard::Token;
+pub(crate) use single::write as write_page;
 
 use guard::{Guard, guarded};
 
@@ -111,6 +114,7 @@ fn router(shared: Arc<Shared>, guard: Guard) -> Router {
         .route("/api/studies/{id}", get(studies::one))
         .route("/api/studies/{id}/events", get(events::trials))
         .route("/api/studies/{id}/pictures/{name}", get(studies::picture))
+        .route("/api/studies/{id}/surface", get(studies::surface))
         .route("/api/studies/{id}/trials.csv", get(studies::csv))
         .route("/api/studies/{id}/trials.json", get(studies::json))
         .route("/api/runs", get(runs::list))

@@ -1,6 +1,6 @@
 //! A results folder: federations, experiments and games, while they run and after.
 
-use std::path::{Path as FilePath, PathBuf};
+use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -35,7 +35,7 @@ struct Listed {
 }
 
 /// The state of a run by what stands in its folder. Whether it is running is not seen, but that it has no summary yet.
-fn state(folder: &FilePath) -> &'static str {
+pub(super) fn state(folder: &FilePath) -> &'static str {
     match Summary::read(folder) {
         Ok(summary) if summary.interrupted => "interrupted",
         Ok(_) => "finished",
@@ -52,7 +52,7 @@ fn seconds_since(folder: &FilePath) -> Option<f64> {
 }
 
 /// The name of a run: its folder's.
-fn name(folder: &FilePath) -> String {
+pub(super) fn name(folder: &FilePath) -> String {
     let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     whole.file_name().map_or_else(|| "results".into(), |name| name.to_string_lossy().into_owned())
 }
@@ -186,7 +186,7 @@ fn files(folder: &FilePath) -> Vec<String> {
 }
 
 /// The pictures of a folder, without their ending.
-fn pictures(folder: &FilePath) -> Vec<String> {
+pub(super) fn pictures(folder: &FilePath) -> Vec<String> {
     files(folder).iter().filter_map(|name| Some(name.strip_suffix(".svg")?.to_owned())).collect()
 }
 
@@ -215,7 +215,7 @@ pub(crate) async fn file(
     Ok(as_file(response, &name))
 }
 
-fn read(path: &PathBuf) -> anyhow::Result<Vec<u8>> {
+pub(super) fn read(path: &FilePath) -> anyhow::Result<Vec<u8>> {
     let shown = path.display();
     let bytes = std::fs::metadata(path).with_context(|| format!("cannot read {shown}"))?.len();
     anyhow::ensure!(

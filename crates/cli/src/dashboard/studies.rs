@@ -2,21 +2,22 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use anyhow::Context as _;
+use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use fedbo_report::study::STUDY_PICTURES;
 use fedbo_space::Direction;
 use fedbo_storage::{Told, Trial, TrialState};
 use fedbo_study::Study;
 use hyper::StatusCode;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::catalog::Entry;
 use super::{Id, NotThere, Problem, Shares, answer, as_file, blocking, typed};
 use crate::pictures::{PictureError, StudyPicture, draw};
 use crate::space_display::{ShownParameter, parameters};
 use crate::text::timestamp;
-use crate::trial_record::{self, SCHEMA_VERSION, TrialsDocument};
+use crate::trial_record::{self, SCHEMA_VERSION, TrialRecord, TrialsDocument};
 
 /// The studies that there are.
 #[derive(Serialize)]
@@ -28,18 +29,18 @@ struct List {
 
 /// A study in a list.
 #[derive(Serialize)]
-struct Listed {
+pub(super) struct Listed {
     id: String,
     name: String,
     place: String,
     direction: Direction,
-    n_trials: Option<u64>,
-    n_told: usize,
-    n_failed: usize,
-    n_running: usize,
+    pub(super) n_trials: Option<u64>,
+    pub(super) n_told: usize,
+    pub(super) n_failed: usize,
+    pub(super) n_running: usize,
     n_waiting: usize,
-    best: Option<f64>,
-    last_told_at: Option<String>,
+    pub(super) best: Option<f64>,
+    pub(super) last_told_at: Option<String>,
 }
 
 /// A place that cannot be read, and the reason.
@@ -72,7 +73,8 @@ pub(crate) async fn list(State(shared): Shares) -> Result<Response, Problem> {
     answer(&listed.await?)
 }
 
-fn listed(entry: &Entry) -> anyhow::Result<Listed> {
+/// The facts of a study in a list.
+pub(super) fn listed(entry: &Entry) -> anyhow::Result<Listed> {
     let study = entry.load()?;
     let trials = study.trials()?;
     let count = |is: &dyn Fn(&Trial) -> bool| trials.iter().filter(|trial| is(trial)).count();
@@ -115,9 +117,6 @@ pub(crate) async fn one(State(shared): Shares, Path(id): Id) -> Result<Response,
         let entry = shared.catalog.entry(&id)?;
         let study = entry.load()?;
         let definition = study.definition();
-        let mut pictures = STUDY_PICTURES.to_vec();
-        pictures.extend(definition.early_stopping.as_ref().map(|_| LEARNING_CURVES));
-        pictures.extend(definition.meta.as_ref().map(|_| TRANSFER));
         Ok(Described {
             schema_version: SCHEMA_VERSION,
             name: entry.record.name.clone(),
@@ -128,18 +127,27 @@ pub(crate) async fn one(State(shared): Shares, Path(id): Id) -> Result<Response,
             strategy: serde_json::to_value(definition.strategy)?,
             parameters: parameters(study.space()),
             epochs: definition.early_stopping.as_ref().map(|spec| spec.epochs),
-            pictures,
+            pictures: pictures_of(&study),
             id: entry.id,
         })
     });
     answer(&described.await?)
 }
 
+/// The names of a study's pictures.
+pub(super) fn pictures_of(study: &Study) -> Vec<&'static str> {
+    let definition = study.definition();
+    let mut pictures = STUDY_PICTURES.to_vec();
+    pictures.extend(definition.early_stopping.as_ref().map(|_| LEARNING_CURVES));
+    pictures.extend(definition.meta.as_ref().map(|_| TRANSFER));
+    pictures
+}
+
 const LEARNING_CURVES: &str = "learning-curves";
 const TRANSFER: &str = "transfer";
 
 /// The picture that a name means.
-fn picture_of(name: &str) -> Option<StudyPicture> {
+pub(super) fn picture_of(name: &str) -> Option<StudyPicture> {
     Some(match name {
         "history" => StudyPicture::History,
         "slices" => StudyPicture::Slices,
@@ -180,6 +188,36 @@ pub(crate) async fn picture(
         })
     });
     Ok(typed(kind, bytes.await?))
+}
+
+/// The two parameters of a surface.
+#[derive(Deserialize)]
+pub(crate) struct Axes {
+    x: String,
+    y: String,
+}
+
+/// `GET /api/studies/{id}/surface?x=PARAMETER&y=PARAMETER`.
+pub(crate) async fn surface(
+    State(shared): Shares,
+    Path(id): Id,
+    Query(axes): Query<Axes>,
+) -> Result<Response, Problem> {
+    let _one_at_a_time = shared.drawing.acquire().await.map_err(|_| Problem::ends())?;
+    let reader = Arc::clone(&shared);
+    let surface = blocking(move || {
+        let study = reader.catalog.entry(&id)?.load()?;
+        for name in [&axes.x, &axes.y] {
+            study.space().parameter(name).map_err(|error| NotThere(error.to_string()))?;
+        }
+        let none = || NotThere("the model needs two values".to_owned());
+        let surface = study.surface(&axes.x, &axes.y)?.with_context(none)?;
+        Ok(serde_json::json!({
+            "schema_version": SCHEMA_VERSION, "x": surface.x, "y": surface.y, "mean": surface.mean,
+            "std": surface.std, "n_values": surface.n_values, "at": TrialRecord::from(&surface.at),
+        }))
+    });
+    answer(&surface.await?)
 }
 
 /// `GET /api/studies/{id}/trials.csv`: the table of `fedbo export`.

@@ -46,8 +46,20 @@ const N_FITTED: usize = 2000;
 /// Pairs of points by which a total effect is estimated.
 const N_PAIRS: usize = 1024;
 
-impl Insight {
-    pub(crate) fn of(
+/// A surrogate of a study's values, fitted anew.
+pub(crate) struct Fitted {
+    pub(crate) surrogate: Surrogate,
+    /// The trials that it rests on, with their values.
+    with_value: Vec<(Trial, f64)>,
+    /// Their points in the unit cube, and their values to maximize.
+    observations: Vec<Observation>,
+    /// The index of the one with the largest posterior mean.
+    best: usize,
+}
+
+impl Fitted {
+    /// `None` while there are fewer than two values.
+    pub(crate) fn to(
         definition: &Definition,
         space: &Space,
         trials: Vec<Trial>,
@@ -61,7 +73,7 @@ impl Insight {
         if with_value.len() < 2 {
             return Ok(None);
         }
-        let with_value = &mut representative(with_value, |value| direction.to_maximize(value));
+        let with_value = representative(with_value, |value| direction.to_maximize(value));
         let observations = with_value
             .iter()
             .map(|(trial, value)| {
@@ -77,7 +89,6 @@ impl Insight {
         let mut surrogate = Surrogate::new(space.dim(), settings, None, seed)
             .map_err(fedbo_strategies::StrategyError::from)?;
         surrogate.tell(&observations).map_err(fedbo_strategies::StrategyError::from)?;
-
         let mut best = 0;
         let means: Vec<f64> = observations
             .iter()
@@ -88,14 +99,38 @@ impl Insight {
                 best = index;
             }
         }
-        let (mean, std) = surrogate.predict(&observations[best].unit);
+        Ok(Some(Self { surrogate, with_value, observations, best }))
+    }
+
+    /// The trial with the largest posterior mean.
+    pub(crate) fn best(&self) -> &Trial {
+        &self.with_value[self.best].0
+    }
+
+    /// Number of values that it rests on.
+    pub(crate) fn n_values(&self) -> usize {
+        self.with_value.len()
+    }
+}
+
+impl Insight {
+    pub(crate) fn of(
+        definition: &Definition,
+        space: &Space,
+        trials: Vec<Trial>,
+    ) -> Result<Option<Self>, StudyError> {
+        let Some(fitted) = Fitted::to(definition, space, trials)? else {
+            return Ok(None);
+        };
+        let surrogate = &fitted.surrogate;
+        let (mean, std) = surrogate.predict(&fitted.observations[fitted.best].unit);
         Ok(Some(Self {
-            importance: importance(space, &surrogate, seed),
-            mean: direction.to_maximize(mean),
+            importance: importance(space, surrogate, Seed::new(definition.seed)),
+            mean: definition.direction.to_maximize(mean),
             std,
             noise_std: surrogate.noise_std(),
-            n_values: with_value.len(),
-            best_by_mean: with_value.swap_remove(best).0,
+            n_values: fitted.n_values(),
+            best_by_mean: fitted.best().clone(),
         }))
     }
 }

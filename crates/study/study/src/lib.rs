@@ -32,6 +32,7 @@ mod patience;
 mod run;
 mod sampler;
 mod study;
+mod surface;
 mod trial_table;
 
 pub use archive::{ArchiveFile, ArchiveMisfit, ArchiveSpec};
@@ -50,4 +51,5 @@ pub use patience::Patience;
 pub use run::{Ended, NullObserver, Observer, RunOptions, RunReport};
 pub use sampler::{EndedTrial, Sampler};
 pub use study::{AskOutcome, Study};
+pub use surface::Surface;
 pub use trial_table::{EXPORT_COLUMNS, export_column};

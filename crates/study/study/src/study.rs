@@ -15,7 +15,7 @@ use fedbo_strategies::{Strategy, StrategyError};
 use crate::early_stopping::RuleEvaluator;
 use crate::meta::Units;
 use crate::model::{Model, OwnStrategy, n_retries};
-use crate::{Definition, Insight, MetaSpec, StrategySpec, StudyError, TransferStep};
+use crate::{Definition, Insight, MetaSpec, StrategySpec, StudyError, Surface, TransferStep};
 
 /// The number of times that an ask may find that another process was faster.
 pub(crate) const ATTEMPTS_MAX: u32 = 100;
@@ -530,6 +530,15 @@ impl Study {
     /// If the storage or the surrogate fails.
     pub fn insight(&self) -> Result<Option<Insight>, StudyError> {
         Insight::of(&self.definition, &self.space, self.trials()?)
+    }
+
+    /// Returns the surrogate over the parameters `x` and `y`, with all others as in the trial with the best posterior mean; `None` while
+    /// there are fewer than two values. It is fitted anew. Cost O(n³ + m n²) for n values and m ≤ 625 points.
+    ///
+    /// # Errors
+    /// If the space has no such parameters, or the storage or the surrogate fails.
+    pub fn surface(&self, x: &str, y: &str) -> Result<Option<Surface>, StudyError> {
+        Surface::of(&self.definition, &self.space, self.trials()?, [x, y])
     }
 
     /// Returns the influence of old studies on the next query; `None` if the study has none. Fits their models if that

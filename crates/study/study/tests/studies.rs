@@ -198,6 +198,37 @@ fn a_noisy_study_may_repeat_a_point() {
     assert!(insight.noise_std > 0.05, "{}", insight.noise_std);
 }
 
+/// v = (x − 0.3)² + [kind = b], tried at 40 points.
+#[test]
+fn a_surface_is_the_surrogate_over_two_parameters() {
+    let definition = Definition::new("bowl")
+        .parameter("x", ParameterSpec::float(0.0, 1.0))
+        .parameter("other", ParameterSpec::log_float(0.01, 1.0))
+        .parameter("kind", ParameterSpec::categorical(["a", "b", "c"]))
+        .parameter("n", ParameterSpec::int(1, 4))
+        .minimize();
+    let study = Study::in_memory(&definition).unwrap();
+    assert!(study.surface("x", "kind").unwrap().is_none());
+    let bowl = |x: f64, kind: &str| (x - 0.3).powi(2) + f64::from(u8::from(kind == "b"));
+    study.optimize(40, |point| Ok(bowl(point.number("x"), point.choice("kind")))).unwrap();
+    let surface = study.surface("x", "kind").unwrap().unwrap();
+    assert_eq!((surface.x.len(), surface.y.len(), surface.n_values), (25, 3, 40));
+    assert_eq!((surface.mean.len(), surface.mean[0].len(), surface.std[2].len()), (3, 25, 25));
+    assert_eq!((&surface.x[0], &surface.x[24]), (&Value::Float(0.0), &Value::Float(1.0)));
+    for (kind, (means, stds)) in ["a", "b", "c"].iter().zip(surface.mean.iter().zip(&surface.std)) {
+        for (x, (mean, std)) in surface.x.iter().zip(means.iter().zip(stds)) {
+            let off = (mean - bowl(x.as_f64().unwrap(), kind)).abs();
+            assert!(off < 0.05 + 5.0 * std, "{kind} {x:?}: {mean} ± {std}");
+        }
+    }
+    // A whole number has no more values than there are, and a logarithmic scale is even in its exponents.
+    let surface = study.surface("n", "other").unwrap().unwrap();
+    assert_eq!(surface.x, [1, 2, 3, 4].map(Value::Int));
+    let middle = surface.y[12].as_f64().unwrap();
+    assert!((middle - 0.1).abs() < 1e-12, "{middle}");
+    assert!(study.surface("x", "none").is_err());
+}
+
 #[test]
 fn enqueued_points_come_first_and_only_once() {
     let study = Study::in_memory(&mixed(StrategySpec::log_ei())).unwrap();

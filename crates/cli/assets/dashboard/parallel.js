@@ -1,0 +1,95 @@
+// @ts-check
+/** Parallel coordinates: a line a trial, over all parameters and the value. The better a trial, the lighter and later drawn. */
+import { colour, h, number } from "./dom.js";
+import { choicesOf, placeOf, shade } from "./scale.js";
+
+const HEIGHT = 320;
+/** Lines at most: the best, and those that were told last. */
+const LINES = 2000;
+
+export class Parallel {
+  /**
+   * @param {any[]} parameters
+   * @param {boolean} minimize
+   */
+  constructor(parameters, minimize) {
+    this.parameters = parameters;
+    this.minimize = minimize;
+    /** @type {any[]} */
+    this.trials = [];
+    this.canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { role: "img" }));
+    this.note = h("p", { class: "quiet" });
+    this.element = h("div", {}, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "parallel coordinates" }, this.canvas), this.note);
+    new ResizeObserver(() => this.draw()).observe(this.element);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+  }
+
+  /** @param {any[]} told */
+  show(told) {
+    this.trials = told.filter((trial) => trial.state === "complete" && trial.value !== null);
+    this.draw();
+  }
+
+  draw() {
+    const context = this.canvas.getContext("2d");
+    if (context === null || this.element.clientWidth === 0) return;
+    const better = (/** @type {any} */ a, /** @type {any} */ b) => (this.minimize ? a.value - b.value : b.value - a.value);
+    const ranked = [...this.trials].sort(better);
+    const shown = ranked.length <= LINES ? ranked : [...new Set([...ranked.slice(0, LINES / 2), ...this.trials.slice(-LINES / 2)])].sort(better);
+    const n = this.parameters.length + 1;
+    const width = Math.max(this.element.clientWidth - 4, n * 90);
+    const ratio = devicePixelRatio || 1;
+    Object.assign(this.canvas, { width: width * ratio, height: HEIGHT * ratio });
+    this.canvas.setAttribute("height", String(HEIGHT * ratio));
+    this.canvas.style.setProperty("width", `${width}px`);
+    this.canvas.setAttribute("aria-label", `${shown.length} trials over ${n - 1} parameters; the table of trials has the same numbers`);
+    context.scale(ratio, ratio);
+    const [top, bottom] = [34, HEIGHT - 24];
+    const x = (/** @type {number} */ index) => 45 + (index * (width - 90)) / Math.max(1, n - 1);
+    const y = (/** @type {number} */ share) => bottom - share * (bottom - top);
+    const [worst, best] = shown.length === 0 ? [0, 1] : [shown[shown.length - 1].value, shown[0].value];
+    const share = (/** @type {number} */ value) => (best === worst ? 1 : (value - worst) / (best - worst));
+    context.lineWidth = 1.2;
+    for (let index = shown.length - 1; index >= 0; index -= 1) {
+      const trial = shown[index];
+      const rank = shown.length === 1 ? 1 : 1 - index / (shown.length - 1);
+      context.strokeStyle = shade(rank);
+      context.globalAlpha = 0.25 + 0.75 * rank ** 4;
+      context.beginPath();
+      this.parameters.forEach((parameter, column) => context.lineTo(x(column), y(placeOf(parameter, trial.parameters[parameter.name]))));
+      context.lineTo(x(n - 1), y(share(trial.value)));
+      context.stroke();
+    }
+    context.globalAlpha = 1;
+    context.font = "12px system-ui, sans-serif";
+    context.textAlign = "center";
+    const [ground, ink, line] = ["--ground", "--ink", "--quiet"].map(colour);
+    const say = (/** @type {string} */ text, /** @type {number} */ left, /** @type {number} */ at) => {
+      const short = text.length > 14 ? `${text.slice(0, 13)}…` : text;
+      const wide = context.measureText(short).width + 6;
+      context.fillStyle = ground;
+      context.fillRect(left - wide / 2, at - 12, wide, 16);
+      context.fillStyle = ink;
+      context.fillText(short, left, at);
+    };
+    for (let column = 0; column < n; column += 1) {
+      context.strokeStyle = line;
+      context.beginPath();
+      context.moveTo(x(column), top);
+      context.lineTo(x(column), bottom);
+      context.stroke();
+      const parameter = this.parameters[column];
+      const choices = parameter === undefined ? null : choicesOf(parameter);
+      say(parameter === undefined ? "value" : parameter.name, x(column), 12);
+      if (choices !== null && choices.length <= 8) {
+        for (const choice of choices) say(String(choice), x(column), y(placeOf(parameter, choice)) + 4);
+        continue;
+      }
+      const [low, high] = parameter === undefined ? [worst, best] : choices !== null ? [choices[0], choices[choices.length - 1]] : [parameter.low, parameter.high];
+      say(typeof low === "number" ? number(low) : String(low), x(column), bottom + 16);
+      say(typeof high === "number" ? number(high) : String(high), x(column), top - 6);
+    }
+    const left = ranked.length - shown.length;
+    this.note.textContent = shown.length === 0 ? "No trial has a value yet." : `The lighter a line, the better its trial; the axis of values has the best at the top.${left > 0 ? ` ${left} trials between the best and the last are left out.` : ""}`;
+  }
+}

@@ -1,0 +1,245 @@
+//! One page of one study or run, in a file of its own, to be sent or kept.
+//!
+//! It has no scripts and loads nothing: pictures and style stand in it. Names and error texts are escaped by the library that writes it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use data_encoding::BASE64;
+use fedbo_report::{ResultsTail, Row, Summary, closing_table};
+use fedbo_storage::{Told, Trial};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::catalog::{Catalog, Entry};
+use super::{runs, studies};
+use crate::exit::BadInput;
+use crate::pictures::{PictureError, draw};
+use crate::text::{self, timestamp};
+
+/// Trials of one table at most: a browser draws no more in reasonable time.
+const TRIALS: usize = 2000;
+/// Nothing but what stands in the file, and no script at all.
+const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
+
+/// The page of the one study or run of a catalog.
+///
+/// # Errors
+/// If there is none, or more than one, or it cannot be read or drawn.
+fn page(catalog: &Catalog) -> anyhow::Result<String> {
+    let (entries, unreadable) = catalog.entries();
+    let folders = catalog.runs();
+    if let Some(place) = unreadable.first() {
+        return Err(BadInput(format!("{}: {}", place.place, place.why)).into());
+    }
+    let (title, body) = match (entries.as_slice(), folders.as_slice()) {
+        ([entry], []) => (entry.record.name.clone(), of_study(entry)?),
+        ([], [(_, folder)]) => (runs::name(folder), of_run(folder)?),
+        ([], []) => {
+            let message = "there is no trial yet, and so nothing to write a page of";
+            return Err(BadInput(message.to_owned()).into());
+        }
+        _ => {
+            let studies = entries.iter().map(|entry| &entry.record.name);
+            let runs = folders.iter().map(|(_, folder)| runs::name(folder));
+            let names: Vec<String> = studies
+                .map(|name| text::quoted(name))
+                .chain(runs.map(|name| text::quoted(&name)))
+                .collect();
+            let message = format!(
+                "--html writes a page of one study or run; here are {}: name a study's file or a results folder",
+                names.join(", ")
+            );
+            return Err(BadInput(message).into());
+        }
+    };
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "fedbo: " (title) }
+                style { (PreEscaped(include_str!("../../assets/dashboard/style.css"))) }
+            }
+            body {
+                main {
+                    h1 { (title) }
+                    p .quiet { "as of " (timestamp(now_ms())) }
+                    (body)
+                }
+            }
+        }
+    };
+    Ok(page.into_string())
+}
+
+/// Milliseconds since 1970.
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Facts with their names.
+fn facts(facts: &[(&str, String)]) -> Markup {
+    html! {
+        dl .facts {
+            @for (name, value) in facts {
+                div { dt { (name) } dd { (value) } }
+            }
+        }
+    }
+}
+
+/// A table that scrolls by itself; the first cell of a row is its head.
+fn table(label: &str, heads: &[String], rows: &[Vec<String>]) -> Markup {
+    html! {
+        div .scroll tabindex="0" role="region" aria-label=(label) {
+            table {
+                thead { tr { @for head in heads { th scope="col" { (head) } } } }
+                tbody {
+                    @for row in rows {
+                        tr {
+                            @for (index, cell) in row.iter().enumerate() {
+                                @if index == 0 { th scope="row" { (cell) } } @else { td { (cell) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A picture within the page. As an image it runs nothing, whatever stands in it.
+fn picture(name: &str, svg: &[u8]) -> Markup {
+    let source = format!("data:image/svg+xml;base64,{}", BASE64.encode(svg));
+    html! { figure { img src=(source) alt=(name); figcaption { (name) } } }
+}
+
+/// A number for people.
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), text::number)
+}
+
+fn of_study(entry: &Entry) -> anyhow::Result<Markup> {
+    let listed = studies::listed(entry)?;
+    let study = entry.load()?;
+    let mut trials = study.trials()?;
+    let mut pictures = Vec::new();
+    let names = studies::pictures_of(&study).into_iter();
+    for (name, which) in names.filter_map(|name| Some((name, studies::picture_of(name)?))) {
+        match draw(&study, which) {
+            Ok(picture) => pictures.push((name, picture.svg()?)),
+            // Nothing is there to be drawn yet.
+            Err(
+                PictureError::NoTrial { .. }
+                | PictureError::NoCurves { .. }
+                | PictureError::NoTransfer { .. },
+            ) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for trial in &trials {
+        if let Some(Told::Failed { message, .. }) = trial.told() {
+            *reasons.entry(message.lines().next().unwrap_or_default()).or_default() += 1;
+        }
+    }
+    let reasons: Vec<Vec<String>> =
+        reasons.into_iter().map(|(why, n)| vec![why.to_owned(), n.to_string()]).collect();
+    let left_out = trials.len().saturating_sub(TRIALS);
+    trials.drain(..left_out);
+    trials.reverse();
+    let names: Vec<&str> =
+        study.space().parameters().iter().map(fedbo_space::Parameter::name).collect();
+    let heads = ["trial", "state", "value"].into_iter().chain(names.iter().copied());
+    let heads: Vec<String> = heads.chain(["source"]).map(str::to_owned).collect();
+    let rows: Vec<Vec<String>> = trials.iter().map(|trial| row(trial, &names)).collect();
+    let told = match listed.n_trials {
+        Some(n) => format!("{} of {n}", listed.n_told),
+        None => listed.n_told.to_string(),
+    };
+    Ok(html! {
+        (facts(&[
+            ("best", number(listed.best)),
+            ("trials told", told),
+            ("failed", listed.n_failed.to_string()),
+            ("running", listed.n_running.to_string()),
+            ("last told", listed.last_told_at.unwrap_or_else(|| "–".to_owned())),
+        ]))
+        div .pictures {
+            @for (name, svg) in &pictures { (picture(name, svg.as_bytes())) }
+        }
+        @if !reasons.is_empty() {
+            h2 { "Failures, by reason" }
+            (table("failures", &["reason".to_owned(), "trials".to_owned()], &reasons))
+        }
+        h2 { "Trials" }
+        @if left_out > 0 { p .note { "The last " (TRIALS) "; " (left_out) " before them are left out." } }
+        (table("trials", &heads, &rows))
+    })
+}
+
+fn row(trial: &Trial, names: &[&str]) -> Vec<String> {
+    let value = crate::trial_record::last_value(trial);
+    let mut cells = vec![trial.number.to_string(), trial.state.word().to_owned(), number(value)];
+    let parameter = |name: &&str| trial.point.get(name).map_or_else(String::new, text::value);
+    cells.extend(names.iter().map(parameter));
+    cells.push(trial.source.clone());
+    cells
+}
+
+fn of_run(folder: &Path) -> anyhow::Result<Markup> {
+    let rows = ResultsTail::new(folder).more()?.unwrap_or_default();
+    let summary = Summary::read(folder).ok();
+    let mut pictures = Vec::new();
+    for name in runs::pictures(folder) {
+        pictures.push((name.clone(), runs::read(&folder.join(format!("{name}.svg")))?));
+    }
+    // The last row of each agent in each arm and repetition.
+    let mut last: BTreeMap<(&str, u32, &str), (&Row, usize)> = BTreeMap::new();
+    for row in &rows {
+        let entry = last.entry((&row.arm, row.run, &row.agent)).or_insert((row, 0));
+        *entry = (row, entry.1 + usize::from(row.is_failed()));
+    }
+    let agents = last.values().take(TRIALS).map(|(row, n_failed)| {
+        vec![
+            row.agent.clone(),
+            row.arm.clone(),
+            row.run.to_string(),
+            row.iteration.to_string(),
+            number(row.best),
+            number(row.regret),
+            n_failed.to_string(),
+        ]
+    });
+    let agents: Vec<Vec<String>> = agents.collect();
+    let heads = ["agent", "arm", "repetition", "iteration", "best", "regret", "failed"];
+    Ok(html! {
+        (facts(&[("state", runs::state(folder).to_owned()), ("rows", rows.len().to_string())]))
+        @if let Some(summary) = &summary {
+            h2 { "Summary" }
+            pre { (closing_table(summary, None)) }
+        }
+        div .pictures {
+            @for (name, svg) in &pictures { (picture(name, svg)) }
+        }
+        h2 { "Agents" }
+        @if last.len() > TRIALS { p .note { "The first " (TRIALS) " of " (last.len()) "." } }
+        (table("agents", &heads.map(str::to_owned), &agents))
+    })
+}
+
+/// Writes the page whole, or leaves the file as it was.
+///
+/// # Errors
+/// As of [`page`], and if the file cannot be written.
+pub(crate) fn write(catalog: &Catalog, path: &Path) -> anyhow::Result<()> {
+    let page = page(catalog)?;
+    fedbo_report::write_whole(path, page.as_bytes())
+        .with_context(|| format!("no page is written to {}", path.display()))
+}

@@ -1,0 +1,86 @@
+//! The surrogate of a study over two of its parameters.
+
+use fedbo_space::{Parameter, Point, Space, Value};
+use fedbo_storage::Trial;
+use serde::Serialize;
+
+use crate::insight::Fitted;
+use crate::{Definition, StudyError};
+
+/// Values of a parameter that has no fewer.
+const N_VALUES: u32 = 25;
+
+/// The surrogate over two parameters, with all others as in the trial with the best posterior mean.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Surface {
+    /// Values of the first parameter (n), evenly spread in its own scale; all choices of a categorical one.
+    pub x: Vec<Value>,
+    /// Values of the second (m).
+    pub y: Vec<Value>,
+    /// Posterior means in the objective's units (m rows of n).
+    pub mean: Vec<Vec<f64>>,
+    /// Posterior standard deviations in the objective's units, noise excluded (m rows of n).
+    pub std: Vec<Vec<f64>>,
+    /// The trial whose other parameters are used.
+    pub at: Trial,
+    /// Number of values that the surrogate rests on, as in [`Insight`](crate::Insight::n_values).
+    pub n_values: usize,
+}
+
+impl Surface {
+    pub(crate) fn of(
+        definition: &Definition,
+        space: &Space,
+        trials: Vec<Trial>,
+        [x, y]: [&str; 2],
+    ) -> Result<Option<Self>, StudyError> {
+        let (xs, ys) = (values(space, space.parameter(x)?), values(space, space.parameter(y)?));
+        let Some(fitted) = Fitted::to(definition, space, trials)? else {
+            return Ok(None);
+        };
+        let at = fitted.best().clone();
+        let (mut means, mut stds) = (Vec::new(), Vec::new());
+        for in_y in &ys {
+            let (mut mean_row, mut std_row) = (Vec::new(), Vec::new());
+            for in_x in &xs {
+                let entries = at.point.iter().map(|(name, value)| {
+                    let value = match name {
+                        name if name == x => in_x,
+                        name if name == y => in_y,
+                        _ => value,
+                    };
+                    (name.to_owned(), value.clone())
+                });
+                let unit = space.encode(&Point::new(entries.collect()))?;
+                let (mean, std) = fitted.surrogate.predict(&unit);
+                mean_row.push(definition.direction.to_maximize(mean));
+                std_row.push(std);
+            }
+            means.push(mean_row);
+            stds.push(std_row);
+        }
+        let n_values = fitted.n_values();
+        Ok(Some(Self { x: xs, y: ys, mean: means, std: stds, at, n_values }))
+    }
+}
+
+/// At most [`N_VALUES`] values of a parameter, from its lowest to its highest; all choices of a categorical one.
+fn values(space: &Space, parameter: &Parameter) -> Vec<Value> {
+    if let fedbo_space::Kind::Categorical { choices } = parameter.kind() {
+        return choices.clone();
+    }
+    let before = space.parameters().iter().take_while(|other| other.name() != parameter.name());
+    let coordinate: usize = before.map(Parameter::n_coordinates).sum();
+    let mut unit = vec![0.5; space.dim()];
+    let mut values: Vec<Value> = Vec::new();
+    for step in 0..N_VALUES {
+        unit[coordinate] = f64::from(step) / f64::from(N_VALUES - 1);
+        let point = space.decode(&unit);
+        if let Some(value) = point.get(parameter.name())
+            && values.last() != Some(value)
+        {
+            values.push(value.clone());
+        }
+    }
+    values
+}
