@@ -101,7 +101,7 @@ def tuned(folder: Path, trials: int = 30, name: str = "kiln") -> fedbo.Study:
 
     def objective(trial: fedbo.Trial) -> float:
         if trial["glaze"] == HOSTILE:
-            raise ValueError(HOSTILE)
+            raise ValueError(HOSTILE + "x" * 500)
         return (float(trial["heat"]) - 0.3) ** 2 + 0.1
 
     study = fedbo.Study(
@@ -193,6 +193,11 @@ def test_what_is_wrong_is_said(tmp_path: Path, serve: Callable[..., Served], pag
     page.open(served.url, "tbody a")
     shows.goto(f"{served.base}?study=0-99")
     wait_for_text(shows, "there is no study")
+    results(tmp_path, 1, 1).joinpath("results.csv").write_text("a,b\n")
+    broken = serve("results")
+    shows.goto(broken.url)
+    shows.click("text=many")
+    wait_for_text(shows, "expected the column")
     (tmp_path / "kiln.db").write_bytes(b"this is no database" * 100)
     fresh = serve("sqlite:kiln.db")
     shows.goto(fresh.url)

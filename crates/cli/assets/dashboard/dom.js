@@ -116,3 +116,25 @@ export const colour = (name) => getComputedStyle(document.documentElement).getPr
 export function axis() {
   return { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
 }
+
+/**
+ * Events of an address, and a line at the top that says whether they come, or why not.
+ * @param {string} address
+ * @param {Record<string, (data: any) => void>} listeners
+ */
+export function events(address, listeners) {
+  const source = new EventSource(address);
+  for (const [name, listener] of Object.entries(listeners)) {
+    source.addEventListener(name, (event) => {
+      connection("live");
+      listener(JSON.parse(event.data));
+    });
+  }
+  let why = "";
+  source.addEventListener("problem", (event) => { why = JSON.parse(event.data); });
+  source.addEventListener("error", () => {
+    connection(why === "" ? "no answer; trying again" : `cannot be read: ${why}`, true);
+    why = "";
+  });
+  return source;
+}

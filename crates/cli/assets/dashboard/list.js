@@ -46,5 +46,6 @@ function draw(main, found, folders) {
 
 /** @param {any} each */
 function since(each) {
+  if (each.seconds_since !== null && each.seconds_since < 10) return "now";
   return each.seconds_since === null ? "–" : `${duration(Math.round(each.seconds_since / 10) * 10)} ago`;
 }

@@ -1,6 +1,6 @@
 // @ts-check
 /** A run: a federation, an experiment or a game, while it runs and after. */
-import { connection, duration, factList, get, h, number, setView, table, view } from "./dom.js";
+import { connection, duration, events, factList, get, h, number, setView, table, view } from "./dom.js";
 import { Means } from "./means.js";
 import { Grid, kindOf, trustOf } from "./grid.js";
 
@@ -99,18 +99,15 @@ class Page {
     const part = new URLSearchParams();
     if (this.arm !== null) part.set("arm", this.arm);
     if (this.run !== null && /^\d+$/.test(this.run)) part.set("run", this.run);
-    const events = new EventSource(`${this.base}/events?${part}`);
-    this.events = events;
-    events.addEventListener("open", () => connection("live"));
-    events.addEventListener("error", () => connection("no answer; trying again", true));
-    events.addEventListener("replaced", () => location.reload());
-    events.addEventListener("rows", (event) => {
-      const news = JSON.parse(event.data);
-      if (this.news.n_all > 0 && news.n_all > this.news.n_all) this.since = Date.now();
-      this.news = news;
-      for (const row of news.rows) this.add(row);
-      this.stale = true;
-      if (news.is_all) this.draw();
+    this.events = events(`${this.base}/events?${part}`, {
+      replaced: () => location.reload(),
+      rows: (news) => {
+        if (this.news.n_all > 0 && news.n_all > this.news.n_all) this.since = Date.now();
+        this.news = news;
+        for (const row of news.rows) this.add(row);
+        this.stale = true;
+        if (news.is_all) this.draw();
+      },
     });
   }
 

@@ -1,6 +1,6 @@
 // @ts-check
 /** One study: what was found, what is running, what failed. */
-import { connection, duration, get, h, number, setView, view } from "./dom.js";
+import { duration, events, get, h, number, setView, view } from "./dom.js";
 import { History } from "./history.js";
 import { Parallel } from "./parallel.js";
 import { Surface } from "./surface.js";
@@ -104,18 +104,16 @@ class Page {
   }
 
   listen() {
-    const events = new EventSource(`${this.base}/events`);
-    events.addEventListener("open", () => connection("live"));
-    events.addEventListener("error", () => connection("no answer; trying again", true));
-    events.addEventListener("trials", (event) => {
-      const news = JSON.parse(event.data);
-      const known = this.told.length === 0 ? 0 : this.told[this.told.length - 1].told_order;
-      const told = news.told.filter((/** @type {any} */ trial) => trial.told_order > known);
-      this.told.push(...told);
-      this.open = news.open;
-      this.history.add(told);
-      this.stale ||= told.length > 0;
-      if (news.is_all || this.told.length <= 1000) this.draw();
+    events(`${this.base}/events`, {
+      trials: (news) => {
+        const known = this.told.length === 0 ? 0 : this.told[this.told.length - 1].told_order;
+        const told = news.told.filter((/** @type {any} */ trial) => trial.told_order > known);
+        this.told.push(...told);
+        this.open = news.open;
+        this.history.add(told);
+        this.stale ||= told.length > 0;
+        if (news.is_all || this.told.length <= 1000) this.draw();
+      },
     });
   }
 

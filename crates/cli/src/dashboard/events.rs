@@ -93,10 +93,11 @@ impl<W: Watched> Watcher<W> {
                     self.watched = Some(watched);
                     self.waiting = events.into_iter();
                 }
-                // The browser asks again, and is told what is wrong.
+                // The page says what is wrong, and asks again: without what is watched, the next event is none.
                 Err(problem) => {
                     tracing::warn!("what a page watches cannot be read: {}", problem.message);
-                    return None;
+                    let data = serde_json::to_string(&problem.message).ok()?;
+                    return Some(format!("event: problem\ndata: {data}\n\n"));
                 }
             }
             self.silent += 1;
