@@ -51,8 +51,10 @@ class RunReport:
     open: int
     """Trials that others still evaluate, or that are held by hand."""
     ended: Ended
-    """``complete``: the study has its trials; ``exhausted``: every point was tried; ``stopped``: by a callback; ``timeout``;
-    ``patience``: no progress for too long."""
+    """``complete``: the study has its trials; ``exhausted``: every point was tried; ``stopped``: by a callback, or by somebody who stopped
+    the study; ``timeout``; ``patience``: no progress for too long."""
+    stopped_by: str | None = None
+    """What stopped the study from elsewhere, for instance ``fedbo stop``."""
 
 
 class Study:
@@ -379,6 +381,8 @@ class Study:
             ) from evaluator.last_error
         if self._stop.is_set() and ended["ended"] == "complete":
             ended["ended"] = "stopped"
+        if ended["stopped_by"] is not None:
+            logger.warning("study %r was stopped by %s; the next call goes on", self.name, ended["stopped_by"])
         return RunReport(**ended)
 
     def _n_trials(self, given: int | None) -> int:

@@ -313,12 +313,13 @@ impl Study {
             match report.ended {
                 Ended::Complete => "complete",
                 Ended::Exhausted => "exhausted",
-                Ended::Stopped => "stopped",
+                Ended::Stopped | Ended::StudyStopped => "stopped",
                 Ended::Failing => "failing",
                 Ended::TimedOut => "timeout",
                 Ended::OutOfPatience => "patience",
             },
         )?;
+        result.set_item("stopped_by", report.stop.map(|stop| stop.by))?;
         Ok(result)
     }
 }

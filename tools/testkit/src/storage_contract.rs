@@ -7,6 +7,7 @@
 mod training;
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,13 +24,13 @@ type Check = fn(&dyn Storage);
 
 /// Checks the contract of a storage, on storages that `make` returns, new and empty each time: numbers without gaps,
 /// each trial evaluated by one worker at a time and told once, leases that end and are renewed, trials of dead
-/// processes taken over and given up in the end, reports in their order for as long as their attempt counts, studies
-/// apart from each other, and every bit of what was stored.
+/// processes taken over and given up in the end, reports in their order for as long as their attempt counts, stops heeded by those
+/// who began before them, studies apart from each other, and every bit of what was stored.
 ///
 /// # Panics
 /// If the storage breaks one of these, saying which.
 pub fn storage_contract(make: impl Fn() -> Arc<dyn Storage>) {
-    let checks: [(&str, Check); 22] = [
+    let checks: [(&str, Check); 23] = [
         ("studies are found by name", studies_are_found_by_name),
         ("numbers have no gaps", numbers_have_no_gaps),
         ("what keeps a trial out", what_keeps_a_trial_out),
@@ -47,6 +48,7 @@ pub fn storage_contract(make: impl Fn() -> Arc<dyn Storage>) {
         ("studies are apart", studies_are_apart),
         ("every bit is kept", every_bit_is_kept),
         ("only finite numbers", only_finite_numbers),
+        ("stops are heeded", stops_are_heeded),
         ("reports ascend", training::reports_ascend),
         ("who may report", training::who_may_report),
         ("reports go with their attempt", training::reports_go_with_their_attempt),
@@ -450,6 +452,37 @@ fn snapshots_go_on(storage: &dyn Storage) {
     for after in [4, 5, u64::MAX] {
         assert_eq!(storage.snapshot(study, after).unwrap().told, []);
     }
+}
+
+fn stops_are_heeded(storage: &dyn Storage) {
+    let (first, worker) = (study(storage), Worker::of_this_process());
+    let other = storage.create("other", "{}").unwrap().key;
+    let claim = |study, known| storage.claim_unless_stopped(study, &worker, LONG, known).unwrap();
+    let tried = |study, known| storage.add_unless_stopped(study, &new_trial(0.5), known).unwrap();
+    add(storage, first, &new_trial(0.0));
+    assert_eq!(storage.last_stop(first).unwrap(), None, "nobody has stopped it");
+    let begun = claim(first, Some(0)).continue_value().flatten().unwrap();
+    let stop = storage.stop(first, "fedbo stop \u{1f6dc} '\0").unwrap();
+    assert_eq!((stop.seq, stop.by.as_str()), (1, "fedbo stop \u{1f6dc} '\0"));
+    assert!(stop.at_ms >= begun.started_at_ms.unwrap(), "by the storage's clock");
+    assert_eq!(storage.last_stop(first).unwrap(), Some(stop.clone()));
+    assert_eq!(claim(first, Some(0)), ControlFlow::Break(stop.clone()), "nothing is taken");
+    assert_eq!(tried(first, Some(0)), ControlFlow::Break(stop), "nothing is added");
+    assert_eq!(storage.trials(first).unwrap(), [begun], "no trial has changed");
+    // What was begun is told; who began later, or heeds no stop, and another study are not concerned.
+    finish(storage, first, 0, &worker, 1.0).unwrap();
+    add(storage, first, &new_trial(1.0));
+    assert!(matches!(tried(first, Some(1)), ControlFlow::Continue(AddOutcome::Trial(_))));
+    assert_eq!(claim(first, Some(1)).continue_value().flatten().unwrap().number, 1);
+    assert_eq!(storage.claim(first, &worker, LONG).unwrap().unwrap().number, 2);
+    assert_eq!(storage.last_stop(other).unwrap(), None);
+    assert_eq!(claim(other, Some(0)), ControlFlow::Continue(None));
+    let again = storage.stop(first, "again").unwrap();
+    assert_eq!((again.seq, storage.stop(other, "other").unwrap().seq), (2, 1));
+    assert_eq!(claim(first, Some(1)), ControlFlow::Break(again));
+    let absent = StudyKey(i64::MAX);
+    assert!(matches!(storage.stop(absent, ""), Err(StorageError::NoStudy { .. })));
+    assert!(matches!(storage.last_stop(absent), Err(StorageError::NoStudy { .. })));
 }
 
 fn studies_are_apart(storage: &dyn Storage) {

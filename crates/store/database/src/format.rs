@@ -112,9 +112,27 @@ impl Format {
     /// # Errors
     /// If the file cannot be read.
     pub fn layout_problems(&self, connection: &Connection) -> Result<Vec<String>, Failure> {
+        self.layout_problems_beside(connection, &[])
+    }
+
+    /// The same of a file that may have more: each of `additions` creates what a program adds when it first needs it, without another
+    /// version.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn layout_problems_beside(
+        &self,
+        connection: &Connection,
+        additions: &[&str],
+    ) -> Result<Vec<String>, Failure> {
         let model = Connection::open_in_memory()?;
         self.lay_out(&model)?;
         let (expected, mut found) = (objects(&model)?, objects(connection)?);
+        for addition in additions {
+            model.execute_batch(addition)?;
+        }
+        let mut added = objects(&model)?;
+        added.retain(|name, _| !expected.contains_key(name));
         let mut problems = Vec::new();
         for (name, sql) in expected {
             match found.remove(&name) {
@@ -125,8 +143,14 @@ impl Format {
                 Some(_) => {}
             }
         }
-        for name in found.into_keys() {
-            problems.push(format!("{name} does not belong here"));
+        for (name, sql) in found {
+            match added.get(&name) {
+                None => problems.push(format!("{name} does not belong here")),
+                Some(other) if !are_equal_words(other, &sql) => {
+                    problems.push(format!("{name} is not as this program adds it"));
+                }
+                Some(_) => {}
+            }
         }
         Ok(problems)
     }

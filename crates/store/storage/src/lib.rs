@@ -18,8 +18,8 @@ pub use memory::MemoryStorage;
 pub use postgres::{PostgresAddress, PostgresStorage};
 pub use sqlite::{Problem, SqliteStorage, UpgradeReport, VerifyReport, backup, upgrade, verify};
 pub use storage::{
-    ATTEMPTS_MAX, AddOutcome, NewTrial, ReportOutcome, Snapshot, Storage, StorageError, StudyKey,
-    StudyRecord, TellAuthority, TellOutcome,
+    ATTEMPTS_MAX, AddOutcome, NewTrial, ReportOutcome, Snapshot, Stop, Storage, StorageError,
+    StudyKey, StudyRecord, TellAuthority, TellOutcome,
 };
 pub use trial::{Report, Told, Trial, TrialLease, TrialState};
 pub use worker::{Process, Worker};

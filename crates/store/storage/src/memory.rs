@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::rules::{self, Claim};
 use crate::trial::reports_from;
 use crate::{
-    AddOutcome, NewTrial, Report, ReportOutcome, Snapshot, Storage, StorageError, StudyKey,
+    AddOutcome, NewTrial, Report, ReportOutcome, Snapshot, Stop, Storage, StorageError, StudyKey,
     StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
 };
 
@@ -27,6 +28,7 @@ struct Study {
     told: Vec<u64>,
     /// First trial of each encoding.
     encodings: HashMap<Vec<u8>, u64>,
+    stops: Vec<Stop>,
 }
 
 impl fmt::Debug for MemoryStorage {
@@ -90,6 +92,10 @@ impl Study {
         numbers.filter_map(copy).collect()
     }
 
+    fn heed(&self, known_stops: Option<u64>) -> Result<ControlFlow<Stop>, StorageError> {
+        rules::heed(known_stops, || Ok(self.stops.last().cloned()))
+    }
+
     fn end(&mut self, number: u64, told: Told, now_ms: i64) -> Result<u64, StorageError> {
         let seq = self.told.len() as u64 + 1;
         rules::end(self.trial(number)?, told, seq, now_ms);
@@ -116,6 +122,7 @@ impl Storage for MemoryStorage {
             open: BTreeSet::new(),
             told: Vec::new(),
             encodings: HashMap::new(),
+            stops: Vec::new(),
         });
         Ok(record)
     }
@@ -145,28 +152,40 @@ impl Storage for MemoryStorage {
         })
     }
 
-    fn add(&self, study: StudyKey, new: &NewTrial) -> Result<AddOutcome, StorageError> {
+    fn add_unless_stopped(
+        &self,
+        study: StudyKey,
+        new: &NewTrial,
+        known_stops: Option<u64>,
+    ) -> Result<ControlFlow<Stop, AddOutcome>, StorageError> {
         self.with(study, |study| {
+            if let ControlFlow::Break(stop) = study.heed(known_stops)? {
+                return Ok(ControlFlow::Break(stop));
+            }
             let number = study.trials.len() as u64;
             let twin = || Ok::<_, StorageError>(study.encodings.get(&new.encoding).copied());
             if let Some(refusal) = rules::refusal(new, number, twin)? {
-                return Ok(refusal);
+                return Ok(ControlFlow::Continue(refusal));
             }
             let trial = rules::begin(new, number, now_ms());
             study.trials.push(trial.clone());
             study.open.insert(number);
             study.encodings.entry(new.encoding.clone()).or_insert(number);
-            Ok(AddOutcome::Trial(trial))
+            Ok(ControlFlow::Continue(AddOutcome::Trial(trial)))
         })
     }
 
-    fn claim(
+    fn claim_unless_stopped(
         &self,
         study: StudyKey,
         worker: &Worker,
         lease: Option<Duration>,
-    ) -> Result<Option<Trial>, StorageError> {
+        known_stops: Option<u64>,
+    ) -> Result<ControlFlow<Stop, Option<Trial>>, StorageError> {
         self.with(study, |study| {
+            if let ControlFlow::Break(stop) = study.heed(known_stops)? {
+                return Ok(ControlFlow::Break(stop));
+            }
             let now_ms = now_ms();
             let mut next = 0;
             while let Some(&number) = study.open.range(next..).next() {
@@ -175,7 +194,7 @@ impl Storage for MemoryStorage {
                     Claim::Leave => {}
                     Claim::Take => {
                         rules::take(trial, worker, lease, now_ms);
-                        return Ok(Some(trial.clone()));
+                        return Ok(ControlFlow::Continue(Some(trial.clone())));
                     }
                     Claim::GiveUp => {
                         study.end(number, rules::abandoned(), now_ms)?;
@@ -183,7 +202,7 @@ impl Storage for MemoryStorage {
                 }
                 next = number + 1;
             }
-            Ok(None)
+            Ok(ControlFlow::Continue(None))
         })
     }
 
@@ -244,6 +263,19 @@ impl Storage for MemoryStorage {
             rules::release(trial);
             Ok(())
         })
+    }
+
+    fn stop(&self, study: StudyKey, by: &str) -> Result<Stop, StorageError> {
+        self.with(study, |study| {
+            let seq = study.stops.len() as u64 + 1;
+            let stop = Stop { seq, at_ms: now_ms(), by: by.to_owned() };
+            study.stops.push(stop.clone());
+            Ok(stop)
+        })
+    }
+
+    fn last_stop(&self, study: StudyKey) -> Result<Option<Stop>, StorageError> {
+        self.with(study, |study| Ok(study.stops.last().cloned()))
     }
 }
 

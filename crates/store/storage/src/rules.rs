@@ -1,13 +1,14 @@
 //! The rules of what may happen to a trial: the same for every storage.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use fedbo_space::Value;
 
 use crate::storage::ATTEMPTS_MAX;
 use crate::{
-    AddOutcome, NewTrial, Report, StorageError, TellAuthority, Told, Trial, TrialLease, TrialState,
-    Worker,
+    AddOutcome, NewTrial, Report, Stop, StorageError, TellAuthority, Told, Trial, TrialLease,
+    TrialState, Worker,
 };
 
 /// Returns the reason to keep a new trial out of a study of `n_trials` trials; `None` if it may be added. `twin` looks
@@ -33,6 +34,21 @@ pub(crate) fn refusal<E: From<StorageError>>(
         return Ok(twin()?.map(|number| AddOutcome::Duplicate { number }));
     }
     Ok(None)
+}
+
+/// Returns `Break` with the last stop of a study if it is later than those that a run knew when it began. `last` looks for it, and is not
+/// asked for a run that heeds none.
+pub(crate) fn heed<E>(
+    known_stops: Option<u64>,
+    last: impl FnOnce() -> Result<Option<Stop>, E>,
+) -> Result<ControlFlow<Stop>, E> {
+    let Some(known) = known_stops else {
+        return Ok(ControlFlow::Continue(()));
+    };
+    Ok(match last()?.filter(|stop| stop.seq > known) {
+        Some(stop) => ControlFlow::Break(stop),
+        None => ControlFlow::Continue(()),
+    })
 }
 
 /// A new trial as it is stored. A time that is no number counts as none spent.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use fedbo_space::Point;
@@ -105,11 +106,23 @@ pub enum ReportOutcome {
     Already,
 }
 
+/// A stop of a study: somebody's wish that those who tune it at that moment begin no further trial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// Its place among the stops of its study, from 1. By it, and not by the clock, which may be set back, a run tells the stops
+    /// that came after its own beginning.
+    pub seq: u64,
+    /// The time, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// The program that was used for it, in words: `fedbo stop`.
+    pub by: String,
+}
+
 /// A place where studies and their trials are kept.
 ///
 /// Every call is one transaction: it happens wholly or not at all, in one order for all callers. A durable storage
-/// returns from [`Storage::add`], [`Storage::claim`], [`Storage::report`], [`Storage::finish`] and [`Storage::release_trial`] only
-/// when what they did survives a crash of the process and of the machine. Times are read from the storage's own clock, which may be set back.
+/// returns from [`Storage::add`], [`Storage::claim`], [`Storage::report`], [`Storage::finish`], [`Storage::release_trial`] and
+/// [`Storage::stop`] only when what they did survives a crash of the process and of the machine. Times are read from the storage's own clock, which may be set back.
 /// A call that fails with [`StorageError::Write`] has changed nothing that anybody sees, but a crash right after it may
 /// still bring the change to light: so tell again what could not be told, [`TellOutcome::Already`] is no mistake.
 pub trait Storage: Send + Sync + fmt::Debug {
@@ -156,7 +169,21 @@ pub trait Storage: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`StorageError::NotFinite`] for a point with such a number; or if the storage cannot be written, or has no such
     /// study.
-    fn add(&self, study: StudyKey, trial: &NewTrial) -> Result<AddOutcome, StorageError>;
+    fn add(&self, study: StudyKey, trial: &NewTrial) -> Result<AddOutcome, StorageError> {
+        Ok(unstopped(self.add_unless_stopped(study, trial, None)?))
+    }
+
+    /// The same for a run that knew of the first `known_stops` stops when it began; `Break` with a later one, and nothing is added.
+    /// `None` heeds no stop.
+    ///
+    /// # Errors
+    /// As for [`Storage::add`].
+    fn add_unless_stopped(
+        &self,
+        study: StudyKey,
+        trial: &NewTrial,
+        known_stops: Option<u64>,
+    ) -> Result<ControlFlow<Stop, AddOutcome>, StorageError>;
 
     /// Takes over the first trial that waits, or whose holder is gone or whose lease is over; it is then `worker`'s for
     /// `lease`, and what an earlier attempt has reported goes. A trial that was begun [`ATTEMPTS_MAX`] times already is told as failed (`abandoned`) instead, and the
@@ -169,7 +196,22 @@ pub trait Storage: Send + Sync + fmt::Debug {
         study: StudyKey,
         worker: &Worker,
         lease: Option<Duration>,
-    ) -> Result<Option<Trial>, StorageError>;
+    ) -> Result<Option<Trial>, StorageError> {
+        Ok(unstopped(self.claim_unless_stopped(study, worker, lease, None)?))
+    }
+
+    /// The same for a run that knew of the first `known_stops` stops when it began; `Break` with a later one, and nothing is taken.
+    /// `None` heeds no stop.
+    ///
+    /// # Errors
+    /// As for [`Storage::claim`].
+    fn claim_unless_stopped(
+        &self,
+        study: StudyKey,
+        worker: &Worker,
+        lease: Option<Duration>,
+        known_stops: Option<u64>,
+    ) -> Result<ControlFlow<Stop, Option<Trial>>, StorageError>;
 
     /// Lengthens the leases of all trials that the worker holds to `lease` from now; those that last longer stay. A lease
     /// that is over counts as held until somebody else takes the trial.
@@ -217,6 +259,28 @@ pub trait Storage: Send + Sync + fmt::Debug {
         number: u64,
         teller: TellAuthority<'_>,
     ) -> Result<(), StorageError>;
+
+    /// Stops a study for those who tune it now; whoever begins later is not concerned. No trial changes.
+    ///
+    /// # Errors
+    /// If the storage cannot be written, or has no such study.
+    fn stop(&self, study: StudyKey, by: &str) -> Result<Stop, StorageError>;
+
+    /// The last stop of a study; `None` if nobody ever stopped it.
+    ///
+    /// # Errors
+    /// If the storage cannot be read, or has no such study.
+    fn last_stop(&self, study: StudyKey) -> Result<Option<Stop>, StorageError>;
+}
+
+/// The outcome of a call that heeds no stop.
+fn unstopped<T>(outcome: ControlFlow<Stop, T>) -> T {
+    match outcome {
+        ControlFlow::Continue(outcome) => outcome,
+        ControlFlow::Break(stop) => {
+            unreachable!("stop {} was heeded by a call that heeds none", stop.seq)
+        }
+    }
 }
 
 /// The number of times that a trial may be begun: one whose evaluation takes its process down ten times is given up. A

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,8 +11,8 @@ use std::time::Duration;
 
 use fedbo_storage::{
     AddOutcome, Address, MemoryStorage, Mode, NewTrial, Report, ReportOutcome, Snapshot,
-    SqliteStorage, Storage, StorageError, StudyKey, StudyRecord, TellAuthority, TellOutcome, Told,
-    Trial, Worker, open, verify,
+    SqliteStorage, Stop, Storage, StorageError, StudyKey, StudyRecord, TellAuthority, TellOutcome,
+    Told, Trial, Worker, open, verify,
 };
 use fedbo_testkit::storage_contract;
 
@@ -140,16 +141,22 @@ macro_rules! delegate {
             ) -> Result<Snapshot, StorageError> {
                 self.get()?.snapshot_from(study, after, from_epochs)
             }
-            fn add(&self, study: StudyKey, trial: &NewTrial) -> Result<AddOutcome, StorageError> {
-                self.get()?.add(study, trial)
+            fn add_unless_stopped(
+                &self,
+                study: StudyKey,
+                trial: &NewTrial,
+                known_stops: Option<u64>,
+            ) -> Result<ControlFlow<Stop, AddOutcome>, StorageError> {
+                self.get()?.add_unless_stopped(study, trial, known_stops)
             }
-            fn claim(
+            fn claim_unless_stopped(
                 &self,
                 study: StudyKey,
                 worker: &Worker,
                 lease: Option<Duration>,
-            ) -> Result<Option<Trial>, StorageError> {
-                self.get()?.claim(study, worker, lease)
+                known_stops: Option<u64>,
+            ) -> Result<ControlFlow<Stop, Option<Trial>>, StorageError> {
+                self.get()?.claim_unless_stopped(study, worker, lease, known_stops)
             }
             fn renew(
                 &self,
@@ -184,6 +191,12 @@ macro_rules! delegate {
                 teller: TellAuthority<'_>,
             ) -> Result<(), StorageError> {
                 self.get()?.release_trial(study, number, teller)
+            }
+            fn stop(&self, study: StudyKey, by: &str) -> Result<Stop, StorageError> {
+                self.get()?.stop(study, by)
+            }
+            fn last_stop(&self, study: StudyKey) -> Result<Option<Stop>, StorageError> {
+                self.get()?.last_stop(study)
             }
         }
     };

@@ -323,6 +323,48 @@ fn who_may_only_read_reads() {
     assert!(matches!(error, StorageError::Connect { .. }), "{error:?}");
 }
 
+/// The table of stops is made by whoever stops first; others who work on the studies must not be shut out by it.
+#[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
+fn stops_are_for_all_who_work_on_the_studies() {
+    let url = server().new_database();
+    let database = database(&url);
+    let owner = open_url(&url, Mode::Create).unwrap();
+    let study = owner.create("study", "{}").unwrap().key;
+    server().run(
+        database,
+        "CREATE ROLE worker LOGIN; CREATE ROLE \"the reader\" LOGIN; GRANT USAGE ON SCHEMA fedbo TO worker, \"the reader\";
+         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA fedbo TO worker;
+         GRANT SELECT ON ALL TABLES IN SCHEMA fedbo TO \"the reader\"",
+    );
+    let at_work = open_url(&server().url_of("worker", database), Mode::Existing).unwrap();
+    let process = Worker::of_this_process();
+    let claim = || at_work.claim_unless_stopped(study, &process, None, Some(0)).unwrap();
+    assert!(claim().is_continue());
+    // Who may not create a table says so, and has changed nothing.
+    let refused = at_work.stop(study, "worker").unwrap_err();
+    assert!(matches!(refused, StorageError::Write { .. }), "{refused:?}");
+    assert_eq!(at_work.last_stop(study).unwrap(), None);
+    let stop = owner.stop(study, "owner").unwrap();
+    assert_eq!(claim(), std::ops::ControlFlow::Break(stop.clone()));
+    assert_eq!(at_work.stop(study, "worker").unwrap().seq, 2);
+    let reader = open_url(&server().url_of("the%20reader", database), Mode::Existing).unwrap();
+    assert_eq!(reader.last_stop(study).unwrap().map(|stop| stop.by), Some("worker".to_owned()));
+    assert!(matches!(reader.stop(study, "reader"), Err(StorageError::Write { .. })));
+    // Two who stop first at the same moment both do.
+    server().run(database, "DROP TABLE fedbo.stops");
+    let other = owner.create("other", "{}").unwrap().key;
+    std::thread::scope(|scope| {
+        for key in [study, other] {
+            let url = &url;
+            scope.spawn(move || open_url(url, Mode::Existing).unwrap().stop(key, "both").unwrap());
+        }
+    });
+    for key in [study, other] {
+        assert_eq!(owner.last_stop(key).unwrap().map(|stop| stop.seq), Some(1));
+    }
+}
+
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_password_is_used_and_never_shown() {

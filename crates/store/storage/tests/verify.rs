@@ -65,6 +65,33 @@ fn a_sound_file_has_no_problems() {
     assert_eq!((report.version, report.n_studies, report.n_trials), (2, 2, 6));
 }
 
+/// The table of stops is no part of the layout: a file is sound without it and with it, not with another of its name.
+#[test]
+fn stops_are_checked_where_there_are_any() {
+    let (_folder, path) = fixture();
+    let storage = SqliteStorage::open(&path, Mode::Existing).unwrap();
+    let studies = storage.studies().unwrap();
+    for (study, by) in [(0, "a"), (0, "b"), (1, "c")] {
+        storage.stop(studies[study].key, by).unwrap();
+    }
+    assert_eq!(verify(&path).unwrap().problems, []);
+    for (sql, expected) in [
+        (
+            "DELETE FROM stops WHERE seq = 1 AND study = 1",
+            "the stops of the study with key 1 are not 1, 2, …",
+        ),
+        (
+            "UPDATE stops SET study = 77 WHERE study = 2",
+            "a row of stops refers to a row of studies that is not there",
+        ),
+        ("DROP TABLE stops; CREATE TABLE stops (x)", "table stops is not as this program adds it"),
+    ] {
+        damage(&path, sql);
+        let problems = verify(&path).unwrap().problems;
+        assert!(problems.iter().any(|each| each.to_string() == expected), "{sql}: {problems:?}");
+    }
+}
+
 #[test]
 fn each_kind_of_damage_is_named() {
     for (sql, expected) in [

@@ -10,7 +10,7 @@ use fedbo_objective::{
     train_guarded,
 };
 use fedbo_space::Point;
-use fedbo_storage::{StorageError, TellAuthority, Told, Trial, TrialState, Worker};
+use fedbo_storage::{Stop, StorageError, TellAuthority, Told, Trial, TrialState, Worker};
 use fedbo_strategies::StrategyError;
 
 use crate::early_stopping::{RunWarnings, TrainingOutcome, TrialMonitor};
@@ -66,6 +66,8 @@ pub struct RunReport {
     pub n_open: usize,
     /// Trials that failed in a row and so ended the run; 0 if it ended for another reason.
     pub n_failed_in_a_row: u64,
+    /// The stop that ended the run ([`Ended::StudyStopped`]).
+    pub stop: Option<Stop>,
 }
 
 /// The reason why a run ended.
@@ -78,6 +80,8 @@ pub enum Ended {
     Exhausted,
     /// It was stopped from outside, or by its observer.
     Stopped,
+    /// Somebody stopped the study after the run had begun ([`Study::stop`]).
+    StudyStopped,
     /// Too many trials failed in a row ([`RunOptions::failures_max`]).
     Failing,
     /// Its time was over ([`RunOptions::timeout`]).
@@ -132,7 +136,8 @@ impl Study {
         self.run(&Closure(function), &options, &NullObserver, &AtomicBool::new(false))
     }
 
-    /// Evaluates an objective with `options.jobs` workers until the study has its trials, or `stop` is set. Other processes
+    /// Evaluates an objective with `options.jobs` workers until the study has its trials, somebody stops it ([`Study::stop`]), or `stop`
+    /// is set. Other processes
     /// may do the same; at the end this one waits for their running trials and takes over those whose holder is gone.
     ///
     /// # Errors
@@ -146,6 +151,7 @@ impl Study {
         stop: &AtomicBool,
     ) -> Result<RunReport, StudyError> {
         let began = Instant::now();
+        let known_stops = self.last_stop()?.map_or(0, |stop| stop.seq);
         let has_outcome = self.has_outcome(options)?;
         let progress = |patience| Mutex::new(Progress::new(patience, self.direction()));
         let shared = Shared {
@@ -163,6 +169,8 @@ impl Study {
             n_stopped: AtomicUsize::new(0),
             n_failed_in_a_row: AtomicU64::new(0),
             warnings: RunWarnings::default(),
+            known_stops,
+            study_stop: Mutex::new(None),
             first_error: Mutex::new(None),
             ended: Mutex::new(Ended::Complete),
             workers: (0..options.jobs.max(1)).map(|_| Worker::of_this_process()).collect(),
@@ -175,8 +183,16 @@ impl Study {
             }
             shared.keep_leases();
         });
-        let Shared { first_error, n_told, n_failed, n_stopped, ended, n_failed_in_a_row, .. } =
-            shared;
+        let Shared {
+            first_error,
+            n_told,
+            n_failed,
+            n_stopped,
+            ended,
+            n_failed_in_a_row,
+            study_stop,
+            ..
+        } = shared;
         if let Some(error) = first_error.into_inner().unwrap_or_else(PoisonError::into_inner) {
             return Err(error);
         }
@@ -184,20 +200,25 @@ impl Study {
         let open = trials.iter().filter(|t| t.told().is_none()).count();
         let n_counted = (trials.len() as u64).saturating_sub(n_retries(&trials));
         let is_complete = open == 0 && n_counted >= options.n_trials;
+        let ended = match stop.load(Ordering::Relaxed) {
+            true => Ended::Stopped,
+            false => match ended.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                // The last trial ended when there was to be no further one anyway.
+                Ended::TimedOut | Ended::OutOfPatience | Ended::StudyStopped if is_complete => {
+                    Ended::Complete
+                }
+                ended => ended,
+            },
+        };
+        let study_stop = study_stop.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(RunReport {
             n_told: n_told.into_inner(),
             n_failed: n_failed.into_inner(),
             n_stopped: n_stopped.into_inner(),
-            ended: match stop.load(Ordering::Relaxed) {
-                true => Ended::Stopped,
-                false => match ended.into_inner().unwrap_or_else(PoisonError::into_inner) {
-                    // The last trial ended when there was to be no further one anyway.
-                    Ended::TimedOut | Ended::OutOfPatience if is_complete => Ended::Complete,
-                    ended => ended,
-                },
-            },
             n_open: open,
             n_failed_in_a_row: n_failed_in_a_row.into_inner(),
+            stop: study_stop.filter(|_| ended == Ended::StudyStopped),
+            ended,
         })
     }
 
@@ -228,6 +249,10 @@ struct Shared<'a> {
     n_stopped: AtomicUsize,
     /// The failures in a row that ended the run. What workers tell afterwards does not change them.
     n_failed_in_a_row: AtomicU64,
+    /// Stops of the study before the run.
+    known_stops: u64,
+    /// The stop of the study that ended the run.
+    study_stop: Mutex<Option<Stop>>,
     /// The warnings about reports that were given already.
     warnings: RunWarnings,
     first_error: Mutex<Option<StudyError>>,
@@ -271,19 +296,26 @@ impl Shared<'_> {
         let is_over = self.exceeds_patience()?;
         // What waits is still evaluated, as of a study that has its trials.
         let limit = if is_over { 0 } else { options.n_trials };
-        let asked = match study.ask_as(worker, Some(options.lease), Some(limit)) {
-            Err(StudyError::Strategy(StrategyError::Exhausted { .. })) => {
-                let waits = self.wait_for(&study.open_trials()?);
-                if waits.is_break() {
-                    self.end(Ended::Exhausted);
+        let lease = Some(options.lease);
+        let asked =
+            match study.ask_unless_stopped(worker, lease, Some(limit), Some(self.known_stops)) {
+                Err(StudyError::Strategy(StrategyError::Exhausted { .. })) => {
+                    let waits = self.wait_for(&study.open_trials()?);
+                    if waits.is_break() {
+                        self.end(Ended::Exhausted);
+                    }
+                    return Ok(waits);
                 }
-                return Ok(waits);
-            }
-            asked => asked?,
-        };
+                asked => asked?,
+            };
         let mut trial = match asked {
-            AskOutcome::Trial(trial) => trial,
-            AskOutcome::Full { open } => {
+            ControlFlow::Break(stop) => {
+                *self.study_stop.lock().unwrap_or_else(PoisonError::into_inner) = Some(stop);
+                self.end(Ended::StudyStopped);
+                return Ok(ControlFlow::Break(()));
+            }
+            ControlFlow::Continue(AskOutcome::Trial(trial)) => trial,
+            ControlFlow::Continue(AskOutcome::Full { open }) => {
                 let waits = self.wait_for(&open);
                 if waits.is_break() && is_over {
                     if open.iter().any(|trial| self.is_ours(trial)) {

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fedbo_space::{Direction, Point, Space};
 use fedbo_storage::{
-    AddOutcome, MemoryStorage, NewTrial, Report, ReportOutcome, Snapshot, Storage, StorageError,
-    StudyKey, StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
+    AddOutcome, MemoryStorage, NewTrial, Report, ReportOutcome, Snapshot, Stop, Storage,
+    StorageError, StudyKey, StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
 };
 use fedbo_strategies::{Strategy, StrategyError};
 
@@ -232,11 +233,29 @@ impl Study {
         lease: Option<Duration>,
         limit: Option<u64>,
     ) -> Result<AskOutcome, StudyError> {
+        match self.ask_unless_stopped(worker, lease, limit, None)? {
+            ControlFlow::Continue(asked) => Ok(asked),
+            ControlFlow::Break(_) => unreachable!("who asks outside a run heeds no stop"),
+        }
+    }
+
+    /// The same for a run that knew of the first `known_stops` stops when it began; `Break` with a later one. `None` heeds no stop.
+    pub(crate) fn ask_unless_stopped(
+        &self,
+        worker: &Worker,
+        lease: Option<Duration>,
+        limit: Option<u64>,
+        known_stops: Option<u64>,
+    ) -> Result<ControlFlow<Stop, AskOutcome>, StudyError> {
         let mut slot = self.model();
         let mut duplicates = 0;
         for attempt in 0..ATTEMPTS_MAX {
-            if let Some(trial) = self.storage.claim(self.key, worker, lease)? {
-                return Ok(AskOutcome::Trial(trial));
+            match self.storage.claim_unless_stopped(self.key, worker, lease, known_stops)? {
+                ControlFlow::Continue(None) => {}
+                ControlFlow::Continue(Some(trial)) => {
+                    return Ok(ControlFlow::Continue(AskOutcome::Trial(trial)));
+                }
+                ControlFlow::Break(stop) => return Ok(ControlFlow::Break(stop)),
             }
             let began = Instant::now();
             let model = self.built(&mut slot)?;
@@ -247,7 +266,7 @@ impl Study {
             let limit = limit.map(|limit| limit.saturating_add(n_retries));
             if limit.is_some_and(|limit| snapshot.n_trials >= limit) {
                 let open = snapshot.open;
-                return Ok(AskOutcome::Full { open });
+                return Ok(ControlFlow::Continue(AskOutcome::Full { open }));
             }
             self.take_in(model, &snapshot.told)?;
             let proposal = model.propose(snapshot.n_trials, &snapshot.open, duplicates)?;
@@ -262,8 +281,14 @@ impl Study {
                 number: Some(snapshot.n_trials),
                 limit,
             };
-            match self.storage.add(self.key, &new)? {
-                AddOutcome::Trial(trial) => return Ok(AskOutcome::Trial(trial)),
+            let added = match self.storage.add_unless_stopped(self.key, &new, known_stops)? {
+                ControlFlow::Continue(added) => added,
+                ControlFlow::Break(stop) => return Ok(ControlFlow::Break(stop)),
+            };
+            match added {
+                AddOutcome::Trial(trial) => {
+                    return Ok(ControlFlow::Continue(AskOutcome::Trial(trial)));
+                }
                 // A range of so few floats that different coordinates mean the same: random points from here on.
                 AddOutcome::Duplicate { .. } => duplicates += 1,
                 // Somebody else asked meanwhile: again, with their trial among the open ones.
@@ -394,6 +419,31 @@ impl Study {
     /// If the storage fails.
     pub fn retry_failed(&self) -> Result<Vec<Trial>, StudyError> {
         self.enqueue_retries(|_| true)
+    }
+
+    /// The same for those of these trials that failed and are not tried again yet.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    pub fn retry_those(&self, numbers: &BTreeSet<u64>) -> Result<Vec<Trial>, StudyError> {
+        self.enqueue_retries(|trial| numbers.contains(&trial.number))
+    }
+
+    /// Stops the study: each [`Study::run`] of it that goes on now, in any process, begins no further trial, and ends once those that it
+    /// evaluates are told. A run that begins later, and whoever asks outside a run, is not concerned. `by` says what program was used.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    pub fn stop(&self, by: &str) -> Result<Stop, StudyError> {
+        Ok(self.storage.stop(self.key, by)?)
+    }
+
+    /// The last stop; `None` if nobody ever stopped the study.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    pub fn last_stop(&self) -> Result<Option<Stop>, StudyError> {
+        Ok(self.storage.last_stop(self.key)?)
     }
 
     fn enqueue_retries(&self, is_meant: impl Fn(&Trial) -> bool) -> Result<Vec<Trial>, StudyError> {

@@ -472,6 +472,40 @@ fn an_observer_hears_of_each_trial_and_may_end_the_run() {
     assert_eq!(observer.0.into_inner(), 7);
 }
 
+/// Both workers tell the trial that they evaluate when the study is stopped, and begin no further one; a later run does.
+#[test]
+fn a_stop_ends_a_run_after_the_trials_that_it_evaluates() {
+    struct StopsAtFirst(Arc<Study>, Mutex<Vec<u64>>);
+    impl Objective for StopsAtFirst {
+        fn evaluate(&self, point: &Point, id: TrialId) -> Outcome {
+            let n_begun = {
+                let mut begun = self.1.lock().unwrap();
+                begun.push(id.trial);
+                begun.len()
+            };
+            // Once both workers are at work.
+            match n_begun {
+                2 => drop(self.0.stop("the test").unwrap()),
+                _ => std::thread::sleep(Duration::from_millis(50)),
+            }
+            Outcome::Value(loss(point))
+        }
+    }
+    let study = Arc::new(Study::in_memory(&mixed(StrategySpec::sobol())).unwrap());
+    let objective = StopsAtFirst(Arc::clone(&study), Mutex::new(Vec::new()));
+    study.stop("before the run").unwrap();
+    let options = RunOptions { jobs: 2, ..RunOptions::sequential(20) };
+    let go = AtomicBool::new(false);
+    let report = study.run(&objective, &options, &NullObserver, &go).unwrap();
+    assert_eq!((report.ended, report.n_told, report.n_open), (Ended::StudyStopped, 2, 0));
+    let stop = report.stop.unwrap();
+    assert_eq!((stop.seq, stop.by.as_str()), (2, "the test"));
+    // Whoever asks by hand is not concerned, and neither is the next run.
+    study.ask().unwrap();
+    let report = study.run(&objective, &options, &NullObserver, &go).unwrap();
+    assert_eq!((report.ended, report.n_told, report.stop), (Ended::Complete, 17, None));
+}
+
 #[test]
 fn another_definition_under_the_same_name_is_refused() {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());

@@ -23,6 +23,15 @@ pub(super) struct Change<R> {
     pub(super) trace: ChangeMarker,
 }
 
+/// The moment of a change, as the server sees it once its lock is taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    /// Milliseconds since 1970.
+    pub(super) now_ms: i64,
+    /// True if somebody ever stopped a study of this database.
+    pub(super) has_stops: bool,
+}
+
 /// The trace by which one sees later that a change has happened.
 pub(super) enum ChangeMarker {
     /// None; but the change may happen again, with the same result.
@@ -91,8 +100,8 @@ impl Link {
         Ok(result)
     }
 
-    /// One transaction that happens wholly or not at all, once, and is durable when this returns. `act` is told the time by
-    /// the server's clock, in milliseconds since 1970, after `lock` was taken.
+    /// One transaction that happens wholly or not at all, once, and is durable when this returns. `act` is told the moment
+    /// by the server's clock after `lock` was taken.
     ///
     /// A transaction whose connection is lost before its commit has not happened, and is begun anew. When the answer to the
     /// commit is lost, the next attempt looks for the change's trace before it acts: under the lock, so what is still under
@@ -100,7 +109,7 @@ impl Link {
     pub(super) fn write<R>(
         &mut self,
         lock: Lock,
-        act: impl Fn(&mut Transaction<'_>, i64) -> Result<Change<R>, Failure>,
+        act: impl Fn(&mut Transaction<'_>, Moment) -> Result<Change<R>, Failure>,
     ) -> Result<R, Failure> {
         let mut patience = Patience::default();
         let mut unsettled = None;
@@ -127,14 +136,14 @@ impl Link {
         &mut self,
         lock: Lock,
         unsettled: &mut Option<Change<R>>,
-        act: impl Fn(&mut Transaction<'_>, i64) -> Result<Change<R>, Failure>,
+        act: impl Fn(&mut Transaction<'_>, Moment) -> Result<Change<R>, Failure>,
     ) -> Result<R, Failure> {
         let mut tx = self
             .client()?
             .build_transaction()
             .isolation_level(IsolationLevel::ReadCommitted)
             .start()?;
-        let now_ms = begin(&mut tx, lock)?;
+        let moment = begin(&mut tx, lock)?;
         if let Some(change) = unsettled {
             let is_there = is_there(&mut tx, lock, &change.trace)?;
             if let Some(change) = unsettled.take_if(|_| is_there) {
@@ -142,7 +151,7 @@ impl Link {
             }
             *unsettled = None;
         }
-        let change = act(&mut tx, now_ms)?;
+        let change = act(&mut tx, moment)?;
         match tx.commit().map_err(Failure::from) {
             Ok(()) => Ok(change.result),
             Err(failure) => {
@@ -166,8 +175,8 @@ impl Link {
 }
 
 /// The first act of a change: takes its lock, then looks at what must not have changed since the connection was made.
-/// Returns the time.
-fn begin(tx: &mut Transaction<'_>, lock: Lock) -> Result<i64, Failure> {
+/// Returns the moment.
+fn begin(tx: &mut Transaction<'_>, lock: Lock) -> Result<Moment, Failure> {
     let key = match lock {
         Lock::Studies => None,
         Lock::Study(key) => Some(key.0),
@@ -180,7 +189,8 @@ fn begin(tx: &mut Transaction<'_>, lock: Lock) -> Result<i64, Failure> {
     let sql = format!(
         "WITH locked AS MATERIALIZED ({locked})
          SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT version FROM fedbo.layout),
-                current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit')
+                current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
+                to_regclass('fedbo.stops') IS NOT NULL
          FROM locked"
     );
     let row = tx.query_typed_opt(&sql, &[(&key, Type::INT8)])?;
@@ -191,7 +201,7 @@ fn begin(tx: &mut Transaction<'_>, lock: Lock) -> Result<i64, Failure> {
     let version: Option<i64> = row.try_get(1)?;
     schema::check(version.unwrap_or_default())?;
     check_settings(row.try_get(2)?, row.try_get(3)?, row.try_get(4)?)?;
-    Ok(row.try_get(0)?)
+    Ok(Moment { now_ms: row.try_get(0)?, has_stops: row.try_get(5)? })
 }
 
 /// Returns true if a change whose commit had no answer has happened.

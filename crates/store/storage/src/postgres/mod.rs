@@ -7,10 +7,12 @@ mod connection;
 mod failure;
 mod rows;
 mod schema;
+mod stops;
 mod text;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,12 +20,12 @@ use fedbo_postgres::Connector;
 use postgres::Transaction;
 use postgres::types::Type;
 
-use self::connection::{Change, ChangeMarker, Link, Lock};
+use self::connection::{Change, ChangeMarker, Link, Lock, Moment};
 use self::failure::{Failure, Operation};
 use crate::rules::{self, Claim};
 use crate::{
-    AddOutcome, Mode, NewTrial, Report, ReportOutcome, Snapshot, Storage, StorageError, StudyKey,
-    StudyRecord, TellAuthority, TellOutcome, Told, Trial, UpgradeReport, Worker,
+    AddOutcome, Mode, NewTrial, Report, ReportOutcome, Snapshot, Stop, Storage, StorageError,
+    StudyKey, StudyRecord, TellAuthority, TellOutcome, Told, Trial, UpgradeReport, Worker,
 };
 
 pub use fedbo_postgres::PostgresAddress;
@@ -91,7 +93,7 @@ impl PostgresStorage {
     fn write<R>(
         &self,
         lock: Lock,
-        act: impl Fn(&mut Transaction<'_>, i64) -> Result<Change<R>, Failure>,
+        act: impl Fn(&mut Transaction<'_>, Moment) -> Result<Change<R>, Failure>,
     ) -> Result<R, StorageError> {
         let result = self.link().write(lock, act);
         result.map_err(|failure| failure.into_error(&self.place, Operation::Write))
@@ -149,37 +151,51 @@ impl Storage for PostgresStorage {
         })
     }
 
-    fn add(&self, study: StudyKey, new: &NewTrial) -> Result<AddOutcome, StorageError> {
-        self.write(Lock::Study(study), |tx, now_ms| {
+    fn add_unless_stopped(
+        &self,
+        study: StudyKey,
+        new: &NewTrial,
+        known_stops: Option<u64>,
+    ) -> Result<ControlFlow<Stop, AddOutcome>, StorageError> {
+        self.write(Lock::Study(study), |tx, moment| {
+            let heeded = rules::heed(known_stops, || stops::last(tx, study, moment.has_stops))?;
+            if let ControlFlow::Break(stop) = heeded {
+                return Ok(repeatable(ControlFlow::Break(stop)));
+            }
             let number = n_trials(tx, study)?;
             let twin = || {
                 let key = [(&study.0 as _, Type::INT8), (&new.encoding as _, Type::BYTEA)];
                 rows::number(tx, "number", rows::FIRST_LIKE, &key)
             };
             if let Some(refusal) = rules::refusal(new, number, twin)? {
-                return Ok(repeatable(refusal));
+                return Ok(repeatable(ControlFlow::Continue(refusal)));
             }
-            let trial = rules::begin(new, number, now_ms);
+            let trial = rules::begin(new, number, moment.now_ms);
             rows::insert(tx, study, &trial, &new.encoding)?;
             Ok(Change {
                 trace: ChangeMarker::Added(trial.clone()),
-                result: AddOutcome::Trial(trial),
+                result: ControlFlow::Continue(AddOutcome::Trial(trial)),
             })
         })
     }
 
-    fn claim(
+    fn claim_unless_stopped(
         &self,
         study: StudyKey,
         worker: &Worker,
         lease: Option<Duration>,
-    ) -> Result<Option<Trial>, StorageError> {
-        self.write(Lock::Study(study), |tx, now_ms| {
+        known_stops: Option<u64>,
+    ) -> Result<ControlFlow<Stop, Option<Trial>>, StorageError> {
+        self.write(Lock::Study(study), |tx, Moment { now_ms, has_stops }| {
+            let heeded = rules::heed(known_stops, || stops::last(tx, study, has_stops))?;
+            if let ControlFlow::Break(stop) = heeded {
+                return Ok(repeatable(ControlFlow::Break(stop)));
+            }
             let mut seen = -1_i64;
             loop {
                 let key = [(&study.0 as _, Type::INT8), (&seen as _, Type::INT8)];
                 let Some(mut trial) = rows::first(tx, rows::OPEN_AFTER, &key)? else {
-                    return Ok(repeatable(None));
+                    return Ok(repeatable(ControlFlow::Continue(None)));
                 };
                 match rules::claim(&trial, now_ms) {
                     Claim::Leave => {}
@@ -191,7 +207,7 @@ impl Storage for PostgresStorage {
                         rows::update(tx, study, &trial)?;
                         return Ok(Change {
                             trace: ChangeMarker::Changed(trial.clone()),
-                            result: Some(trial),
+                            result: ControlFlow::Continue(Some(trial)),
                         });
                     }
                     Claim::GiveUp => {
@@ -205,7 +221,7 @@ impl Storage for PostgresStorage {
 
     fn renew(&self, study: StudyKey, worker: &str, lease: Duration) -> Result<(), StorageError> {
         let holder = text::store(worker);
-        self.write(Lock::Study(study), |tx, now_ms| {
+        self.write(Lock::Study(study), |tx, Moment { now_ms, .. }| {
             let key = [(&study.0 as _, Type::INT8), (&holder as _, Type::TEXT)];
             for mut trial in rows::trials(tx, rows::HELD_BY, &key)? {
                 if rules::renew(&mut trial, worker, lease, now_ms) {
@@ -247,7 +263,7 @@ impl Storage for PostgresStorage {
         teller: TellAuthority<'_>,
         told: &Told,
     ) -> Result<TellOutcome, StorageError> {
-        self.write(Lock::Study(study), |tx, now_ms| {
+        self.write(Lock::Study(study), |tx, Moment { now_ms, .. }| {
             let mut trial = trial(tx, study, number)?;
             if !rules::may_finish(&trial, teller, told, now_ms)? {
                 return Ok(repeatable(TellOutcome::Already));
@@ -263,7 +279,7 @@ impl Storage for PostgresStorage {
         number: u64,
         teller: TellAuthority<'_>,
     ) -> Result<(), StorageError> {
-        self.write(Lock::Study(study), |tx, now_ms| {
+        self.write(Lock::Study(study), |tx, Moment { now_ms, .. }| {
             let mut trial = trial(tx, study, number)?;
             rules::may_change(&trial, teller, now_ms)?;
             if !trial.reports.is_empty() {
@@ -272,6 +288,23 @@ impl Storage for PostgresStorage {
             rules::release(&mut trial);
             rows::update(tx, study, &trial)?;
             Ok(Change { trace: ChangeMarker::Changed(trial), result: () })
+        })
+    }
+
+    fn stop(&self, study: StudyKey, by: &str) -> Result<Stop, StorageError> {
+        // One stop at a time, as the first creates the table; then the study, so that no trial begins once this returns.
+        self.write(Lock::Studies, |tx, moment| {
+            stops::lock(tx, study)?;
+            // Where the answer to a commit is lost, the study is stopped twice, which means the same.
+            Ok(repeatable(stops::insert(tx, study, by, moment)?))
+        })
+    }
+
+    fn last_stop(&self, study: StudyKey) -> Result<Option<Stop>, StorageError> {
+        self.read(|tx| {
+            check_study(tx, study)?;
+            let is_there = stops::is_there(tx)?;
+            stops::last(tx, study, is_there)
         })
     }
 }

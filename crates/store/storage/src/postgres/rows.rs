@@ -369,12 +369,12 @@ impl MutableColumns {
     }
 }
 
-fn loaded(stored: String) -> Result<String, Failure> {
+pub(super) fn loaded(stored: String) -> Result<String, Failure> {
     text::load(stored)
         .ok_or_else(|| Failure::Contradiction("a text has an escape that is none".to_owned()))
 }
 
-fn unsigned(number: i64) -> Result<u64, Failure> {
+pub(super) fn unsigned(number: i64) -> Result<u64, Failure> {
     u64::try_from(number)
         .map_err(|_| Failure::Contradiction(format!("a number is negative: {number}")))
 }

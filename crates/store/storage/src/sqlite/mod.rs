@@ -7,11 +7,13 @@ mod backup;
 mod failure;
 mod rows;
 mod schema;
+mod stops;
 mod upgrade;
 mod verify;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,8 +25,8 @@ use self::failure::{Failure, Operation};
 use self::schema::FORMAT;
 use crate::rules::{self, Claim};
 use crate::{
-    AddOutcome, Mode, NewTrial, Report, ReportOutcome, Snapshot, Storage, StorageError, StudyKey,
-    StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
+    AddOutcome, Mode, NewTrial, Report, ReportOutcome, Snapshot, Stop, Storage, StorageError,
+    StudyKey, StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
 };
 
 pub use backup::backup;
@@ -195,31 +197,43 @@ impl Storage for SqliteStorage {
         })
     }
 
-    fn add(&self, study: StudyKey, new: &NewTrial) -> Result<AddOutcome, StorageError> {
+    fn add_unless_stopped(
+        &self,
+        study: StudyKey,
+        new: &NewTrial,
+        known_stops: Option<u64>,
+    ) -> Result<ControlFlow<Stop, AddOutcome>, StorageError> {
         self.write(|tx| {
             check_study(tx, study)?;
+            if let ControlFlow::Break(stop) = rules::heed(known_stops, || stops::last(tx, study))? {
+                return Ok(ControlFlow::Break(stop));
+            }
             let number = n_trials(tx, study)?;
             let twin = || {
                 let key = params![study.0, new.encoding];
                 rows::number(tx, "number", rows::FIRST_LIKE, key)
             };
             if let Some(refusal) = rules::refusal(new, number, twin)? {
-                return Ok(refusal);
+                return Ok(ControlFlow::Continue(refusal));
             }
             let trial = rules::begin(new, number, now_ms(tx)?);
             rows::insert(tx, study, &trial, &new.encoding)?;
-            Ok(AddOutcome::Trial(trial))
+            Ok(ControlFlow::Continue(AddOutcome::Trial(trial)))
         })
     }
 
-    fn claim(
+    fn claim_unless_stopped(
         &self,
         study: StudyKey,
         worker: &Worker,
         lease: Option<Duration>,
-    ) -> Result<Option<Trial>, StorageError> {
+        known_stops: Option<u64>,
+    ) -> Result<ControlFlow<Stop, Option<Trial>>, StorageError> {
         self.write(|tx| {
             check_study(tx, study)?;
+            if let ControlFlow::Break(stop) = rules::heed(known_stops, || stops::last(tx, study))? {
+                return Ok(ControlFlow::Break(stop));
+            }
             let now_ms = now_ms(tx)?;
             let mut seen = -1;
             while let Some(mut trial) =
@@ -233,7 +247,7 @@ impl Storage for SqliteStorage {
                         }
                         rules::take(&mut trial, worker, lease, now_ms);
                         rows::update(tx, study, &trial)?;
-                        return Ok(Some(trial));
+                        return Ok(ControlFlow::Continue(Some(trial)));
                     }
                     Claim::GiveUp => {
                         end(tx, study, &mut trial, rules::abandoned(), now_ms)?;
@@ -241,7 +255,7 @@ impl Storage for SqliteStorage {
                 }
                 seen = rows::signed(trial.number);
             }
-            Ok(None)
+            Ok(ControlFlow::Continue(None))
         })
     }
 
@@ -310,6 +324,20 @@ impl Storage for SqliteStorage {
             }
             rules::release(&mut trial);
             rows::update(tx, study, &trial)
+        })
+    }
+
+    fn stop(&self, study: StudyKey, by: &str) -> Result<Stop, StorageError> {
+        self.write(|tx| {
+            check_study(tx, study)?;
+            stops::insert(tx, study, by, now_ms(tx)?)
+        })
+    }
+
+    fn last_stop(&self, study: StudyKey) -> Result<Option<Stop>, StorageError> {
+        self.read(|tx| {
+            check_study(tx, study)?;
+            stops::last(tx, study)
         })
     }
 }

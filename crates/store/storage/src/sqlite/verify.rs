@@ -11,6 +11,7 @@ use rusqlite::{Connection, Row};
 
 use super::failure::{Failure, Operation};
 use super::schema::FORMAT;
+use super::stops;
 use crate::{Mode, Process, StorageError};
 
 /// The result of a verification.
@@ -103,7 +104,7 @@ impl Findings {
 
     fn check_all(&mut self, connection: &Connection) -> Result<(), Failure> {
         let tx = connection.unchecked_transaction()?;
-        for check in [Self::sqlite, Self::layout, Self::studies] {
+        for check in [Self::sqlite, Self::layout, Self::studies, Self::stops] {
             let checked = check(self, &tx);
             self.record_damage(checked)?;
         }
@@ -118,9 +119,9 @@ impl Findings {
         Ok(())
     }
 
-    /// Tables and indexes are those of the steps.
+    /// Tables and indexes are those of the steps; that of stops may stand beside them.
     fn layout(&mut self, connection: &Connection) -> Result<(), Failure> {
-        for message in FORMAT.layout_problems(connection)? {
+        for message in FORMAT.layout_problems_beside(connection, &[stops::TABLE])? {
             self.add(None, None, message);
         }
         Ok(())
@@ -158,6 +159,25 @@ impl Findings {
         while let Some(row) = rows.next()? {
             let study: i64 = row.get(0)?;
             let message = format!("there are trials of a study that is not there (key {study})");
+            self.add(None, None, message);
+        }
+        Ok(())
+    }
+
+    /// Places of stops are 1, 2, … in each study.
+    fn stops(&mut self, connection: &Connection) -> Result<(), Failure> {
+        if !stops::is_there(connection)? {
+            return Ok(());
+        }
+        let sql =
+            "SELECT study FROM stops GROUP BY study HAVING min(seq) <> 1 OR max(seq) <> count(*)";
+        let Ok(mut statement) = connection.prepare(sql) else {
+            return Ok(()); // a table of another kind, which was found already
+        };
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let study: i64 = row.get(0)?;
+            let message = format!("the stops of the study with key {study} are not 1, 2, …");
             self.add(None, None, message);
         }
         Ok(())

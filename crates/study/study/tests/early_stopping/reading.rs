@@ -1,14 +1,15 @@
 //! The reading of reports: each once, whoever stored it, and none of an attempt that is over.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fedbo_objective::Signal;
 use fedbo_storage::{
-    AddOutcome, MemoryStorage, NewTrial, Report, ReportOutcome, Snapshot, Storage, StorageError,
-    StudyKey, StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
+    AddOutcome, MemoryStorage, NewTrial, Report, ReportOutcome, Snapshot, Stop, Storage,
+    StorageError, StudyKey, StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
 };
 use fedbo_strategies::early_stopping::Verdict;
 use fedbo_study::{Definition, EarlyStoppingSpec, Study};
@@ -48,17 +49,23 @@ impl Storage for Counting {
         Ok(snapshot)
     }
 
-    fn add(&self, study: StudyKey, trial: &NewTrial) -> Result<AddOutcome, StorageError> {
-        self.storage.add(study, trial)
+    fn add_unless_stopped(
+        &self,
+        study: StudyKey,
+        trial: &NewTrial,
+        known_stops: Option<u64>,
+    ) -> Result<ControlFlow<Stop, AddOutcome>, StorageError> {
+        self.storage.add_unless_stopped(study, trial, known_stops)
     }
 
-    fn claim(
+    fn claim_unless_stopped(
         &self,
         study: StudyKey,
         worker: &Worker,
         lease: Option<Duration>,
-    ) -> Result<Option<Trial>, StorageError> {
-        self.storage.claim(study, worker, lease)
+        known_stops: Option<u64>,
+    ) -> Result<ControlFlow<Stop, Option<Trial>>, StorageError> {
+        self.storage.claim_unless_stopped(study, worker, lease, known_stops)
     }
 
     fn renew(&self, study: StudyKey, worker: &str, lease: Duration) -> Result<(), StorageError> {
@@ -92,6 +99,14 @@ impl Storage for Counting {
         teller: TellAuthority<'_>,
     ) -> Result<(), StorageError> {
         self.storage.release_trial(study, number, teller)
+    }
+
+    fn stop(&self, study: StudyKey, by: &str) -> Result<Stop, StorageError> {
+        self.storage.stop(study, by)
+    }
+
+    fn last_stop(&self, study: StudyKey) -> Result<Option<Stop>, StorageError> {
+        self.storage.last_stop(study)
     }
 }
 

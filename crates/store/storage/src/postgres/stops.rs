@@ -1,0 +1,93 @@
+//! Stops of studies. Their table is no part of the layout: the first stop creates it, and without it nobody ever stopped a study.
+
+use postgres::Transaction;
+use postgres::types::Type;
+
+use super::connection::Moment;
+use super::failure::Failure;
+use super::{rows, text};
+use crate::{Stop, StorageError, StudyKey};
+
+/// Times are milliseconds since 1970; in texts U+0000 is escaped. Whoever may read or add trials may read or add stops. There is no
+/// reference to the studies: only their owner could declare one.
+const TABLE: &str = r#"
+CREATE TABLE fedbo.stops (
+    study bigint NOT NULL,
+    seq bigint NOT NULL CHECK (seq > 0),
+    at_ms bigint NOT NULL,
+    stopped_by text NOT NULL,
+    PRIMARY KEY (study, seq)
+);
+
+DO $$
+DECLARE
+    allowed record;
+BEGIN
+    FOR allowed IN
+        SELECT acl.privilege_type AS what,
+               CASE WHEN acl.grantee = 0 THEN 'PUBLIC' ELSE acl.grantee::regrole::text END AS who
+        FROM pg_class AS trials, aclexplode(coalesce(trials.relacl, acldefault('r', trials.relowner))) AS acl
+        WHERE trials.oid = 'fedbo.trials'::regclass AND acl.privilege_type IN ('SELECT', 'INSERT')
+    LOOP
+        EXECUTE format('GRANT %s ON fedbo.stops TO %s', allowed.what, allowed.who);
+    END LOOP;
+END $$;
+"#;
+
+/// Returns true if somebody ever stopped a study of this database.
+pub(super) fn is_there(tx: &mut Transaction<'_>) -> Result<bool, Failure> {
+    let row = tx.query_typed_one("SELECT to_regclass('fedbo.stops') IS NOT NULL", &[])?;
+    Ok(row.try_get(0)?)
+}
+
+/// Locks a study, as each change of it does.
+pub(super) fn lock(tx: &mut Transaction<'_>, study: StudyKey) -> Result<(), Failure> {
+    let sql = "SELECT 1 FROM fedbo.studies WHERE id = $1 FOR NO KEY UPDATE";
+    match tx.query_typed_opt(sql, &[(&study.0, Type::INT8)])? {
+        Some(_) => Ok(()),
+        None => Err(StorageError::NoStudy { key: study }.into()),
+    }
+}
+
+/// The last stop of a study, if the table is there.
+pub(super) fn last(
+    tx: &mut Transaction<'_>,
+    study: StudyKey,
+    is_there: bool,
+) -> Result<Option<Stop>, Failure> {
+    if !is_there {
+        return Ok(None);
+    }
+    let sql =
+        "SELECT seq, at_ms, stopped_by FROM fedbo.stops WHERE study = $1 ORDER BY seq DESC LIMIT 1";
+    let row = tx.query_typed_opt(sql, &[(&study.0, Type::INT8)])?;
+    row.map(|row| {
+        let (seq, by): (i64, String) = (row.try_get(0)?, row.try_get(2)?);
+        Ok(Stop { seq: rows::unsigned(seq)?, at_ms: row.try_get(1)?, by: rows::loaded(by)? })
+    })
+    .transpose()
+}
+
+/// Stores a stop.
+pub(super) fn insert(
+    tx: &mut Transaction<'_>,
+    study: StudyKey,
+    by: &str,
+    moment: Moment,
+) -> Result<Stop, Failure> {
+    if !moment.has_stops {
+        tx.batch_execute(TABLE)?;
+    }
+    let seq = last(tx, study, true)?.map_or(1, |stop| stop.seq + 1);
+    let (number, stored) = (rows::signed(seq), text::store(by));
+    tx.execute_typed(
+        "INSERT INTO fedbo.stops (study, seq, at_ms, stopped_by) VALUES ($1, $2, $3, $4)",
+        &[
+            (&study.0, Type::INT8),
+            (&number, Type::INT8),
+            (&moment.now_ms, Type::INT8),
+            (&stored, Type::TEXT),
+        ],
+    )?;
+    Ok(Stop { seq, at_ms: moment.now_ms, by: by.to_owned() })
+}
