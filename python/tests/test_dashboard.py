@@ -6,10 +6,13 @@ import json
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -341,4 +344,359 @@ def test_ten_thousand_trials_are_shown_at_once(
     # Far above what is measured (docs/dashboard.md): this fails where something hangs, not where a machine is busy.
     assert max(painted, *slowest.values()) < 5000
     assert re.search(r"page 1 of \d+", shown(shows))
+    assert page.faults == []
+
+
+PRIVATE = """
+[federation]
+name = "secret"
+direction = "minimize"
+algorithm = "dp-fts-de"
+rounds = 3
+initial = 2
+[features]
+count = 20
+[privacy]
+epsilon = 6.0
+releases = 2
+"""
+NEIGHBOURS = """
+[federation]
+name = "team"
+direction = "minimize"
+algorithm = "distributed-ts"
+rounds = 4
+initial = 2
+[topology]
+graph = "star"
+[[topology.changes]]
+round = 2
+remove = [["lab 0", "lab 2"]]
+"""
+MESSAGES = """
+[federation]
+name = "letters"
+direction = "minimize"
+algorithm = "fts"
+rounds = 6
+initial = 2
+[fts]
+local_prob = 0.5
+agent_sampling = "uniform"
+"""
+GAME = """
+[game]
+name = "duel"
+rounds = 6
+initial = 2
+[payoffs]
+command = ["sh", "-c", "awk -v a=$1 -v b=$2 'BEGIN { print 1 - (a - b) ^ 2, b * (a - b / 2) }'", "sh", "{shop.price}", "{rival.price}"]
+range = [-2.0, 2.0]
+"""
+
+
+def federation(head: str, names: tuple[str, ...] = ("lab 0", "lab 1", "lab 2", HOSTILE)) -> str:
+    """The file of labs that each tune a parabola."""
+    agents = [
+        f"[[agents]]\nname = {json.dumps(name)}\n"
+        f'command = ["sh", "-c", "awk -v x=$1 \'BEGIN {{ print (x - 0.{index}) ^ 2 }}\'", "sh", "{{x}}"]\n'
+        for index, name in enumerate(names)
+    ]
+    return head + '[space.x]\ntype = "float"\nlow = 0.0\nhigh = 1.0\n' + "".join(agents)
+
+
+def begun(folder: Path, program: Run, *heads: str) -> None:
+    """Results of federations, as the program writes them."""
+    for number, head in enumerate(heads):
+        (folder / f"file{number}.toml").write_text(federation(head))
+        program("run", f"file{number}.toml")
+
+
+def played(folder: Path, program: Run) -> None:
+    """Results of a game."""
+    player = '[players.{}]\nlevel = 1\ngrid = 5\n[players.{}.space.price]\ntype = "float"\nlow = 0.0\nhigh = 1.0\n'
+    (folder / "duel.toml").write_text(GAME + player.format("shop", "shop") + player.format("rival", "rival"))
+    program("play", "duel.toml")
+
+
+def kept(page: Any, name: str) -> list[str]:
+    """The lines of a table that is kept as a file."""
+    with page.expect_download() as download:
+        page.click(f"button[aria-label='{name} as CSV']")
+    return Path(download.value.path()).read_text().splitlines()
+
+
+def test_a_ledger_is_shown_and_checked_and_its_table_kept(
+    tmp_path: Path, program: Run, serve: Callable[..., Served], page: Page
+) -> None:
+    begun(tmp_path, program, PRIVATE)
+    said = json.loads(program("privacy", "statement", "results/secret", "--json").stdout)
+    served = serve("results/secret")
+    page.open(served.url, "tbody a")
+    shows = page.open(f"{served.base}?folder=0-", "[aria-label='privacy'] .uplot")
+    for text in ("Promised:", "Not promised:", "zero-out", "releases\n2 of 2 planned"):
+        wait_for_text(shows, text)
+    shows.click("text=Check the ledger")
+    wait_for_text(shows, "The ledger is sound: 2 releases.")
+    assert said["head"] in shown(shows)
+    head, last, first = kept(shows, "ledger")
+    assert head == "entry,round,price,epsilon after it,bytes,hash"
+    assert last.startswith("2,") and last.endswith("," + said["head"].split(":")[1])
+    assert first.startswith("1,")
+    # Names that are markup are text, also in a file; cells with commas are quoted.
+    agents = kept(shows, "agents")
+    assert agents[0].startswith("agent,own queries")
+    assert any(line.startswith(HOSTILE) for line in agents)
+    assert '"q = 1, z = ' in last
+    database = sqlite3.connect(tmp_path / "results/secret/ledger.db")
+    for (name,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
+        database.execute(f"DROP TRIGGER {name}")
+    database.execute("UPDATE entries SET release = zeroblob(40) WHERE seq = 1")
+    database.commit()
+    database.close()
+    shows.click("text=Check the ledger")
+    wait_for_text(shows, "The ledger is not sound")
+    wait_for_text(shows, "entry 1: ")
+    shows.reload()
+    wait_for_text(shows, "The ledger cannot be relied on")
+    assert shows.title() == "fedbo: secret"
+    assert page.faults == []
+    assert page.hosts == {served.base.split("/")[2]}
+
+
+def test_a_graph_schedules_and_a_game_are_shown(
+    tmp_path: Path, program: Run, serve: Callable[..., Served], page: Page
+) -> None:
+    begun(tmp_path, program, NEIGHBOURS, MESSAGES)
+    played(tmp_path, program)
+    served = serve(".")
+    page.open(served.url, "tbody a")
+    shows = page.open(f"{served.base}?folder=0-results%2Fteam", "[aria-label='edges'] tbody tr")
+    shows.wait_for_function("[...document.images].some(image => image.src.endsWith('graph.svg') && image.naturalWidth > 0)")
+    # Two initial points and four queries; the edge that is gone from round 2 on carried the initial points alone.
+    wait_for_text(shows, "\t6\t6")
+    edges = kept(shows, "edges")
+    assert edges == [
+        "agent,neighbour,from round,until round,values reported,and back",
+        "lab 0,lab 1,start,,6,6",
+        "lab 0,lab 2,start,2,2,2",
+        f"lab 0,{HOSTILE},start,,6,6",
+    ]
+    with shows.expect_download() as download:
+        shows.click("text=topology.png")
+    assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
+    shows = page.open(f"{served.base}?folder=0-results%2Fletters", "[aria-label='schedules'] .uplot")
+    wait_for_text(shows, "is uniform")
+    followed = [int(line.rsplit(",", 1)[1]) for line in kept(shows, "messages followed, by sender")[1:]]
+    sources = [row for row in (tmp_path / "results/letters/results.csv").read_text().splitlines() if ",message:" in row]
+    assert sum(followed) == len(sources)
+    shows.click("summary:has-text('As a table')")
+    shares = kept(shows, "own queries by iteration")
+    assert len(shares) == 7 and all(line.split(",")[1] == "0.5" for line in shares[1:])
+    shows = page.open(f"{served.base}?folder=0-results%2Fduel", "[aria-label='standings'] tbody tr")
+    wait_for_text(shows, "Payoffs by round")
+    rounds = kept(shows, "actions and payoffs by round")
+    assert rounds[0].startswith("round,shop.price,shop: payoff") and len(rounds) == 7
+    assert page.faults == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_parts_of_a_run_can_be_read_by_everybody(
+    tmp_path: Path, program: Run, serve: Callable[..., Served], chromium: Any, scheme: str
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    begun(tmp_path, program, PRIVATE, NEIGHBOURS, MESSAGES)
+    played(tmp_path, program)
+    served = serve(".")
+    context = chromium.new_context(viewport={"width": 360, "height": 740}, color_scheme=scheme)
+    page = Page(context)
+    page.open(served.url, "tbody a")
+    for run in ("secret", "team", "letters", "duel"):
+        shows = page.open(f"{served.base}?folder=0-results%2F{run}", ".uplot")
+        wait_for_text(shows, "Files: ")
+        wait_for_text(shows, {"secret": "Head: entry", "team": "values reported", "letters": "P_N", "duel": "All rounds"}[run])
+        shows.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        found = axe.run(shows)
+        assert found.violations_count == 0, found.generate_report()
+        assert shows.evaluate("document.documentElement.scrollWidth") == 360, run
+    assert page.faults == []
+    context.close()
+
+
+def with_failures(folder: Path, serve: Callable[..., Served], page: Page, *words: str) -> Any:
+    """The page of a study with failures."""
+    tuned(folder)
+    served = serve("sqlite:kiln.db", *words)
+    page.open(served.url, "tbody a")
+    shows = page.open(f"{served.base}?study=0-1", ".uplot")
+    wait_for_text(shows, "Failures, by reason")
+    return shows
+
+
+def test_no_button_is_dead_without_actions(tmp_path: Path, serve: Callable[..., Served], page: Page) -> None:
+    shows = with_failures(tmp_path, serve, page)
+    shows.select_option(".trials select", "failed")
+    shows.click(".trials tbody th a")
+    shows.wait_for_selector("pre")
+    for text in ("Stop the study", "Add a point", "it again", "Try these"):
+        assert text not in shown(shows)
+    assert shows.query_selector("dialog, form") is None
+    assert page.faults == []
+
+
+def test_a_point_is_added_and_failures_are_tried_again_by_clicking(
+    tmp_path: Path, serve: Callable[..., Served], page: Page
+) -> None:
+    shows = with_failures(tmp_path, serve, page, "--actions")
+    study = fedbo.Study.load(tmp_path / "kiln.db")
+    failed = [trial.number for trial in study.trials if trial.state == "failed"]
+    shows.click("summary")
+    shows.fill("form input >> nth=0", "7")
+    shows.click("text=Add the point")
+    wait_for_text(shows, "heat")
+    shows.wait_for_selector("form .answer.bad")
+    assert "7" in shows.inner_text("form .answer")
+    assert len(study.trials) == 30
+    shows.click("text=Take the values of the best trial")
+    shows.fill("form input >> nth=0", "0.125")
+    shows.select_option("form select", "gloss")
+    shows.click("text=Add the point")
+    wait_for_text(shows, "Trial 30 waits")
+    # By the events of the study.
+    wait_for_text(shows, "waiting\n1")
+    assert study.trials[30].params == {"heat": 0.125, "glaze": "gloss"}
+    shows.click("text=Add the point")
+    wait_for_text(shows, "trial 30 already")
+    # One trial, then the rest of its group.
+    shows.select_option(".trials select", "failed")
+    shows.click(".trials tbody th a")
+    shows.click("section >> text=Try it again")
+    wait_for_text(shows, "1 trial waits to be tried again.")
+    wait_for_text(shows, "waiting\n2")
+    shows.click(f"text=Try these {len(failed) - 1} again")
+    wait_for_text(shows, f"{len(failed) - 1} trials wait to be tried again.")
+    wait_for_text(shows, f"waiting\n{len(failed) + 1}")
+    shows.wait_for_function("() => !document.querySelector('li > button')")
+    assert sorted(trial.number for trial in study.trials if trial.state == "waiting") == list(range(30, 31 + len(failed)))
+    # A refusal is no fault of the page, but the browser logs it.
+    assert all("422" in fault for fault in page.faults), page.faults
+
+
+def test_a_study_is_stopped_and_a_later_run_goes_on(tmp_path: Path, serve: Callable[..., Served], page: Page) -> None:
+    shows = with_failures(tmp_path, serve, page, "--actions")
+    study = fedbo.Study.load(tmp_path / "kiln.db")
+    go, begins = threading.Event(), threading.Semaphore(0)
+
+    def objective(params: dict[str, Any]) -> float:
+        begins.release()
+        assert go.wait(60)
+        return float(params["heat"])
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(study.optimize, objective, 40, n_jobs=2, failures_max=0)
+        for _ in range(2):
+            assert begins.acquire(timeout=30)
+        wait_for_text(shows, "running\n2")
+        shows.click("text=Stop the study…")
+        shows.wait_for_selector("dialog[open]")
+        assert "still told: 2" in shows.inner_text("dialog")
+        shows.click("text=Let it run")
+        assert shows.query_selector("dialog[open]") is None
+        # By keyboard alone: the button, the question, its second answer.
+        shows.focus("text=Stop the study…")
+        shows.keyboard.press("Enter")
+        shows.wait_for_selector("dialog[open]")
+        shows.keyboard.press("Escape")
+        shows.wait_for_selector("dialog", state="hidden")
+        assert shows.evaluate("document.activeElement.textContent") == "Stop the study…"
+        shows.keyboard.press("Space")
+        shows.wait_for_selector("dialog[open]")
+        shows.keyboard.press("Tab")
+        assert shows.evaluate("document.activeElement.textContent") == "Stop it"
+        shows.keyboard.press("Enter")
+        wait_for_text(shows, "still to be told: trials 30, 31")
+        go.set()
+        report = running.result(60)
+    assert (report.told, report.ended, report.stopped_by) == (2, "stopped", "fedbo dashboard")
+    wait_for_text(shows, "trials told\n32")
+    assert study.optimize(objective, 34).told == 2
+    shows.reload()
+    wait_for_text(shows, "by fedbo dashboard")
+    assert page.faults == []
+
+
+def test_actions_are_within_reach_of_the_keyboard(tmp_path: Path, serve: Callable[..., Served], page: Page) -> None:
+    shows = with_failures(tmp_path, serve, page, "--actions")
+
+    def press_until(text: str) -> None:
+        for _ in range(40):
+            shows.keyboard.press("Tab")
+            if shows.evaluate("document.activeElement.textContent").startswith(text):
+                return
+        raise AssertionError(text)
+
+    shows.evaluate("document.activeElement.blur()")
+    press_until("Add a point of your own")
+    shows.keyboard.press("Enter")
+    shows.keyboard.press("Tab")
+    shows.keyboard.type("0.75")
+    shows.keyboard.press("Tab")
+    shows.keyboard.press("ArrowDown")
+    shows.keyboard.press("Shift+Tab")
+    shows.keyboard.press("Enter")
+    wait_for_text(shows, "Trial 30 waits")
+    study = fedbo.Study.load(tmp_path / "kiln.db")
+    assert study.trials[30].params == {"heat": 0.75, "glaze": "gloss"}
+    press_until("Try these")
+    shows.keyboard.press("Enter")
+    wait_for_text(shows, "wait to be tried again.")
+    # The place of the keyboard is not lost as the button goes.
+    shows.wait_for_function("() => document.activeElement.textContent === 'Failures, by reason'")
+    assert page.faults == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_actions_can_be_used_by_everybody(
+    tmp_path: Path, serve: Callable[..., Served], chromium: Any, scheme: str
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    context = chromium.new_context(viewport={"width": 360, "height": 740}, color_scheme=scheme)
+    page = Page(context)
+    shows = with_failures(tmp_path, serve, page, "--actions")
+    shows.click("summary")
+    shows.wait_for_selector("figure table")
+    for selector in ("form", "dialog[open]"):
+        shows.wait_for_selector(selector)
+        found = axe.run(shows)
+        assert found.violations_count == 0, found.generate_report()
+        assert shows.evaluate("document.documentElement.scrollWidth") == 360
+        if selector == "form":
+            shows.click("text=Stop the study…")
+    context.close()
+
+
+def test_figures_stand_beside_pictures_as_tables(tmp_path: Path, serve: Callable[..., Served], page: Page) -> None:
+    tuned(tmp_path)
+    new = fedbo.Study(
+        "next",
+        {"heat": fedbo.Float(0, 1), "glaze": ["matt", "gloss", HOSTILE]},
+        direction="minimize",
+        storage=tmp_path / "kiln.db",
+        strategy="rm-gp-ucb",
+        old_studies=f"sqlite:{tmp_path / 'kiln.db'}#kiln",
+        seed=3,
+    )
+    new.optimize(lambda params: float(params["heat"]), 9)
+    served = serve("sqlite:kiln.db")
+    page.open(served.url, "tbody a")
+    shows = page.open(f"{served.base}?study=0-2", ".uplot")
+    trusted = shows.wait_for_selector("[aria-label^='Weights of old studies'] tbody tr")
+    assert "kiln" in trusted.inner_text() and "%" in trusted.inner_text()
+    rows = shows.query_selector_all("[aria-label^='How much each parameter matters'] tbody tr")
+    assert sorted(row.inner_text().split("\t")[0] for row in rows) == ["glaze", "heat"]
+    shows.wait_for_function("() => [...document.images].every(image => image.alt.length > 60)")
+    with shows.expect_download() as kept:
+        shows.click("[aria-label^='Weights of old studies'][aria-label$='as CSV']")
+    lines = Path(kept.value.path()).read_text().splitlines()
+    assert lines[0].startswith("old study,weight now") and len(lines) == 2
     assert page.faults == []

@@ -122,6 +122,9 @@ impl Exit {
                 _ => Self::Input,
             });
         }
+        if cause.is::<fedbo_transport::ListenError>() {
+            return Some(Self::Input);
+        }
         if let Some(error) = cause.downcast_ref::<fedbo_agent::EnrolError>() {
             return Some(Self::of_enrolment(error));
         }

@@ -11,6 +11,9 @@ use fedbo_report::{
 use fedbo_space::{Kind, Point, Value};
 use serde::Serialize;
 
+/// The beginning of the source of an action that stood in for a player's own.
+pub(crate) const STAND_IN: &str = "stand-in: ";
+
 /// The results of a player.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct PlayerResult {
@@ -29,39 +32,59 @@ pub(crate) struct PlayerResult {
     pub(crate) n_stand_ins: usize,
 }
 
+impl PlayerResult {
+    /// The results of a player who got these payoffs, of which the first `n_initial` were of random rounds.
+    pub(crate) fn of(
+        player: &str,
+        plays: String,
+        payoffs: &[Option<f64>],
+        n_initial: usize,
+        n_stand_ins: usize,
+    ) -> Self {
+        let (initial, after) = payoffs.split_at(n_initial.min(payoffs.len()));
+        let n_last = after.len().div_ceil(10);
+        Self {
+            player: player.to_owned(),
+            plays,
+            mean: mean_of(after),
+            mean_of_initial: mean_of(initial),
+            mean_of_last_tenth: mean_of(&after[after.len() - n_last..]),
+            best: payoffs.iter().flatten().copied().reduce(f64::max),
+            n_lost: payoffs.iter().filter(|payoff| payoff.is_none()).count(),
+            n_stand_ins,
+        }
+    }
+}
+
 /// The results of all players.
 pub(crate) fn standings(course: &GameHistory) -> Vec<PlayerResult> {
     let definition = course.definition();
     let rounds = course.rounds();
-    let (initial, after) = rounds.split_at(definition.n_initial.min(rounds.len()));
-    let n_last = after.len().div_ceil(10);
     let players = definition.players.iter().enumerate();
     players
         .map(|(player, spec)| {
             let action_substituted =
                 |round: &&RoundRecord| round.stand_ins.iter().any(|each| each.player == player);
-            PlayerResult {
-                player: spec.name.clone(),
-                plays: spec.how(),
-                mean: mean(after, player),
-                mean_of_initial: mean(initial, player),
-                mean_of_last_tenth: mean(&after[after.len() - n_last..], player),
-                best: payoffs(rounds, player).reduce(f64::max),
-                n_lost: rounds.iter().filter(|r| r.payoffs[player].is_none()).count(),
-                n_stand_ins: rounds.iter().filter(action_substituted).count(),
-            }
+            let n_stand_ins = rounds.iter().filter(action_substituted).count();
+            let payoffs = payoffs(rounds, player);
+            PlayerResult::of(&spec.name, spec.how(), &payoffs, definition.n_initial, n_stand_ins)
         })
         .collect()
 }
 
-fn payoffs(rounds: &[RoundRecord], player: usize) -> impl Iterator<Item = f64> {
-    rounds.iter().filter_map(move |round| round.payoffs[player])
+fn payoffs(rounds: &[RoundRecord], player: usize) -> Vec<Option<f64>> {
+    rounds.iter().map(|round| round.payoffs[player]).collect()
 }
 
 /// Mean payoff, if there is one.
 pub(crate) fn mean(rounds: &[RoundRecord], player: usize) -> Option<f64> {
+    mean_of(&payoffs(rounds, player))
+}
+
+/// The mean of payoffs that were not lost, if there is one.
+fn mean_of(payoffs: &[Option<f64>]) -> Option<f64> {
     let (mut sum, mut n) = (0.0, 0.0);
-    for payoff in payoffs(rounds, player) {
+    for payoff in payoffs.iter().flatten() {
         sum += payoff;
         n += 1.0;
     }
@@ -112,7 +135,7 @@ fn write_results(folder: &Path, course: &GameHistory) -> Result<(), ReportError>
                 run: 0,
                 iteration,
                 source: match substitute {
-                    Some(substitute) => format!("stand-in: {}", substitute.kind),
+                    Some(substitute) => format!("{STAND_IN}{}", substitute.kind),
                     None => source(course, index, player),
                 },
                 parameters: actions.clone(),

@@ -18,6 +18,7 @@ mod logs;
 mod old_studies;
 #[cfg(feature = "otlp")]
 mod otlp;
+mod own_point;
 pub mod pictures;
 mod progress;
 mod space_display;

@@ -16,6 +16,7 @@ use fedbo_report::Row;
 use fedbo_runner::federation::{ArmStarted, RunProgress};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::commands::privacy::promise::{NOT_PROMISED, promised};
 use crate::console::{self, BARS};
 use crate::text::{number, shown};
 
@@ -137,15 +138,13 @@ impl RunProgress for RunDisplay {
 
     /// Says what is not promised before what is, also where nothing else is shown.
     fn charging(&self, plan: &PrivacyPlan, spent: &Statement) {
-        console::note(
-            "not promised: anything about the trials in results.csv, their times, or who takes part. This process sees every \
-             agent's vectors as they are and is trusted with them (mode central)",
-        );
+        console::note(&format!("not promised: {NOT_PROMISED}"));
         if let Some(claim) = plan.paid_claim() {
             let parameters =
                 plan.parameters().map(|(key, value)| format!("{key} {}", number(value)));
             console::note(&format!(
-                "promised: the releases together are differentially private for each agent: {claim}, with {}",
+                "promised: {}, with {}",
+                promised(claim),
                 parameters.join(", ")
             ));
         }

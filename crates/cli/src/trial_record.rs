@@ -2,8 +2,8 @@
 
 use fedbo_space::cell::escaped;
 use fedbo_space::{Direction, Point, Space};
-use fedbo_storage::{Report, Told, Trial, TrialState};
-use fedbo_study::{EXPORT_COLUMNS, Study, export_column};
+use fedbo_storage::{Report, Stop, Told, Trial, TrialState};
+use fedbo_study::{EXPORT_COLUMNS, Study, StudyError, export_column};
 use serde::Serialize;
 
 use crate::text::timestamp;
@@ -93,6 +93,73 @@ pub(crate) fn holder(trial: &Trial) -> Option<String> {
             None => "another process".to_owned(),
         }),
         _ => None,
+    }
+}
+
+/// Failed trials that are tried again.
+#[derive(Serialize)]
+pub(crate) struct Retried {
+    /// The trials that wait now, in the order of the failed ones.
+    trials: Vec<RetriedTrial>,
+}
+
+#[derive(Serialize)]
+struct RetriedTrial {
+    /// The new trial.
+    trial: u64,
+    /// The failed one.
+    retry_of: Option<u64>,
+}
+
+impl Retried {
+    pub(crate) fn new(waiting: &[Trial]) -> Self {
+        let trials = waiting
+            .iter()
+            .map(|trial| RetriedTrial { trial: trial.number, retry_of: trial.retry_of() });
+        Self { trials: trials.collect() }
+    }
+}
+
+/// A stop of a study, with its time in UTC.
+#[derive(Serialize)]
+pub(crate) struct StopRecord {
+    stopped_at: String,
+    by: String,
+}
+
+impl From<&Stop> for StopRecord {
+    fn from(stop: &Stop) -> Self {
+        Self { stopped_at: timestamp(stop.at_ms), by: stop.by.clone() }
+    }
+}
+
+/// A study that was stopped.
+#[derive(Serialize)]
+pub(crate) struct StopDocument {
+    #[serde(flatten)]
+    stop: StopRecord,
+    /// Trials that are being evaluated still, or held by hand, by number.
+    running: Vec<u64>,
+}
+
+impl StopDocument {
+    /// Stops a study; `by` is the program that was used for it.
+    ///
+    /// # Errors
+    /// If its storage fails.
+    pub(crate) fn stop(study: &Study, by: &str) -> Result<Self, StudyError> {
+        let stop = study.stop(by)?;
+        let open = study.open_trials()?;
+        let running = open.iter().filter(|trial| matches!(trial.state, TrialState::Running(_)));
+        Ok(Self {
+            stop: StopRecord::from(&stop),
+            running: running.map(|trial| trial.number).collect(),
+        })
+    }
+
+    /// Numbers of the trials that are being evaluated still.
+    pub(crate) fn running(&self) -> &[u64] {
+        &self.running
     }
 }
 

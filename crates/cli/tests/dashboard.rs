@@ -1,6 +1,10 @@
 //! `fedbo dashboard`: who gets an answer, what the pages hold, and trials as they come.
 
+#[path = "dashboard/actions.rs"]
+mod actions;
 mod common;
+#[path = "dashboard/runs.rs"]
+mod runs;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -27,7 +31,11 @@ struct Answer {
 impl Served {
     fn start(sandbox: &Sandbox, arguments: &[&str]) -> Self {
         let fixed = ["dashboard", "--listen", "127.0.0.1:0", "--no-open", "--json"];
-        let mut child = sandbox.start(&[&fixed, arguments].concat());
+        Self::of(sandbox.start(&[&fixed, arguments].concat()))
+    }
+
+    /// One that was started with `--json`.
+    fn of(mut child: Child) -> Self {
         let mut line = String::new();
         let mut said = BufReader::new(child.stdout.take().expect("piped"));
         said.read_line(&mut line).expect("a line");

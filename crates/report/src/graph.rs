@@ -10,7 +10,7 @@ use plotters::style::RGBColor;
 use crate::chart::axis::Axis;
 use crate::chart::style::{BLUE, Glyph, NAME, Stroke, VERMILION};
 use crate::chart::text::Font;
-use crate::chart::{At, Chart, Key, Label, Panel, Sign, at, write};
+use crate::chart::{At, Chart, Key, Label, Panel, Picture, Sign, at, write};
 use crate::error::ReportError;
 
 /// Agents up to which each has its name beside it.
@@ -69,6 +69,16 @@ impl GraphPicture {
     /// file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
         write(self.check().map(|()| self.chart()), folder, GRAPH_FILES)
+    }
+
+    /// Returns the picture in memory.
+    ///
+    /// # Errors
+    /// [`ReportError::Draw`], as for [`GraphPicture::write`].
+    pub fn picture(&self) -> Result<Picture, ReportError> {
+        let file = GRAPH_FILES[0];
+        self.check().map_err(|message| ReportError::Draw { path: file.into(), message })?;
+        Ok(self.chart().picture(file))
     }
 
     fn chart(&self) -> Chart {

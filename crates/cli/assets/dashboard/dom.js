@@ -114,7 +114,7 @@ export const colour = (name) => getComputedStyle(document.documentElement).getPr
 
 /** What the axes of all charts share. */
 export function axis() {
-  return { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
+  return { font: '12px "Noto Sans", sans-serif', labelFont: 'bold 12px "Noto Sans", sans-serif', stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
 }
 
 /**

@@ -1,7 +1,12 @@
 // @ts-check
 /** A run: a federation, an experiment or a game, while it runs and after. */
-import { connection, duration, events, factList, get, h, number, setView, table, view } from "./dom.js";
+import { connection, duration, events, factList, get, h, number, setView, view } from "./dom.js";
+import { csvTable } from "./csv.js";
+import { Game } from "./game.js";
 import { Means } from "./means.js";
+import { Privacy } from "./privacy.js";
+import { Schedule } from "./schedule.js";
+import { Topology } from "./topology.js";
 import { Grid, kindOf, trustOf } from "./grid.js";
 
 /** Means are drawn anew at most so often. */
@@ -11,6 +16,11 @@ const CAPTIONS = {
   curves: "Courses of all arms, and of each agent", graph: "The graph of agents", payoffs: "Payoffs, round by round",
   actions: "Actions, round by round", tradeoff: "Privacy against utility", "task-weights": "Weights of old tasks",
 };
+
+/** Verdicts with the marks of the closing table. @type {Record<string, string>} */
+const VERDICTS = { gain: "▲ gain", loss: "▼ loss", unclear: "unclear" };
+/** Names of metrics. @type {Record<string, string>} */
+const METRICS = { best: "final best", regret: "final regret", mean: "mean value", "mean-regret": "mean regret" };
 
 /**
  * @param {HTMLElement} main
@@ -53,13 +63,21 @@ class Page {
     this.since = Date.now();
     this.summary = "";
     this.files = h("div");
+    const { ledger, topology, schedule, game } = about.parts;
+    this.privacy = ledger ? new Privacy(this.base) : null;
+    this.topology = topology ? new Topology(this.base) : null;
+    this.schedule = schedule ? new Schedule(this.base) : null;
+    this.game = game ? new Game(this.base) : null;
     main.replaceChildren(
       h("h1", {}, about.name),
       h("p", { class: "quiet" }, about.place),
+      about.unprotected ? h("p", { class: "note" }, "The releases of this run have noise from the file's seed, or none: nothing is promised of them, and nothing was charged. They protect nobody.") : "",
       this.facts,
+      this.game?.element ?? "",
       h("h2", {}, "Arms, with bands of one standard error"),
       means,
       this.after,
+      this.privacy?.element ?? "",
       h("h2", {}, "Agents by rounds"),
       h("div", { class: "tools" }, h("label", {}, "Arm", this.arms), h("label", {}, "Repetition", this.runs)),
       this.grid.element,
@@ -69,9 +87,14 @@ class Page {
       this.agents,
       h("h2", {}, "Whom queries came from"),
       this.sources,
+      this.schedule?.element ?? "",
+      this.topology?.element ?? "",
       this.files);
     this.clear();
     this.drawSummary();
+    this.privacy?.refresh();
+    this.game?.refresh();
+    this.topology?.load().then(() => this.drawUse());
     setInterval(() => this.refresh(), MEANS_MS);
     setInterval(() => this.drawFacts(), 1000);
   }
@@ -133,6 +156,7 @@ class Page {
     this.drawFacts();
     this.drawAgents();
     this.drawSources();
+    this.drawUse();
     if (this.agent !== null) this.choose(this.agent);
     if (this.means.metrics.length === 0) this.refresh();
   }
@@ -160,15 +184,20 @@ class Page {
         count((cell) => cell.kind === "others"), count((cell) => cell.kind === "others" && cell.helped),
         count((cell) => cell.kind === "failed"), number(end.best), number(end.regret), trust === null ? "–" : `${trust} %`];
     });
-    const shown = rows.slice(0, 200);
     this.agents.replaceChildren(
-      table("agents", ["agent", "own queries", "that helped", "from others", "that helped", "failed", "best", "regret", "trust"], shown),
-      ...(rows.length > shown.length ? [h("p", { class: "quiet" }, `The first ${shown.length} of ${rows.length} agents; results.csv has all.`)] : []));
+      csvTable("agents", ["agent", "own queries", "that helped", "from others", "that helped", "failed", "best", "regret", "trust"], rows));
     /** @type {Map<string, number>} */
     const reasons = new Map();
     for (const cells of this.cells.values()) for (const { failure } of cells.values()) if (failure !== null) reasons.set(failure, (reasons.get(failure) ?? 0) + 1);
     const sorted = [...reasons].sort((a, b) => b[1] - a[1]).slice(0, 10);
     this.failures.replaceChildren(...(sorted.length === 0 ? [] : [h("h2", {}, "Failures, by reason"), h("ul", {}, ...sorted.map(([why, n]) => h("li", {}, h("strong", {}, n), ` × ${why}`)))]));
+  }
+
+  /** Counts what edges carried and whose messages were followed. */
+  drawUse() {
+    const arm = this.news.arm ?? this.arm;
+    this.topology?.show(arm, this.cells);
+    this.schedule?.show(arm, this.cells, this.last);
   }
 
   drawSources() {
@@ -182,8 +211,8 @@ class Page {
       }
     }
     const sorted = [...sources].sort((a, b) => b[1][0] - a[1][0]);
-    this.sources.replaceChildren(table("sources of queries", ["source", "queries", "that improved the best so far", "share"],
-      sorted.slice(0, 50).map(([name, [n, helped]]) => [name, n, helped, `${Math.round((100 * n) / this.n_rows)} %`])));
+    this.sources.replaceChildren(csvTable("sources of queries", ["source", "queries", "that improved the best so far", "share"],
+      sorted.map(([name, [n, helped]]) => [name, n, helped, `${Math.round((100 * n) / this.n_rows)} %`]), 50));
   }
 
   /** Shows the queries of one agent. @param {string} agent */
@@ -194,7 +223,7 @@ class Page {
     setView({ agent });
     const close = h("button", { type: "button", onclick: () => { this.agent = null; setView({ agent: null }); this.detail.replaceChildren(); } }, "Close");
     const rows = [...cells].map(([iteration, cell]) => [iteration, cell.source, number(cell.value), number(cell.best), number(cell.regret), cell.helped ? "yes" : "", cell.failure ?? ""]);
-    this.detail.replaceChildren(h("h2", {}, `${agent} `, close), h("div", { class: "tall" }, table(`queries of ${agent}`, ["iteration", "source", "value", "best", "regret", "helped", "failure"], rows)));
+    this.detail.replaceChildren(h("h2", {}, `${agent} `, close), h("div", { class: "tall" }, csvTable(`queries of ${agent}`, ["iteration", "source", "value", "best", "regret", "helped", "failure"], rows, Infinity)));
   }
 
   /** Reads what changes seldom: means, and the summary when the run has ended. */
@@ -204,13 +233,35 @@ class Page {
     try {
       const [{ metrics }, about] = await Promise.all([get(`${this.base}/means`), get(this.base)]);
       this.means.show(metrics);
+      this.game?.refresh();
+      this.privacy?.refresh();
       this.stale ||= about.state === "not finished";
+      // A ledger, for instance, has come since: the page begins anew with it.
+      if (JSON.stringify(about.parts) !== JSON.stringify(this.about.parts)) location.reload();
       this.about = about;
       this.drawSummary();
     } catch (error) {
       this.stale = true;
       connection(error instanceof Error ? error.message : String(error), true);
     }
+  }
+
+  /** The arms of the summary, as the closing table says them. */
+  drawArms() {
+    const { arms, closing } = this.about;
+    const parts = [];
+    if (arms.length > 0) {
+      // Below the last empty line stand the notes.
+      const notes = closing.trimEnd().lastIndexOf("\n\n");
+      const metric = METRICS[arms[0].metric] ?? arms[0].metric;
+      const rows = arms.map((/** @type {any} */ each) => [
+        each.arm, each.experiment, number(each.estimate?.n), number(each.estimate?.mean), number(each.estimate?.standard_error),
+        each.interval === null ? "–" : `${number(each.interval.low)} to ${number(each.interval.high)}`, `${each.failed}/${each.trials}`, number(each.ask_seconds), number(each.wall_seconds)]);
+      parts.push(h("h2", {}, "Arms at the end"),
+        csvTable("arms at the end", ["arm", "experiment", "n", metric, "standard error", "95 % interval", "failed", "seconds a query", "seconds"], rows),
+        h("details", {}, h("summary", {}, "The closing table of the run"), h("pre", { class: "wide", tabindex: 0 }, closing.slice(0, notes)), h("p", { class: "quiet" }, closing.slice(notes).trim())));
+    }
+    return parts;
   }
 
   /** Differences, privacy, pictures and files. */
@@ -224,16 +275,18 @@ class Page {
     const parts = [];
     const all = summary === null ? [] : [summary, ...(summary.configurations ?? [])];
     const differences = all.flatMap((each) => each.differences.map((/** @type {any} */ one) => [
-      `${one.arm} − ${one.control}`, each.experiment, one.iteration ?? "end", number(one.estimate?.n), number(one.estimate?.mean),
+      `${one.arm} − ${one.control}`, each.experiment, one.iteration ?? "end", number(one.estimate?.n), number(one.estimate?.mean), number(one.estimate?.standard_error),
       one.interval ? `${number(one.interval.low)} to ${number(one.interval.high)}` : "–", number(one.p_value), number(one.p_adjusted),
-      one.verdict]));
+      VERDICTS[one.verdict] ?? one.verdict]));
+    parts.push(...this.drawArms());
     if (differences.length > 0) {
       parts.push(h("h2", {}, "Paired differences"), h("p", { class: "quiet" }, "One repetition is one value, unless the summary says otherwise. Only p (Holm) below 0.05 is a finding."),
-        table("paired differences", ["difference", "experiment", "at", "n", "mean", "95 % interval", "p", "p (Holm)", "verdict"], differences));
+        csvTable("paired differences", ["difference", "experiment", "at", "n", "mean", "standard error", "95 % interval", "p", "p (Holm)", "verdict"], differences));
     }
     const spent = all.flatMap((each) => each.arms.filter((/** @type {any} */ arm) => arm.privacy).map((/** @type {any} */ arm) => [arm, each.experiment]));
-    if (spent.length > 0) {
-      parts.push(h("h2", {}, "Privacy"), table("privacy", ["arm", "experiment", "ε spent", "ε of the budget", "δ", "releases", "neighbours", "accountant", "mode", "head of the ledger"],
+    // A ledger says more, further below.
+    if (spent.length > 0 && this.privacy === null) {
+      parts.push(h("h2", {}, "Privacy spent"), csvTable("privacy spent", ["arm", "experiment", "ε spent", "ε of the budget", "δ", "releases", "neighbours", "accountant", "mode", "head of the ledger"],
         spent.map(([{ arm, privacy }, experiment]) => [arm, experiment, number(privacy.epsilon), number(privacy.budget_epsilon), number(privacy.delta),
           `${privacy.releases} of ${privacy.planned_releases}`, privacy.adjacency, privacy.accountant, privacy.mode, h("td", { class: "long" }, privacy.ledger_head)])));
     }

@@ -1,5 +1,7 @@
 // @ts-check
 /** One study: what was found, what is running, what failed. */
+import { Actions, answer } from "./actions.js";
+import { csvTable } from "./csv.js";
 import { duration, events, get, h, number, setView, view } from "./dom.js";
 import { History } from "./history.js";
 import { Parallel } from "./parallel.js";
@@ -12,6 +14,30 @@ const CAPTIONS = {
   importance: "How much each parameter matters, by a model of all trials",
   "learning-curves": "Values that trainings reported, epoch by epoch",
   transfer: "Weights of old studies, query by query",
+};
+/** A part of a whole. @param {number | null | undefined} share */
+function percent(share) {
+  if (share === null || share === undefined) return "–";
+  return share > 0 && share < 0.001 ? "less than 0.1 %" : `${Math.round(1000 * share) / 10} %`;
+}
+
+/**
+ * Tables of the figures that pictures are drawn from.
+ * @type {Record<string, (found: any) => { heads: string[], rows: any[][], text: string }>}
+ */
+const TABLES = {
+  importance: (found) => ({
+    heads: ["parameter", "share of the variance", "relevance"],
+    rows: found.importance.toSorted((/** @type {any} */ a, /** @type {any} */ b) => b.variance_share - a.variance_share)
+      .map((/** @type {any} */ each) => [each.name, percent(each.variance_share), percent(each.relevance)]),
+    text: `By a model of ${found.n_values} values: the share of its variance that each parameter explains, and its relevance by length scales.`,
+  }),
+  transfer: (found) => ({
+    heads: ["old study", "weight now", "dropped", "its trials", "its best", "distance"],
+    rows: found.old_studies.studies.map((/** @type {any} */ each) => [each.name, percent(each.weight),
+      each.dropped === null ? "–" : each.dropped ? "dropped" : "no", each.trials, number(each.best), number(each.distance)]),
+    text: `After ${found.n_told} trials, old studies together have ${percent(found.old_studies.share)} of the next query.`,
+  }),
 };
 /** Pictures are drawn anew at most so often. */
 const PICTURES_MS = 15000;
@@ -40,9 +66,14 @@ class Page {
     /** @type {any[]} */
     this.open = [];
     this.minimize = about.direction === "minimize";
+    /** Null where the page only shows. */
+    this.actions = about.actions ? new Actions(this.base) : null;
     this.facts = h("dl", { class: "facts" });
     this.running = h("div");
     this.failures = h("div");
+    /** The groups of failures as they were drawn last. */
+    this.failuresDrawn = "";
+    this.retried = answer();
     this.detail = h("section", { "aria-live": "polite" });
     const chart = h("div", { class: "chart" });
     this.history = new History(chart, this.minimize, (index) => this.choose(this.told[index]));
@@ -61,7 +92,9 @@ class Page {
     main.replaceChildren(
       h("h1", {}, about.name),
       h("p", { class: "quiet" }, `${about.place} · ${aim} · strategy ${about.strategy.name ?? "of its own"}`),
+      ...(about.last_stop === null ? [] : [h("p", { class: "quiet" }, `last stopped ${new Date(about.last_stop.stopped_at).toLocaleString()} by ${about.last_stop.by}`)]),
       this.facts,
+      ...this.controls(),
       this.running,
       h("h2", {}, "History"),
       h("label", { class: "check" }, log, " logarithmic values"),
@@ -70,6 +103,7 @@ class Page {
         h("a", { href: `${this.base}/trials.csv` }, "trials.csv"), " ", h("a", { href: `${this.base}/trials.json` }, "trials.json")),
       this.detail,
       this.failures,
+      this.retried,
       h("h2", {}, "All parameters at once"),
       this.parallel.element,
       ...(about.parameters.length > 1 ? [h("h2", {}, "The model over two parameters"), this.surface.element] : []),
@@ -83,15 +117,53 @@ class Page {
     setInterval(() => this.drawRunning(), 1000);
   }
 
+  /** Controls that change the study: none where the page only shows. */
+  controls() {
+    if (this.actions === null) return [];
+    const running = () => this.open.filter((trial) => trial.state === "running").length;
+    return [
+      this.actions.stop(this.about.name, running),
+      h("details", {}, h("summary", {}, "Add a point of your own"), this.actions.form(this.about.parameters, () => this.best())),
+    ];
+  }
+
   /** @param {string} name */
   picture(name) {
+    const figures = h("div");
     const image = /** @type {HTMLImageElement} */ (h("img", { alt: CAPTIONS[name] ?? name, loading: "lazy" }));
     const links = h("figcaption", {}, `${CAPTIONS[name] ?? name}: `,
       ...["svg", "png"].flatMap((ending) => [h("a", { href: `${this.base}/pictures/${name}.${ending}`, download: `${name}.${ending}` }, ending), " "]));
-    const figure = h("figure", { hidden: true }, image, links);
-    image.addEventListener("load", () => { figure.hidden = false; });
+    const figure = h("figure", { hidden: true }, image, links, figures);
+    image.addEventListener("load", () => {
+      figure.hidden = false;
+      if (name in TABLES) this.tabulate(name, image, figures);
+    });
     image.addEventListener("error", () => { figure.hidden = true; });
     return { figure, image, name };
+  }
+
+  /**
+   * Writes the figures of a picture beside it, and into its text alternative.
+   * @param {string} name
+   * @param {HTMLImageElement} image
+   * @param {HTMLElement} place
+   */
+  async tabulate(name, image, place) {
+    try {
+      const { heads, rows, text } = TABLES[name](await get(`${this.base}/${name}`));
+      place.replaceChildren(h("p", {}, text), ...(rows.length > 0 ? [csvTable(CAPTIONS[name], heads, rows)] : []));
+      image.alt = `${CAPTIONS[name]}. ${text} ${rows.map((row) => `${row[0]}: ${row[1]}`).join(", ")}`;
+    } catch (error) {
+      place.replaceChildren(h("p", { class: "note" }, error instanceof Error ? error.message : String(error)));
+    }
+  }
+
+  /** A picture in words, for those who do not see it. @param {string} name */
+  describe(name) {
+    const best = this.best();
+    const found = best === null ? "no value yet" : `best value ${number(best.value)} in trial ${best.number}`;
+    const names = this.about.parameters.map((/** @type {any} */ each) => each.name).join(", ");
+    return `${CAPTIONS[name] ?? name}; ${this.told.length} trials told, ${found}; parameters: ${names}`;
   }
 
   refreshPictures() {
@@ -99,6 +171,7 @@ class Page {
     this.stale = false;
     for (const { image, name } of this.images) {
       image.loading = "eager";
+      image.alt = this.describe(name);
       image.src = `${this.base}/pictures/${name}.svg?told=${this.told.length}`;
     }
   }
@@ -188,10 +261,33 @@ class Page {
       this.failures.replaceChildren();
       return;
     }
-    const sorted = [...groups].sort((a, b) => b[1].length - a[1].length);
-    this.failures.replaceChildren(h("h2", {}, "Failures, by reason"), h("ul", {}, ...sorted.slice(0, 10).map(([why, trials]) =>
+    const sorted = [...groups].sort((a, b) => b[1].length - a[1].length).slice(0, 10);
+    const retried = this.numbersRetried();
+    const left = sorted.map(([, trials]) => trials.map((trial) => trial.number).filter((number) => !retried.has(number)));
+    // What has not changed stays, and with it the place of the keyboard.
+    const drawn = JSON.stringify(sorted.map(([why, trials], index) => [why, trials.length, left[index].length]));
+    if (drawn === this.failuresDrawn) return;
+    this.failuresDrawn = drawn;
+    const had = this.failures.contains(document.activeElement);
+    const head = h("h2", { tabindex: -1 }, "Failures, by reason");
+    this.failures.replaceChildren(head, h("ul", {}, ...sorted.map(([why, trials], index) =>
       h("li", {}, h("strong", {}, trials.length), " × ", why, " (last: trial ",
-        h("a", { href: "#", onclick: (/** @type {Event} */ event) => { event.preventDefault(); this.choose(trials[trials.length - 1]); } }, trials[trials.length - 1].number), ")"))));
+        h("a", { href: "#", onclick: (/** @type {Event} */ event) => { event.preventDefault(); this.choose(trials[trials.length - 1]); } }, trials[trials.length - 1].number), ") ",
+        this.actions === null || left[index].length === 0 ? null : this.actions.retry(left[index], left[index].length === 1 ? "Try it again" : `Try these ${left[index].length} again`, why, this.retried)))));
+    if (had) head.focus();
+  }
+
+  /** Numbers of failed trials that are tried again, or were. */
+  numbersRetried() {
+    const again = this.told.concat(this.open).map((trial) => trial.retry_of).filter((number) => number !== null);
+    return new Set([...again, ...(this.actions?.retried ?? [])]);
+  }
+
+  /** The button that tries a failed trial again. @param {any} trial */
+  again(trial) {
+    if (this.actions === null || trial.state !== "failed" || this.numbersRetried().has(trial.number)) return [];
+    const line = answer();
+    return [h("div", { class: "action" }, this.actions.retry([trial.number], "Try it again", `trial ${trial.number}`, line), line)];
   }
 
   /** Shows one trial. @param {any} trial */
@@ -212,6 +308,7 @@ class Page {
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `trial ${trial.number}` },
         h("table", {}, h("tbody", {}, ...lines.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value)))))),
       why === "" ? null : h("pre", {}, why),
+      ...this.again(trial),
       reports.length === 0 ? null : h("p", {}, "Reports: ", reports.map((/** @type {any} */ each) => `${each.epoch}: ${number(each.value)}`).join(", "))));
   }
 }

@@ -16,7 +16,8 @@ use crate::text;
 /// Ask for the next trials, to evaluate them yourself
 ///
 /// Prints one line a trial: its number, then its parameters as name=value. A trial that is asked for is yours until it is told
-/// (fedbo tell) or given back (fedbo release). A study that is not stored yet is created as its file says.
+/// (fedbo tell) or given back (fedbo release). A study that is not stored yet is created as its file says, and one that was stopped
+/// (fedbo stop) answers all the same: a stop ends runs of fedbo tune.
 #[derive(clap::Args)]
 pub(crate) struct Ask {
     #[command(flatten)]

@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use super::parse_listen;
 use crate::console;
-use crate::dashboard::{Catalog, Dashboard as Pages, Token, write_page};
+use crate::dashboard::{Access, Catalog, Content, Dashboard as Pages, Token, write_page};
 use crate::exit::{BadInput, Exit};
 use crate::interrupt;
 
 /// Show studies and runs in the browser, live, until Ctrl-C
 ///
-/// Serves this machine alone, and changes nothing: trials that other programs evaluate appear as they are told. The address
-/// has a token; whoever has it sees what is shown. From another machine: ssh -L 7434:127.0.0.1:7434 HOST.
+/// Serves this machine alone, and changes nothing unless --actions is given: trials that other programs evaluate appear as they are
+/// told. The address has a token; whoever has it sees what is shown. From another machine: ssh -L 7434:127.0.0.1:7434 HOST.
 #[derive(clap::Args)]
 pub(crate) struct Dashboard {
     /// Studies' files, storages (sqlite:FILE, postgresql://USER@HOST/DATABASE), results folders, or folders that have them
@@ -30,8 +30,11 @@ pub(crate) struct Dashboard {
     /// Name under which a proxy in front of it is reached, with its port unless it is that of the scheme
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
+    /// Also let the pages of studies add points, try failed trials again and stop a study, as fedbo enqueue, retry and stop do
+    #[arg(long)]
+    actions: bool,
     /// Write one page of one study or run to this file, with its pictures and without scripts, and end
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "hosts", "no_open", "json"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "hosts", "actions", "no_open", "json"])]
     html: Option<PathBuf>,
     /// Only print the address, and leave the browser alone
     #[arg(long)]
@@ -58,6 +61,7 @@ impl Dashboard {
             return Ok(Exit::Done);
         }
         let token = Token::new()?;
+        let actions = self.actions.then(Token::new).transpose()?;
         let stop = interrupt::stop_flag("stopping (once more to exit at once)");
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -65,7 +69,14 @@ impl Dashboard {
             .build()
             .map_err(|error| BadInput(format!("no threads can be started: {error}")))?;
         runtime.block_on(async {
-            let pages = Pages::start(self.listen, catalog, token.clone(), &self.hosts)?;
+            let access = Access {
+                address: self.listen,
+                tls: None,
+                plain_http: false,
+                token: token.clone(),
+                names: self.hosts.clone(),
+            };
+            let pages = Pages::start(access, Content::Studies { catalog, actions })?;
             let url = format!("http://{}/?token={}", pages.address(), token.text());
             if self.json {
                 let listening = serde_json::json!({ "schema_version": 1, "url": url });

@@ -1,9 +1,8 @@
 //! `fedbo enqueue`: a point of one's own.
 
-use fedbo_space::Point;
-
 use crate::console;
 use crate::exit::{BadInput, Exit};
+use crate::own_point::parse;
 use crate::study_ref::StudyRef;
 use crate::text;
 
@@ -51,19 +50,4 @@ impl Enqueue {
         }
         Ok(Exit::Done)
     }
-}
-
-fn parse(space: &fedbo_space::Space, entries: &[(&str, &str)]) -> anyhow::Result<Point> {
-    let mut values = Vec::with_capacity(entries.len());
-    for (index, (name, text)) in entries.iter().enumerate() {
-        if entries[..index].iter().any(|(earlier, _)| earlier == name) {
-            return Err(BadInput(format!("{name} is given twice")).into());
-        }
-        values.push(((*name).to_owned(), space.parameter(name)?.parse(text)?));
-    }
-    space.normalize(&Point::new(values)).map_err(|error| {
-        let names = space.parameters().iter().map(fedbo_space::Parameter::name);
-        let names: Vec<&str> = names.collect();
-        BadInput(format!("{error}; give a value for each of {}", names.join(", "))).into()
-    })
 }

@@ -4,7 +4,7 @@ mod agent;
 mod ask;
 mod best;
 mod completions;
-mod coordinator;
+pub(crate) mod coordinator;
 mod dashboard;
 #[cfg(feature = "research")]
 mod data;
@@ -19,14 +19,15 @@ mod man;
 mod peer;
 mod play;
 mod plot;
-mod privacy;
+pub(crate) mod privacy;
 mod release;
 mod report;
 mod retry;
 mod run;
+mod stop;
 mod storage;
 mod tell;
-mod topology;
+pub(crate) mod topology;
 mod trials;
 mod tune;
 
@@ -60,6 +61,7 @@ pub(crate) enum Command {
     Enqueue(enqueue::Enqueue),
     Release(release::Release),
     Retry(retry::Retry),
+    Stop(stop::Stop),
     Trials(trials::Trials),
     Best(best::Best),
     Export(export::Export),
@@ -103,6 +105,7 @@ impl Command {
             Self::Enqueue(command) => command.run(),
             Self::Release(command) => command.run(),
             Self::Retry(command) => command.run(),
+            Self::Stop(command) => command.run(),
             Self::Trials(command) => command.run(),
             Self::Best(command) => command.run(),
             Self::Export(command) => command.run(),

@@ -1,12 +1,12 @@
 //! `fedbo retry`: points of failed trials are tried again.
 
 use fedbo_storage::{Trial, TrialState};
-use serde::Serialize;
 
 use crate::console;
 use crate::exit::Exit;
 use crate::study_ref::StudyRef;
 use crate::text::{self, counted, whole};
+use crate::trial_record::Retried;
 
 /// Try the points of failed trials again
 ///
@@ -25,20 +25,6 @@ pub(crate) struct Retry {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Retried {
-    /// The trials that wait now, in the order of the failed ones.
-    trials: Vec<RetriedTrial>,
-}
-
-#[derive(Serialize)]
-struct RetriedTrial {
-    /// The new trial.
-    trial: u64,
-    /// The failed one.
-    retry_of: Option<u64>,
-}
-
 impl Retry {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let opened = self.study.stored()?;
@@ -47,11 +33,7 @@ impl Retry {
             None => opened.study.retry_failed()?,
         };
         if self.json {
-            let trials = waiting
-                .iter()
-                .map(|trial| RetriedTrial { trial: trial.number, retry_of: trial.retry_of() });
-            let retried = Retried { trials: trials.collect() };
-            console::result(&serde_json::to_string(&retried)?)?;
+            console::result(&serde_json::to_string(&Retried::new(&waiting))?)?;
             return Ok(Exit::Done);
         }
         if waiting.is_empty() {

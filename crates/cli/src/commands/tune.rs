@@ -59,7 +59,7 @@ struct RunSummary<'a> {
     schema_version: u32,
     study: &'a str,
     storage: &'a str,
-    /// `complete`, `exhausted`, `interrupted`, `failures`, `timeout` or `patience`.
+    /// `complete`, `exhausted`, `stopped`, `interrupted`, `failures`, `timeout` or `patience`.
     ended: &'static str,
     trials_wanted: u64,
     /// Trials that this run told.
@@ -296,6 +296,7 @@ impl Tune {
                 ended: match report.ended {
                     Ended::Complete => "complete",
                     Ended::Exhausted => "exhausted",
+                    Ended::StudyStopped => "stopped",
                     Ended::Stopped => "interrupted",
                     Ended::Failing => "failures",
                     Ended::TimedOut => "timeout",
@@ -411,6 +412,10 @@ impl Tune {
         options: &RunOptions,
         in_memory: bool,
     ) -> Option<String> {
+        if let Some(stop) = &report.stop {
+            let (by, at) = (text::shown(&stop.by), text::timestamp(stop.at_ms));
+            return Some(format!("stopped by {by} at {at}; go on with: {}", self.again(opened)));
+        }
         let what = match (report.ended, options.timeout, options.patience) {
             (Ended::TimedOut, Some(time), _) => {
                 let way = match in_memory {

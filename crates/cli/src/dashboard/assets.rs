@@ -29,9 +29,17 @@ const ASSETS: &[Asset] = assets! {
     "main.js": "text/javascript; charset=utf-8",
     "dom.js": "text/javascript; charset=utf-8",
     "list.js": "text/javascript; charset=utf-8",
+    "operator.js": "text/javascript; charset=utf-8",
+    "privacy.js": "text/javascript; charset=utf-8",
+    "csv.js": "text/javascript; charset=utf-8",
+    "lines.js": "text/javascript; charset=utf-8",
+    "topology.js": "text/javascript; charset=utf-8",
+    "schedule.js": "text/javascript; charset=utf-8",
+    "game.js": "text/javascript; charset=utf-8",
     "run.js": "text/javascript; charset=utf-8",
     "grid.js": "text/javascript; charset=utf-8",
     "means.js": "text/javascript; charset=utf-8",
+    "actions.js": "text/javascript; charset=utf-8",
     "study.js": "text/javascript; charset=utf-8",
     "parallel.js": "text/javascript; charset=utf-8",
     "surface.js": "text/javascript; charset=utf-8",
@@ -44,9 +52,22 @@ const ASSETS: &[Asset] = assets! {
     "uplot/LICENSE": "text/plain; charset=utf-8",
 };
 
+/// The fonts, which pictures are drawn with too: pages look the same on every machine.
+const FONTS: &[Asset] = &[
+    Asset { name: "noto-sans.ttf", kind: "font/ttf", bytes: ttf_noto_sans::REGULAR },
+    Asset { name: "noto-sans-bold.ttf", kind: "font/ttf", bytes: ttf_noto_sans::BOLD },
+];
+
 /// The one page: scripts fill it in, by its address.
 pub(crate) async fn page() -> Response {
     typed("text/html; charset=utf-8", include_str!("../../assets/dashboard/index.html"))
+}
+
+/// The same page for a coordinator's operator.
+pub(crate) async fn operator_page() -> Response {
+    let page = include_str!("../../assets/dashboard/index.html");
+    let marked = page.replacen("<body>", "<body data-of=\"coordinator\">", 1);
+    typed("text/html; charset=utf-8", marked)
 }
 
 /// A script, a style or a picture. Browsers keep it, and ask whether it is still the same.
@@ -54,7 +75,7 @@ pub(crate) async fn asset(
     Path(name): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let asset = ASSETS.iter().find(|asset| asset.name == name);
+    let asset = ASSETS.iter().chain(FONTS).find(|asset| asset.name == name);
     let asset =
         asset.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "there is no such file"))?;
     let sum = crc::Crc::<u64>::new(&crc::CRC_64_XZ).checksum(asset.bytes);

@@ -30,6 +30,7 @@ struct Only {
 }
 
 /// Everything that is shown.
+#[derive(Default)]
 pub(crate) struct Catalog {
     places: Vec<Place>,
     /// Folders that have results, or whose folders do.

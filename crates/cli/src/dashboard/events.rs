@@ -31,7 +31,7 @@ const ROWS: usize = 10_000;
 const SILENCE: u32 = 30;
 
 /// A thing that a browser watches.
-trait Watched: Send + 'static {
+pub(super) trait Watched: Send + 'static {
     /// Events with what is new since the last look.
     fn look(&mut self) -> anyhow::Result<Vec<String>>;
 }
@@ -49,7 +49,7 @@ struct Watcher<W> {
 }
 
 /// The answer that goes on as long as the browser and the server do.
-fn watched(shared: &Arc<Shared>, watched: impl Watched) -> Result<Response, Problem> {
+pub(super) fn watched(shared: &Arc<Shared>, watched: impl Watched) -> Result<Response, Problem> {
     let permit = Arc::clone(&shared.watchers).try_acquire_owned().map_err(|_| {
         let message = "as many browsers as may watch do so already; close one";
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, message)
@@ -112,7 +112,7 @@ impl<W: Watched> Watcher<W> {
 }
 
 /// An event as text. JSON has no line ends, so its data is one line.
-fn event(name: &str, id: u64, data: &impl Serialize) -> anyhow::Result<String> {
+pub(super) fn event(name: &str, id: u64, data: &impl Serialize) -> anyhow::Result<String> {
     let data = serde_json::to_string(data)?;
     Ok(format!("event: {name}\nid: {id}\ndata: {data}\n\n"))
 }

@@ -8,17 +8,17 @@ use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, COOKIE, HOST, HeaderName, HeaderValue, LOCATION,
-    ORIGIN, REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName,
+    HeaderValue, LOCATION, ORIGIN, REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, StatusCode, Uri};
 use subtle::ConstantTimeEq;
 
-use super::Problem;
+use super::{Problem, actions};
 use crate::exit::BadInput;
 
 /// Nothing but what this server sends: no script within a page, no request elsewhere, no frame around it.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; \
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; font-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// The secret that a browser shows to be let in.
@@ -37,6 +37,11 @@ impl Token {
         Ok(Self(data_encoding::BASE32_NOPAD.encode(&bytes).to_lowercase()))
     }
 
+    /// A token that was kept as text.
+    pub(super) fn kept(text: String) -> Self {
+        Self(text)
+    }
+
     /// The token as text, for the address that is opened.
     pub(crate) fn text(&self) -> &str {
         &self.0
@@ -53,20 +58,30 @@ pub(crate) struct Guard {
     token: Token,
     /// Values of the header Host that mean this server.
     hosts: Vec<String>,
+    /// Attributes of the cookie beyond those that it always has.
+    attributes: &'static str,
     /// The cookie's name: cookies are shared by all ports of a host.
     cookie: String,
+    /// The second secret, which a page shows with each action; none if no actions are served.
+    actions: Option<Token>,
 }
 
 impl Guard {
     /// The guard of a server; `names` are further names of its host, with a port where it is not that of the scheme.
-    pub(crate) fn new(token: Token, address: SocketAddr, names: &[String]) -> Self {
+    pub(crate) fn new(token: Token, address: SocketAddr, names: &[String], is_tls: bool) -> Self {
         let port = address.port();
         let mut hosts: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
         hosts.push(address.to_string());
         if is_local(address.ip()) {
             hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(|name| format!("{name}:{port}")));
         }
-        Self { token, hosts, cookie: format!("fedbo-{port}") }
+        let attributes = if is_tls { "; Secure" } else { "" };
+        Self { token, hosts, attributes, cookie: format!("fedbo-{port}"), actions: None }
+    }
+
+    /// The same, which also lets actions through that show this secret.
+    pub(crate) fn with_actions(self, actions: Option<Token>) -> Self {
+        Self { actions, ..self }
     }
 
     fn is_host(&self, host: &str) -> bool {
@@ -101,10 +116,7 @@ impl Guard {
             return refused(StatusCode::FORBIDDEN, "a page of another site asked for this");
         }
         if request.method() != Method::GET && request.method() != Method::HEAD {
-            return refused(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "these pages only show; they change nothing",
-            );
+            return self.refusal_of_action(request).map(IntoResponse::into_response);
         }
         if let Some(given) = token_of(request.uri())
             && request.uri().path() == "/"
@@ -120,6 +132,41 @@ impl Guard {
         }
     }
 
+    /// The refusal of a request that is to change something. Pages of other sites can make a browser send the cookie, but neither this type
+    /// of content nor this header; and another user of this machine has no cookie.
+    fn refusal_of_action(&self, request: &Request) -> Option<Problem> {
+        let refused = |status, message: &str| Some(Problem::new(status, message));
+        let headers = request.headers();
+        let Some(secret) = &self.actions else {
+            return refused(StatusCode::METHOD_NOT_ALLOWED, actions::NONE);
+        };
+        if request.method() != Method::POST {
+            return refused(StatusCode::METHOD_NOT_ALLOWED, "actions are asked for by POST");
+        }
+        if !self.is_known(request) {
+            return refused(StatusCode::UNAUTHORIZED, UNKNOWN);
+        }
+        if !headers.contains_key(ORIGIN) || !is_same_site(headers) {
+            let message =
+                "an action comes from a page of this dashboard; its headers do not say so";
+            return refused(StatusCode::FORBIDDEN, message);
+        }
+        let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();
+        if !kind.eq_ignore_ascii_case("application/json") {
+            let message = "an action is JSON, with Content-Type: application/json";
+            return refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
+        }
+        let given = headers.get(SECRET).and_then(|given| given.to_str().ok()).unwrap_or_default();
+        match secret.is(given) {
+            true => None,
+            false => refused(
+                StatusCode::FORBIDDEN,
+                "the secret of this action is not that of this dashboard, which may have been started anew; load the page again",
+            ),
+        }
+    }
+
     /// Sets the cookie, and leads on to the same page without the token, which so stays out of the browser's history.
     fn welcome(&self, uri: &Uri) -> Response {
         let rest =
@@ -130,8 +177,8 @@ impl Guard {
             true => "./".to_owned(),
             false => format!("./?{}", rest.join("&")),
         };
-        let cookie =
-            format!("{}={}; Path=/; HttpOnly; SameSite=Lax", self.cookie, self.token.text());
+        let (name, token, more) = (&self.cookie, self.token.text(), self.attributes);
+        let cookie = format!("{name}={token}; Path=/; HttpOnly; SameSite=Lax{more}");
         let mut response = StatusCode::SEE_OTHER.into_response();
         for (name, value) in [(LOCATION, page), (SET_COOKIE, cookie)] {
             if let Ok(value) = HeaderValue::try_from(value) {
@@ -143,6 +190,14 @@ impl Guard {
 }
 
 const UNKNOWN: &str = "open the address that the program printed when it began, with its token";
+
+/// The header with the secret of an action.
+const SECRET: HeaderName = HeaderName::from_static("x-fedbo-action");
+
+/// Returns true unless the browser says that a page of another site asks.
+pub(super) fn is_same_site(headers: &HeaderMap) -> bool {
+    headers.get("sec-fetch-site").is_none_or(|site| site == "same-origin")
+}
 
 /// The token in the query of an address.
 fn token_of(uri: &Uri) -> Option<String> {

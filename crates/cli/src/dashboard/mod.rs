@@ -1,6 +1,6 @@
 //! Pages in the browser: the studies of some storages and the runs of some folders, as they are and as they change.
 //!
-//! Decides what is served, and to whom. Reads storages and folders, and writes nothing. Start at [`Dashboard::start`].
+//! Decides what is served, and to whom. Reads storages and folders, and writes nothing but what an action asks for. Start at [`Dashboard::start`].
 //!
 //! | file | decides |
 //! | --- | --- |
@@ -8,17 +8,31 @@
 //! | `guard.rs` | which requests are answered: the token, the names of the host, the policy of the pages |
 //! | `assets.rs` | the files of the pages, which are part of the program |
 //! | `studies.rs` | a study as JSON, as pictures and as tables |
+//! | `actions.rs` | what a page may change of a study, if actions are served |
 //! | `runs.rs` | a results folder as JSON, with its files |
+//! | `privacy.rs` | a ledger of releases as JSON |
+//! | `topology.rs` | the graph of a run's agents as JSON and as a picture |
+//! | `schedule.rs` | the schedules of a federation as JSON |
+//! | `game.rs` | the results of a game as JSON |
 //! | `single.rs` | one page in a file of its own |
 //! | `events.rs` | trials and rows as they come, as server-sent events |
+//! | `operator.rs` | a coordinator's studies for its operator |
+//! | `token_file.rs` | a token that outlives the server |
 
+mod actions;
 mod assets;
 mod catalog;
 mod events;
+mod game;
 mod guard;
+mod operator;
+mod privacy;
 mod runs;
+mod schedule;
 mod single;
 mod studies;
+mod token_file;
+mod topology;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,8 +42,8 @@ use anyhow::Context as _;
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use axum::routing::get;
-use fedbo_transport::{ConnectionCounts, ConnectionLimits, ListenSettings, Listening};
+use axum::routing::{get, post};
+use fedbo_transport::{ConnectionCounts, ConnectionLimits, ListenSettings, Listening, TlsFiles};
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
 use tokio::sync::{Semaphore, watch};
@@ -37,7 +51,9 @@ use tokio::task::JoinHandle;
 
 pub(crate) use catalog::Catalog;
 pub(crate) use guard::Token;
+pub(crate) use operator::Operator;
 pub(crate) use single::write as write_page;
+pub(crate) use token_file::kept_token;
 
 use guard::{Guard, guarded};
 
@@ -49,11 +65,39 @@ const CONNECTIONS: usize = 8 * WATCHERS;
 /// The state that all requests share.
 pub(crate) struct Shared {
     catalog: Catalog,
+    /// The coordinator that runs in this process; its pages are served alone.
+    operator: Option<Operator>,
+    /// The secret that pages show with actions; none if none are served.
+    actions: Option<Token>,
     /// One permit a stream of events.
     watchers: Arc<Semaphore>,
     /// One permit for a picture that is drawn: they take a processor each.
     drawing: Semaphore,
+    /// One permit for a ledger that is read: all of it is verified.
+    auditing: Arc<Semaphore>,
     closes: watch::Receiver<bool>,
+}
+
+/// The content of the pages: studies and runs, or a coordinator.
+pub(crate) enum Content {
+    /// With the secret of actions, if they are served.
+    Studies {
+        catalog: Catalog,
+        actions: Option<Token>,
+    },
+    Coordinator(Operator),
+}
+
+/// The way in which the dashboard is reached.
+pub(crate) struct Access {
+    pub(crate) address: SocketAddr,
+    /// Its certificate; none for plain HTTP.
+    pub(crate) tls: Option<TlsFiles>,
+    /// True if plain HTTP is also spoken on an address that others reach.
+    pub(crate) plain_http: bool,
+    pub(crate) token: Token,
+    /// Further names of this host, for proxies.
+    pub(crate) names: Vec<String>,
 }
 
 /// The dashboard, as it serves.
@@ -64,31 +108,41 @@ pub(crate) struct Dashboard {
 }
 
 impl Dashboard {
-    /// Starts it on the current runtime; it answers when this returns. `names` are further names of this host, for proxies.
+    /// Starts it on the current runtime; it answers when this returns.
     ///
     /// # Errors
     /// If the address cannot be listened on.
-    pub(crate) fn start(
-        address: SocketAddr,
-        catalog: Catalog,
-        token: Token,
-        names: &[String],
-    ) -> anyhow::Result<Self> {
+    pub(crate) fn start(access: Access, content: Content) -> anyhow::Result<Self> {
+        let is_tls = access.tls.is_some();
         let listening = Listening::start(&ListenSettings {
-            address,
-            tls: None,
-            plain_http: false,
+            address: access.address,
+            tls: access.tls,
+            plain_http: access.plain_http,
             limits: ConnectionLimits { n_connections: CONNECTIONS, ..ConnectionLimits::default() },
         })?;
         let address = listening.address();
         let (closes, ending) = watch::channel(false);
+        let mut secret = None;
+        let (routes, catalog, operator) = match content {
+            Content::Studies { catalog, actions } => {
+                secret = actions;
+                (routes(), catalog, None)
+            }
+            Content::Coordinator(operator) => {
+                (operator::routes(), Catalog::default(), Some(operator))
+            }
+        };
         let shared = Arc::new(Shared {
             catalog,
+            operator,
+            actions: secret.clone(),
             watchers: Arc::new(Semaphore::new(WATCHERS)),
             drawing: Semaphore::new(1),
+            auditing: Arc::new(Semaphore::new(1)),
             closes: ending.clone(),
         });
-        let router = router(shared, Guard::new(token, address, names));
+        let guard = Guard::new(access.token, address, &access.names, is_tls).with_actions(secret);
+        let router = router(routes, shared, guard);
         let serving = tokio::spawn(listening.serve(router, ConnectionCounts::default(), ending));
         Ok(Self { address, closes, serving })
     }
@@ -106,8 +160,9 @@ impl Dashboard {
     }
 }
 
-fn router(shared: Arc<Shared>, guard: Guard) -> Router {
-    let pages = Router::new()
+/// The routes of studies and runs.
+fn routes() -> Router<Arc<Shared>> {
+    Router::new()
         .route("/", get(assets::page))
         .route("/assets/{*name}", get(assets::asset))
         .route("/api/studies", get(studies::list))
@@ -115,14 +170,33 @@ fn router(shared: Arc<Shared>, guard: Guard) -> Router {
         .route("/api/studies/{id}/events", get(events::trials))
         .route("/api/studies/{id}/pictures/{name}", get(studies::picture))
         .route("/api/studies/{id}/surface", get(studies::surface))
+        .route("/api/studies/{id}/importance", get(studies::importance))
+        .route("/api/studies/{id}/transfer", get(studies::transfer))
+        .route("/api/studies/{id}/enqueue", post(actions::enqueue))
+        .route("/api/studies/{id}/retry", post(actions::retry))
+        .route("/api/studies/{id}/stop", post(actions::stop))
+        .route("/api/actions", get(actions::secret))
         .route("/api/studies/{id}/trials.csv", get(studies::csv))
         .route("/api/studies/{id}/trials.json", get(studies::json))
         .route("/api/runs", get(runs::list))
         .route("/api/runs/{id}", get(runs::one))
         .route("/api/runs/{id}/means", get(runs::means))
+        .route("/api/runs/{id}/ledger", get(privacy::ledger))
+        .route("/api/runs/{id}/ledger/check", get(privacy::check))
+        .route("/api/runs/{id}/topology", get(topology::graph))
+        .route("/api/runs/{id}/topology/{name}", get(topology::drawn))
+        .route("/api/runs/{id}/schedule", get(schedule::schedule))
+        .route("/api/runs/{id}/game", get(game::game))
         .route("/api/runs/{id}/events", get(events::rows))
         .route("/api/runs/{id}/files/{name}", get(runs::file))
+}
+
+fn router(routes: Router<Arc<Shared>>, shared: Arc<Shared>, guard: Guard) -> Router {
+    let pages = routes
         .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "there is no such page") })
+        .method_not_allowed_fallback(|| async {
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this address is not asked in this way")
+        })
         .with_state(shared);
     guarded(pages, guard)
 }

@@ -7,10 +7,15 @@ use std::time::SystemTime;
 use anyhow::Context as _;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use fedbo_report::{Clusters, Metric, RESULTS_FILE, ResultsTail, Row, Summary, curves};
+use fedbo_report::{
+    Clusters, Estimate, Interval, Metric, RESULTS_FILE, ResultsTail, Row, Summary, closing_table,
+    curves,
+};
+use fedbo_runner::federation::recorded_tables;
 use serde::Serialize;
 
 use super::{Id, NotThere, Problem, Shares, answer, as_file, blocking, typed};
+use super::{game, privacy, schedule, topology};
 use crate::trial_record::SCHEMA_VERSION;
 
 /// The largest file of a folder that is sent.
@@ -85,12 +90,67 @@ struct Described {
     /// The pictures of the folder, without their ending.
     pictures: Vec<String>,
     files: Vec<String>,
+    /// True if the settings have releases without a promise: simulated, or without noise.
+    unprotected: bool,
+    /// The closing table of `fedbo run`.
+    closing: Option<String>,
+    /// The final metric of each arm.
+    arms: Vec<ArmRecord>,
+    /// The parts of the page that the folder has something for.
+    parts: Parts,
+}
+
+/// The parts of a run's page beside those that all runs have.
+#[derive(Serialize)]
+struct Parts {
+    /// True if releases were charged to a ledger in the folder.
+    ledger: bool,
+    /// True if agents share with neighbours.
+    topology: bool,
+    /// True if the settings say how often an agent follows others.
+    schedule: bool,
+    /// True if it is a game.
+    game: bool,
+}
+
+/// The final metric of an arm, as the closing table says it, with Student's interval.
+#[derive(Serialize)]
+struct ArmRecord {
+    experiment: String,
+    metric: Metric,
+    arm: String,
+    estimate: Option<Estimate>,
+    interval: Option<Interval>,
+    failed: usize,
+    trials: usize,
+    ask_seconds: f64,
+    wall_seconds: Option<f64>,
+}
+
+/// The arms of a summary, those of all configurations where it has several.
+fn arm_records(summary: &Summary) -> Vec<ArmRecord> {
+    let parts = [summary].into_iter().chain(&summary.configurations);
+    let records = parts.flat_map(|part| {
+        part.arms.iter().map(|arm| ArmRecord {
+            experiment: part.experiment.clone(),
+            metric: part.metric,
+            arm: arm.arm.clone(),
+            estimate: arm.last,
+            interval: arm.last.and_then(|last| last.interval()),
+            failed: arm.failed_trials,
+            trials: arm.trials,
+            ask_seconds: arm.ask_seconds_mean,
+            wall_seconds: arm.wall_seconds,
+        })
+    });
+    records.collect()
 }
 
 /// `GET /api/runs/{id}`.
 pub(crate) async fn one(State(shared): Shares, Path(id): Id) -> Result<Response, Problem> {
     let described = blocking(move || {
         let folder = shared.catalog.run(&id)?;
+        let summary = Summary::read(&folder).ok();
         Ok(Described {
             schema_version: SCHEMA_VERSION,
             id,
@@ -98,12 +158,30 @@ pub(crate) async fn one(State(shared): Shares, Path(id): Id) -> Result<Response,
             place: folder.display().to_string(),
             state: state(&folder),
             seconds_since: seconds_since(&folder),
-            summary: Summary::read(&folder).ok(),
+            closing: summary.as_ref().map(|summary| closing_table(summary, None)),
+            arms: summary.as_ref().map(arm_records).unwrap_or_default(),
+            unprotected: is_unprotected(&folder),
+            summary,
             pictures: pictures(&folder),
             files: files(&folder),
+            parts: Parts {
+                ledger: privacy::has_ledger(&folder),
+                topology: topology::has_neighbours(&folder),
+                schedule: schedule::has_schedule(&folder),
+                game: game::is_game(&folder),
+            },
         })
     });
     answer(&described.await?)
+}
+
+/// Returns true if the settings of a run make releases that protect nobody: their noise has a seed, or there is none.
+fn is_unprotected(folder: &FilePath) -> bool {
+    let Some(tables) = recorded_tables(folder) else {
+        return false;
+    };
+    let privacy = &tables["privacy"];
+    privacy["simulate"] == true || privacy["mode"] == "off"
 }
 
 /// The mean course of each arm, by what is compared.

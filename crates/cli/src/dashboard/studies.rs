@@ -14,15 +14,18 @@ use serde::{Deserialize, Serialize};
 
 use super::catalog::Entry;
 use super::{Id, NotThere, Problem, Shares, answer, as_file, blocking, typed};
+use crate::old_studies::OldStudiesRecord;
 use crate::pictures::{PictureError, StudyPicture, draw};
 use crate::space_display::{ShownParameter, parameters};
 use crate::text::timestamp;
-use crate::trial_record::{self, SCHEMA_VERSION, TrialRecord, TrialsDocument};
+use crate::trial_record::{self, SCHEMA_VERSION, StopRecord, TrialRecord, TrialsDocument};
 
 /// The studies that there are.
 #[derive(Serialize)]
 struct List {
     schema_version: u32,
+    /// True if the pages may change studies.
+    actions: bool,
     studies: Vec<Listed>,
     unreadable: Vec<NotRead>,
 }
@@ -68,7 +71,8 @@ pub(crate) async fn list(State(shared): Shares) -> Result<Response, Problem> {
                 }),
             }
         }
-        Ok(List { schema_version: SCHEMA_VERSION, studies, unreadable })
+        let actions = shared.actions.is_some();
+        Ok(List { schema_version: SCHEMA_VERSION, actions, studies, unreadable })
     });
     answer(&listed.await?)
 }
@@ -93,7 +97,7 @@ pub(super) fn listed(entry: &Entry) -> anyhow::Result<Listed> {
     })
 }
 
-/// The part of a study that does not change.
+/// A study without its trials.
 #[derive(Serialize)]
 struct Described {
     schema_version: u32,
@@ -109,6 +113,10 @@ struct Described {
     epochs: Option<u32>,
     /// The names of its pictures.
     pictures: Vec<&'static str>,
+    /// True if the page may change the study.
+    actions: bool,
+    /// The last stop, if somebody ever stopped it.
+    last_stop: Option<StopRecord>,
 }
 
 /// `GET /api/studies/{id}`.
@@ -128,6 +136,8 @@ pub(crate) async fn one(State(shared): Shares, Path(id): Id) -> Result<Response,
             parameters: parameters(study.space()),
             epochs: definition.early_stopping.as_ref().map(|spec| spec.epochs),
             pictures: pictures_of(&study),
+            actions: shared.actions.is_some(),
+            last_stop: study.last_stop()?.as_ref().map(StopRecord::from),
             id: entry.id,
         })
     });
@@ -188,6 +198,37 @@ pub(crate) async fn picture(
         })
     });
     Ok(typed(kind, bytes.await?))
+}
+
+/// `GET /api/studies/{id}/importance`: the figures of the picture of this name.
+pub(crate) async fn importance(State(shared): Shares, Path(id): Id) -> Result<Response, Problem> {
+    let _one_at_a_time = shared.drawing.acquire().await.map_err(|_| Problem::ends())?;
+    let reader = Arc::clone(&shared);
+    let found = blocking(move || {
+        let none = || NotThere("the model needs two values".to_owned());
+        let insight = reader.catalog.entry(&id)?.load()?.insight()?.with_context(none)?;
+        Ok(serde_json::json!({
+            "schema_version": SCHEMA_VERSION, "n_values": insight.n_values, "importance": insight.importance,
+        }))
+    });
+    answer(&found.await?)
+}
+
+/// `GET /api/studies/{id}/transfer`: the last figures of the picture of this name, as in `fedbo best --json`.
+pub(crate) async fn transfer(State(shared): Shares, Path(id): Id) -> Result<Response, Problem> {
+    let _one_at_a_time = shared.drawing.acquire().await.map_err(|_| Problem::ends())?;
+    let reader = Arc::clone(&shared);
+    let found = blocking(move || {
+        let study = reader.catalog.entry(&id)?.load()?;
+        let none = || NotThere("this study learns from no old ones".to_owned());
+        let step = study.transfer()?.with_context(none)?;
+        let meta = study.definition().meta.as_ref().with_context(none)?;
+        let record = OldStudiesRecord::new(meta, &step, study.direction());
+        Ok(serde_json::json!({
+            "schema_version": SCHEMA_VERSION, "n_told": step.n_told, "old_studies": record,
+        }))
+    });
+    answer(&found.await?)
 }
 
 /// The two parameters of a surface.

@@ -7,5 +7,6 @@
 mod federation;
 mod federation_folder;
 mod kill_everywhere;
+mod operator;
 mod snapshots;
 mod wire;

@@ -47,7 +47,7 @@ fn pump(mut from: TcpStream, mut to: TcpStream, kept: &Mutex<Vec<u8>>) {
     let _ = to.shutdown(Shutdown::Write);
 }
 
-fn contains(bytes: &[u8], part: &[u8]) -> bool {
+pub(crate) fn contains(bytes: &[u8], part: &[u8]) -> bool {
     let Some(first) = part.first() else {
         return true;
     };
@@ -62,7 +62,7 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
 }
 
 /// All forms in which a number might travel: its bytes either way round, and its digits.
-fn forms(number: f64) -> Vec<Vec<u8>> {
+pub(crate) fn forms(number: f64) -> Vec<Vec<u8>> {
     let mut forms = vec![
         number.to_le_bytes().to_vec(),
         number.to_be_bytes().to_vec(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use fedbo_database::{Lock, Mode, NotLocked, private_folder};
 use fedbo_failpoints::pass;
 use fedbo_federation::Federation;
+use fedbo_ledger::Ledgers;
 use fedbo_postgres::PostgresAddress;
 use fedbo_transport::{KeyError, check_folder, read_key, read_or_make_key};
 use fedbo_wire::{EnrolmentToken, SigningKey, config_digest};
@@ -195,6 +196,12 @@ impl Home {
             Some(database) => format!("{database} --study {study}"),
             None => self.ledger(study).display().to_string(),
         }
+    }
+
+    /// The ledgers of a database that replicas share; none in a folder, where each study has a file.
+    #[must_use]
+    pub fn ledgers(&self) -> Option<&Ledgers> {
+        self.store.ledgers()
     }
 
     /// The file with the ledger of a study, in a folder; there is one where releases are charged.

@@ -4,6 +4,7 @@
 //! `fedbo-protocol`, releases made by `fedbo-privacy`, charged by `fedbo-ledger`; what travels is laid down in `fedbo-wire`. Start
 //! at [`Service`], then [`store::Store`].
 
+mod attendance;
 mod backup;
 mod clock;
 mod home;
@@ -11,6 +12,7 @@ mod host;
 mod intake;
 mod machine;
 mod metrics;
+mod observer;
 mod published;
 mod releases;
 mod server;
@@ -21,6 +23,7 @@ mod study;
 pub use backup::{Backup, BackupError, FolderProblem, backup, noted_head, verify};
 pub use home::{Home, HomeError, TOKEN_DAYS};
 pub use host::LEASE;
+pub use observer::{ObservedStudy, Observer};
 pub use server::{Service, ServiceError, ServiceSettings};
 pub use service::OPENAPI;
 pub use study::{Study, StudyUnusable};

@@ -12,6 +12,7 @@ use fedbo_wire::SigningKey;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::observer::Observer;
 use crate::service::{Audience, Shared, router};
 use crate::store::{Store, StoreError};
 
@@ -124,6 +125,12 @@ impl Service {
     /// Returns the address for metrics and health checks, if they have one of their own.
     pub fn metrics(&self) -> Option<SocketAddr> {
         self.metrics
+    }
+
+    /// A view of its studies for the operator.
+    #[must_use]
+    pub fn observer(&self) -> Observer {
+        Observer::new(Arc::clone(&self.shared))
     }
 
     /// Ends it: no more connections, polls are answered, what is being made durable is, leases are let go.

@@ -23,6 +23,9 @@ pub(super) struct Scene {
     pub(super) size: (u32, u32),
     pub(super) n_panels: usize,
     pub(super) shapes: Vec<Shape>,
+    /// The picture's name, and what it shows, for those who do not see it.
+    pub(super) title: String,
+    pub(super) description: String,
 }
 
 #[derive(Clone, Debug)]
@@ -102,7 +105,13 @@ pub(super) fn place(chart: &Chart) -> Scene {
     }
     let (left, inner_right) = (columns[0].0, columns[n_columns - 1].1);
 
-    let mut scene = Scene { size: (0, 0), n_panels: views.len(), shapes: Vec::new() };
+    let mut scene = Scene {
+        size: (0, 0),
+        n_panels: views.len(),
+        shapes: Vec::new(),
+        title: chart.title.clone(),
+        description: chart.description(),
+    };
     let mut bottom = scene.head(chart, left, right);
     let mut top = bottom;
     for row in 0..panels().map(|panel| panel.cell.0 + 1).max().unwrap_or(0) {

@@ -284,6 +284,21 @@ impl Chart {
         scene
     }
 
+    /// The picture in words: its panels and axes, the legend, and the notes around it.
+    fn description(&self) -> String {
+        let panels = self.panels.iter().map(|panel| {
+            let axes = [&panel.y_label, &panel.x_label].map(String::as_str);
+            let axes = axes.into_iter().filter(|label| !label.is_empty()).collect::<Vec<_>>();
+            [panel.title.clone(), axes.join(" against "), panel.nothing.clone()].join(" ")
+        });
+        let axes = [self.y_label.as_str(), self.x_label.as_str()];
+        let axes = axes.into_iter().filter(|label| !label.is_empty()).collect::<Vec<_>>();
+        let keys = self.keys.iter().map(|key| key.text.clone()).collect::<Vec<_>>().join(", ");
+        let parts = [self.facts.clone(), axes.join(" against ")].into_iter().chain(panels);
+        let parts = parts.chain([keys, self.footnote.clone()]).map(|part| part.trim().to_owned());
+        parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(". ")
+    }
+
     /// Writes the picture as SVG.
     pub(crate) fn write_svg(&self, path: &Path) -> Result<(), ReportError> {
         render::write_svg(&self.placed(), path)

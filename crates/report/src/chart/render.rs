@@ -42,8 +42,20 @@ pub(super) fn svg(scene: &Scene) -> Result<String, String> {
     draw(scene, backend, TextMetrics::Svg, PIXELS_PER_UNIT)?;
     // Drawn on a fine grid of whole numbers, shown at its real size.
     let fine = format!("<svg width=\"{}\" height=\"{}\"", size.0, size.1);
-    let shown = format!("<svg width=\"{width}\" height=\"{height}\"");
-    Ok(svg.replacen(&fine, &shown, 1))
+    let shown = format!("<svg role=\"img\" width=\"{width}\" height=\"{height}\"");
+    let svg = svg.replacen(&fine, &shown, 1);
+    // The first children of the picture, as screen readers expect it.
+    let Some((head, rest)) = svg.split_once(">\n") else {
+        return Ok(svg);
+    };
+    let (title, description) = (escaped(&scene.title), escaped(&scene.description));
+    Ok(format!("{head}>\n<title>{title}</title>\n<desc>{description}</desc>\n{rest}"))
+}
+
+/// A text in an SVG, where neither markup nor control characters may stand.
+fn escaped(text: &str) -> String {
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// Writes a placed chart as PNG.

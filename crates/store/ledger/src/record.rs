@@ -12,7 +12,7 @@ use crate::charter::{accountant_by_name, mode_by_name};
 use crate::error::Operation;
 use crate::schema::FORMAT;
 use crate::spending::Charges;
-use crate::{Charter, Head, LedgerError, Statement, event_from_bytes};
+use crate::{Charged, Charter, Head, History, LedgerError, Statement, event_from_bytes};
 
 /// Something that is wrong in a ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +98,14 @@ pub fn releases(path: &Path) -> Result<(Statement, Releases), LedgerError> {
     findings.into_releases(path)
 }
 
+/// The same with every entry but the bytes of its release, in order.
+///
+/// # Errors
+/// As for [`read`].
+pub fn history(path: &Path) -> Result<History, LedgerError> {
+    look_keeping(Findings::with_entries(), path, None)?.into_history(path)
+}
+
 fn look(path: &Path, known: Option<&Head>) -> Result<Findings, LedgerError> {
     look_keeping(Findings::default(), path, known)
 }
@@ -129,6 +137,8 @@ pub(crate) struct Findings {
     record: Option<Record>,
     /// Every release, if they are to be kept.
     releases: Option<Releases>,
+    /// Every entry without its release, if they are to be kept.
+    entries: Option<Vec<Charged>>,
 }
 
 /// Rounds and the bytes of their releases.
@@ -148,9 +158,7 @@ impl Findings {
         source: &mut S,
         known: Option<&Head>,
     ) -> Result<Self, S::Failure> {
-        let mut findings = Self::default();
-        findings.check_all(source, known)?;
-        Ok(findings)
+        Self::default().adding(source, known)
     }
 
     /// Nothing yet, but that releases are kept.
@@ -158,13 +166,29 @@ impl Findings {
         Self { releases: Some(Releases::new()), ..Self::default() }
     }
 
-    /// Adds everything that `source`, in one transaction, sees.
+    /// Nothing yet, but that entries are kept.
+    pub(crate) fn with_entries() -> Self {
+        Self { entries: Some(Vec::new()), ..Self::default() }
+    }
+
+    /// Adds everything that `source`, in one transaction, sees, and whether a head that was kept elsewhere is there.
     ///
     /// # Errors
     /// If the system refuses to read it.
-    pub(crate) fn adding<S: Source>(mut self, source: &mut S) -> Result<Self, S::Failure> {
-        self.check_all(source, None)?;
+    pub(crate) fn adding<S: Source>(
+        mut self,
+        source: &mut S,
+        known: Option<&Head>,
+    ) -> Result<Self, S::Failure> {
+        self.check_all(source, known)?;
         Ok(self)
+    }
+
+    /// Returns the entries that were kept and what was spent, or an error that says what is wrong.
+    pub(crate) fn into_history(mut self, path: &Path) -> Result<History, LedgerError> {
+        let entries = self.entries.take().unwrap_or_default();
+        let record = self.into_record(path)?;
+        Ok(History { statement: Statement::of(&record)?, charter: record.charter, entries })
     }
 
     /// Returns what was spent and the releases that were kept, or an error that says what is wrong.
@@ -314,7 +338,18 @@ impl Findings {
                 kept.push((stored.round, stored.release.to_vec()));
             }
             match event_from_bytes(stored.event) {
-                Ok(event) => charges.add(&event, stored.event, 1),
+                Ok(event) => {
+                    charges.add(&event, stored.event, 1);
+                    if let Some(kept) = &mut self.entries {
+                        kept.push(Charged {
+                            seq: stored.seq,
+                            round: stored.round,
+                            event,
+                            n_bytes: stored.release.len() as u64,
+                            hash: stored.hash,
+                        });
+                    }
+                }
                 Err(error) => self.add(at, error.to_string()),
             }
             (seq, last_round) = (stored.seq, Some(stored.round));

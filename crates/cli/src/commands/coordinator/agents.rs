@@ -67,7 +67,7 @@ struct Listed {
 }
 
 /// The state of a slot, in a word.
-pub(super) fn state(slot: &SlotRecord) -> &'static str {
+pub(crate) fn state(slot: &SlotRecord) -> &'static str {
     match (&slot.key, slot.is_revoked) {
         (_, true) => "revoked",
         (Some(_), false) => "enrolled",

@@ -2,16 +2,18 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fedbo_coordinator::{Service, ServiceSettings};
+use fedbo_coordinator::{Home, Service, ServiceSettings};
 use fedbo_storage::Mode;
 use fedbo_transport::{ConnectionLimits, TlsFiles};
 
 use super::Place;
 use crate::commands::parse_listen;
 use crate::console;
+use crate::dashboard::{Access, Content, Dashboard, Operator, Token, kept_token};
 use crate::exit::{BadInput, Exit};
 use crate::interrupt;
 use crate::logs::LogOptions;
@@ -42,6 +44,18 @@ pub(crate) struct Run {
     /// are the operator's, and agents get a 404.
     #[arg(long, value_name = "ADDR")]
     metrics: Option<SocketAddr>,
+    /// Address and port for the operator's pages in the browser, which are those of agents on no account
+    ///
+    /// They show rosters, rounds, who delivered, and the ledgers, and change nothing. On another address than this machine's they need
+    /// --dashboard-token, and the service's certificate or --plain-http.
+    #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
+    dashboard: Option<SocketAddr>,
+    /// File with the token of the operator's pages; one that is not there is made. Without it each start prints a new token
+    #[arg(long, value_name = "FILE", requires = "dashboard")]
+    dashboard_token: Option<PathBuf>,
+    /// Name under which the operator's pages are reached, with its port unless it is that of the scheme
+    #[arg(long = "dashboard-host", value_name = "NAME", requires = "dashboard")]
+    dashboard_hosts: Vec<String>,
     /// Begin a coordinator, with a new key, if the folder has none
     #[arg(long, conflicts_with = "store")]
     create: bool,
@@ -84,26 +98,70 @@ fn parse_connections(text: &str) -> Result<usize, String> {
     }
 }
 
+/// The operator's pages, as they serve.
+struct Served {
+    pages: Dashboard,
+    /// Their address, with the token unless a file keeps it.
+    url: String,
+}
+
 impl Run {
+    /// The way to the operator's pages, if they are asked for.
+    fn access(&self) -> anyhow::Result<Option<Access>> {
+        let Some(address) = self.dashboard else {
+            return Ok(None);
+        };
+        if !address.ip().is_loopback() && self.dashboard_token.is_none() {
+            return Err(BadInput(format!(
+                "--dashboard {address}: pages that other machines reach need --dashboard-token FILE; or listen on 127.0.0.1, and \
+                 reach them by ssh -L"
+            ))
+            .into());
+        }
+        let token = match &self.dashboard_token {
+            Some(file) => kept_token(file)?,
+            None => Token::new()?,
+        };
+        // On this machine plain HTTP is what a browser takes without a warning.
+        let tls = self.tls().filter(|_| !address.ip().is_loopback());
+        let (plain_http, names) = (self.plain_http, self.dashboard_hosts.clone());
+        Ok(Some(Access { address, tls, plain_http, token, names }))
+    }
+
+    /// The service's certificate.
+    fn tls(&self) -> Option<TlsFiles> {
+        let (certificate, key) = self.tls_cert.clone().zip(self.tls_key.clone())?;
+        Some(TlsFiles { certificate, key })
+    }
+
+    /// Starts the operator's pages.
+    fn serve(&self, access: Access, home: Arc<Home>, service: &Service) -> anyhow::Result<Served> {
+        let scheme = if access.tls.is_some() { "https" } else { "http" };
+        let token = access.token.clone();
+        let content = Content::Coordinator(Operator { home, observer: service.observer() });
+        let pages = Dashboard::start(access, content)?;
+        let url = match self.dashboard_token {
+            Some(_) => format!("{scheme}://{}/", pages.address()),
+            None => format!("{scheme}://{}/?token={}", pages.address(), token.text()),
+        };
+        Ok(Served { pages, url })
+    }
+
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let is_shared = self.place.store.is_some();
+        let access = self.access()?;
         // A coordinator with a new key is another one to all agents: nothing begins one by mistake.
         let mode = match self.create {
             true => Mode::Create,
             false => Mode::Existing,
         };
-        let home = self.place.open(mode)?;
+        let home = Arc::new(self.place.open(mode)?);
         let _lock = (!is_shared).then(|| home.lock()).transpose()?;
         let _logs = self.logs.install()?;
         let stop = interrupt::stop_flag(
             "stopping: requests are being answered (once more to exit at once)",
         );
-        let tls = match (&self.tls_cert, &self.tls_key) {
-            (Some(certificate), Some(key)) => {
-                Some(TlsFiles { certificate: certificate.clone(), key: key.clone() })
-            }
-            _ => None,
-        };
+        let tls = self.tls();
         let is_tls = tls.is_some();
         let settings = ServiceSettings {
             listen: self.listen,
@@ -126,20 +184,37 @@ impl Run {
             .map_err(|error| BadInput(format!("no threads can be started: {error}")))?;
         runtime.block_on(async {
             let service = Service::start(settings).await?;
+            let served = access.map(|access| self.serve(access, Arc::clone(&home), &service));
+            let served = served.transpose()?;
             let scheme = if is_tls { "https" } else { "http" };
             let place = home.database().map_or_else(|| home.path().display().to_string(), str::to_owned);
             let url = format!("{scheme}://{}", service.address());
             if self.json {
-                let listening = serde_json::json!({ "schema_version": 1, "url": url, "store": place });
+                let mut listening =
+                    serde_json::json!({ "schema_version": 1, "url": url, "store": place });
+                if let Some(served) = &served {
+                    listening["dashboard"] = served.url.as_str().into();
+                }
                 console::result(&listening.to_string())?;
             }
             console::note(&format!("coordinator of {place} on {url}"));
             if let Some(address) = service.metrics() {
                 console::note(&format!("metrics and health checks on http://{address}"));
             }
+            if let Some(served) = &served {
+                console::note(&match &self.dashboard_token {
+                    Some(file) => {
+                        format!("operator's pages on {}?token=, then the token of {}", served.url, file.display())
+                    }
+                    None => format!("operator's pages on {}", served.url),
+                });
+            }
             console::remark("it sees what agents send, and is trusted with it; releases protect agents from everybody else");
             while !stop.load(Ordering::Relaxed) {
                 tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            if let Some(served) = served {
+                served.pages.stop().await;
             }
             service.stop().await;
             Ok(Exit::Done)

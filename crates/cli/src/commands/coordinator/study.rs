@@ -93,8 +93,9 @@ pub(super) struct TokenRecord {
     pub(super) token: String,
 }
 
+/// A study in a list.
 #[derive(Serialize)]
-struct Listed {
+pub(crate) struct Listed {
     study: String,
     state: &'static str,
     round: u64,
@@ -235,7 +236,8 @@ impl Ls {
     }
 }
 
-fn listed(home: &Home, record: &StudyRecord) -> anyhow::Result<Listed> {
+/// The facts of a study in a list.
+pub(crate) fn listed(home: &Home, record: &StudyRecord) -> anyhow::Result<Listed> {
     let slots = home.store().slots(record.key)?;
     let rounds = Federation::thaw(&record.config)?.rounds;
     Ok(Listed {

@@ -4,6 +4,7 @@ mod archive;
 mod epsilon;
 mod noise;
 mod plan;
+pub(crate) mod promise;
 mod setting;
 mod statement;
 mod verify;
@@ -11,13 +12,18 @@ mod verify;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use fedbo_coordinator::Home;
 use fedbo_coordinator::store::{PostgresStore, Store as _};
-use fedbo_ledger::{Head, LedgerError, Ledgers, Releases, Report};
+use fedbo_ledger::{Head, History, LedgerError, Ledgers, Releases, Report};
 use fedbo_runner::federation::{HEAD_FILE, LEDGER_FILE};
 use fedbo_storage::{Mode, PostgresAddress};
 
 use crate::exit::{BadInput, Exit};
+
+pub(crate) use statement::Document as StatementDocument;
+pub(crate) use verify::Document as CheckDocument;
 
 /// The cost of privacy: planned, and spent by a study
 #[derive(clap::Subcommand)]
@@ -65,9 +71,17 @@ struct Place {
 }
 
 /// A ledger where it was found.
-enum Source {
+pub(crate) enum Source {
     File(PathBuf),
     Database(PostgresAddress, Ledgers, String),
+    /// That of a study of a coordinator that runs in this process.
+    Coordinator(Arc<Home>, String),
+}
+
+/// The place where a ledger is read.
+enum At<'a> {
+    File(PathBuf),
+    Database(&'a Ledgers, &'a str),
 }
 
 impl Place {
@@ -78,7 +92,7 @@ impl Place {
                     "--study names a study in a database; a file holds the ledger of one study";
                 return Err(BadInput(message.to_owned()).into());
             }
-            return Ok(Source::File(ledger_file(Path::new(&self.ledger))));
+            return Ok(Source::from(Path::new(&self.ledger)));
         }
         let address: PostgresAddress =
             self.ledger.parse().map_err(|error| BadInput(format!("{error}")))?;
@@ -101,30 +115,55 @@ impl Place {
     }
 }
 
+impl From<&Path> for Source {
+    /// The ledger of a results folder, or a ledger's file.
+    fn from(path: &Path) -> Self {
+        Self::File(ledger_file(path))
+    }
+}
+
 impl Source {
-    fn verify(&self, known: Option<&Head>) -> Result<Report, LedgerError> {
+    fn at(&self) -> At<'_> {
         match self {
-            Self::File(file) => fedbo_ledger::verify(file, known),
-            Self::Database(_, ledgers, name) => ledgers.verify(name, known),
+            Self::File(file) => At::File(file.clone()),
+            Self::Database(_, ledgers, name) => At::Database(ledgers, name),
+            Self::Coordinator(home, name) => match home.ledgers() {
+                Some(ledgers) => At::Database(ledgers, name),
+                None => At::File(home.ledger(name)),
+            },
+        }
+    }
+
+    pub(crate) fn verify(&self, known: Option<&Head>) -> Result<Report, LedgerError> {
+        match self.at() {
+            At::File(file) => fedbo_ledger::verify(&file, known),
+            At::Database(ledgers, name) => ledgers.verify(name, known),
         }
     }
 
     fn read(&self) -> Result<fedbo_ledger::Statement, LedgerError> {
-        match self {
-            Self::File(file) => fedbo_ledger::read(file),
-            Self::Database(_, ledgers, name) => ledgers.read(name),
+        match self.at() {
+            At::File(file) => fedbo_ledger::read(&file),
+            At::Database(ledgers, name) => ledgers.read(name),
+        }
+    }
+
+    pub(crate) fn history(&self) -> Result<History, LedgerError> {
+        match self.at() {
+            At::File(file) => fedbo_ledger::history(&file),
+            At::Database(ledgers, name) => ledgers.history(name),
         }
     }
 
     fn releases(&self) -> Result<(fedbo_ledger::Statement, Releases), LedgerError> {
-        match self {
-            Self::File(file) => fedbo_ledger::releases(file),
-            Self::Database(_, ledgers, name) => ledgers.releases(name),
+        match self.at() {
+            At::File(file) => fedbo_ledger::releases(&file),
+            At::Database(ledgers, name) => ledgers.releases(name),
         }
     }
 
     /// A head of the ledger that somebody noted beside it, and where.
-    fn noted_head(&self) -> anyhow::Result<Option<(Head, String)>> {
+    pub(crate) fn noted_head(&self) -> anyhow::Result<Option<(Head, String)>> {
         let (text, place) = match self {
             Self::File(file) => {
                 if let Some(head) = noted_head(file)? {
@@ -141,6 +180,10 @@ impl Source {
                     None => return Ok(None),
                 }
             }
+            Self::Coordinator(home, name) => match home.store().study(name)?.head {
+                Some(head) => (head, "the coordinator's store".to_owned()),
+                None => return Ok(None),
+            },
         };
         let head = text.parse().map_err(|error| {
             BadInput(format!("{place}: {error}; put the store back from a backup"))
@@ -154,6 +197,7 @@ impl fmt::Display for Source {
         match self {
             Self::File(file) => write!(f, "{}", file.display()),
             Self::Database(_, _, name) => write!(f, "the ledger of {name:?}"),
+            Self::Coordinator(home, name) => f.write_str(&home.ledger_place(name)),
         }
     }
 }

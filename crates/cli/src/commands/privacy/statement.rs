@@ -24,8 +24,9 @@ pub(crate) struct Statement {
     json: bool,
 }
 
+/// The document that `--json` prints.
 #[derive(Serialize)]
-struct Document {
+pub(crate) struct Document {
     study: String,
     epsilon: f64,
     delta: f64,
@@ -111,7 +112,7 @@ fn verified(source: &Source) -> anyhow::Result<fedbo_ledger::Statement> {
 }
 
 impl Document {
-    fn of(statement: &fedbo_ledger::Statement) -> Self {
+    pub(crate) fn of(statement: &fedbo_ledger::Statement) -> Self {
         let claim = &statement.claim;
         let charges = statement.charges.iter().map(|charge| ChargeRecord {
             releases: charge.count,

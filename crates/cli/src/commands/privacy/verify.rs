@@ -1,9 +1,9 @@
 //! `fedbo privacy verify`: whether a ledger is a clean history.
 
-use fedbo_ledger::Head;
+use fedbo_ledger::{Head, Report};
 use serde::Serialize;
 
-use super::Place;
+use super::{Place, Source};
 use crate::console;
 use crate::exit::Exit;
 use crate::text::counted;
@@ -28,8 +28,9 @@ pub(crate) struct Verify {
     json: bool,
 }
 
+/// The document that `--json` prints.
 #[derive(Serialize)]
-struct Document {
+pub(crate) struct Document {
     is_sound: bool,
     study: Option<String>,
     entries: u64,
@@ -45,6 +46,32 @@ struct ProblemRecord {
     message: String,
 }
 
+impl Document {
+    /// The check of a ledger against a head that was noted beside it, if one was.
+    ///
+    /// # Errors
+    /// If there is no ledger, or the system refuses to read it.
+    pub(crate) fn checked(source: &Source) -> anyhow::Result<Self> {
+        let known = source.noted_head()?.map(|(head, _)| head);
+        let report = source.verify(known.as_ref())?;
+        Ok(Self::of(report, known))
+    }
+
+    fn of(report: Report, known: Option<Head>) -> Self {
+        let problems = report.problems.into_iter();
+        Self {
+            is_sound: problems.len() == 0,
+            study: report.name,
+            entries: report.n_entries,
+            head: report.head.map(|head| head.to_string()),
+            compared_with: known.map(|head| head.to_string()),
+            problems: problems
+                .map(|problem| ProblemRecord { entry: problem.seq, message: problem.message })
+                .collect(),
+        }
+    }
+}
+
 impl Verify {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let source = self.place.find()?;
@@ -56,18 +83,7 @@ impl Verify {
         let is_sound = report.problems.is_empty();
         let releases = counted(report.n_entries, "release");
         if self.json {
-            let problems = report
-                .problems
-                .into_iter()
-                .map(|problem| ProblemRecord { entry: problem.seq, message: problem.message });
-            let document = Document {
-                is_sound,
-                study: report.name,
-                entries: report.n_entries,
-                head: report.head.map(|head| head.to_string()),
-                compared_with: known.map(|(head, _)| head.to_string()),
-                problems: problems.collect(),
-            };
+            let document = Document::of(report, known.map(|(head, _)| head));
             console::result(&serde_json::to_string_pretty(&document)?)?;
         } else if let (true, Some(head)) = (is_sound, report.head) {
             let extent = if known.is_some() { "" } else { " as far as it goes" };

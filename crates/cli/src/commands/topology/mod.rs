@@ -1,14 +1,15 @@
 //! `fedbo topology`: who may talk to whom, and what that is worth.
 
 mod advise;
-mod picture;
+pub(crate) mod picture;
 mod show;
 mod source;
 
 use fedbo_topology::Clique;
 use serde::Serialize;
 
-use self::source::Source;
+pub(crate) use self::show::Document as GraphDocument;
+pub(crate) use self::source::Source;
 use crate::exit::Exit;
 
 /// Graphs of neighbours: how well they connect agents, and which edge would help

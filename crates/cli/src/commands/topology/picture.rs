@@ -13,7 +13,7 @@ const N_AGENTS_MAX: u32 = 1_000;
 const N_EDGES_MAX: usize = 20_000;
 
 /// The reason why a graph is too large to draw; `None` if it is not.
-pub(super) fn too_large(graph: &Graph) -> Option<String> {
+pub(crate) fn too_large(graph: &Graph) -> Option<String> {
     (graph.n_agents() > N_AGENTS_MAX || graph.n_edges() > N_EDGES_MAX).then(|| {
         format!(
             "{} agents and {} edges would not be told apart; at most {N_AGENTS_MAX} and {N_EDGES_MAX} are drawn",
@@ -24,7 +24,7 @@ pub(super) fn too_large(graph: &Graph) -> Option<String> {
 }
 
 /// The picture of a graph whose clique stands out.
-pub(super) fn of(source: &Source, clique: &Clique) -> GraphPicture {
+pub(crate) fn of(source: &Source, clique: &Clique) -> GraphPicture {
     let graph = &source.graph;
     let members = clique.members();
     let agents = graph.agents().zip(places(graph));

@@ -34,8 +34,9 @@ pub(crate) struct Show {
     json: bool,
 }
 
+/// The document that `--json` prints.
 #[derive(Serialize)]
-struct Document<'a> {
+pub(crate) struct Document<'a> {
     name: &'a str,
     graph: &'a str,
     agents: u32,
@@ -51,14 +52,12 @@ struct Document<'a> {
     files: Vec<String>,
 }
 
-impl Show {
-    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        let source = self.place.read()?;
+impl<'a> Document<'a> {
+    /// The figures of a graph with its largest clique; `files` are its pictures.
+    pub(crate) fn of(source: &'a Source, clique: &Clique, files: Vec<String>) -> Self {
         let graph = &source.graph;
-        let clique = graph.max_clique();
         let degrees = || graph.agents().map(|agent| graph.degree(agent));
-        let files = self.draw(&source, &clique)?;
-        let document = Document {
+        Self {
             name: &source.name,
             graph: &source.words,
             agents: graph.n_agents(),
@@ -68,9 +67,19 @@ impl Show {
             components: graph.components().len(),
             diameter: is_measured(graph).then(|| graph.diameter()).flatten(),
             algebraic_connectivity: graph.algebraic_connectivity(),
-            largest_clique: CliqueRecord::of(&clique, &source),
+            largest_clique: CliqueRecord::of(clique, source),
             files,
-        };
+        }
+    }
+}
+
+impl Show {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let source = self.place.read()?;
+        let graph = &source.graph;
+        let clique = graph.max_clique();
+        let files = self.draw(&source, &clique)?;
+        let document = Document::of(&source, &clique, files);
         if self.json {
             console::result(&serde_json::to_string_pretty(&document)?)?;
         } else {

@@ -20,15 +20,15 @@ pub(super) struct Place {
 }
 
 /// A graph of agents with names.
-pub(super) struct Source {
+pub(crate) struct Source {
     /// Its name, also that of its results folder.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The kind of graph, in words.
-    pub(super) words: String,
-    pub(super) names: Vec<String>,
-    pub(super) graph: Graph,
+    pub(crate) words: String,
+    pub(crate) names: Vec<String>,
+    pub(crate) graph: Graph,
     /// The federation that it is part of.
-    pub(super) federation: Option<Federation>,
+    pub(crate) federation: Option<Federation>,
 }
 
 impl Place {
@@ -39,7 +39,7 @@ impl Place {
 }
 
 impl Source {
-    pub(super) fn agent(&self, agent: u32) -> &str {
+    pub(crate) fn agent(&self, agent: u32) -> &str {
         &self.names[agent as usize]
     }
 

@@ -52,7 +52,7 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
     let ucb_multiplier = check.ucb_multiplier(&path, table.ucb_multiplier)?;
     let exploration = Exploration::of(&exploration, check, reading.space, n_agents)?;
     memory_suffices(&exploration, reading)?;
-    let local_prob = local_prob(&table, check, papers)?;
+    let local_prob = table.local_prob(check, papers)?;
     let message = message(&table, check, papers)?;
     let memory = memory(&table, check, papers)?;
     let words = [("schedule", AggregateUse::Schedule), ("signal", AggregateUse::Signal)];
@@ -91,31 +91,33 @@ fn memory_suffices(exploration: &Exploration, reading: &Reading<'_>) -> Result<(
     Err(reading.check.file.error(&["exploration", "regions"], message))
 }
 
-fn local_prob(
-    table: &DpFtsDeTable,
-    check: Check<'_>,
-    papers: bool,
-) -> Result<LocalProb, FileError> {
-    let path = ["dp-fts-de", "local_prob"];
-    let schedule = match &table.local_prob {
-        None if papers => LocalProb::Power(0.5),
-        None => LocalProb::Power(1.0),
-        Some(WordOrNumbers::Number(p)) => LocalProb::Constant(*p),
-        Some(WordOrNumbers::List(list)) => LocalProb::List(list.clone()),
-        Some(WordOrNumbers::Word(word)) => {
-            let word: String = word.chars().filter(|c| !c.is_whitespace()).collect();
-            match word.as_str() {
-                "1-1/t" => LocalProb::Power(1.0),
-                "1-1/sqrt(t)" => LocalProb::Power(0.5),
-                _ => {
-                    let expected =
-                        "\"1-1/t\", \"1-1/sqrt(t)\", a probability, or a list of probabilities";
-                    return Err(check.file.value_error(&path, expected));
+impl DpFtsDeTable {
+    /// The schedule of p_t; `papers` is true in the modes `paper` and `off`.
+    ///
+    /// # Errors
+    /// If the key has a value that is none.
+    pub fn local_prob(&self, check: Check<'_>, papers: bool) -> Result<LocalProb, FileError> {
+        let path = ["dp-fts-de", "local_prob"];
+        let schedule = match &self.local_prob {
+            None if papers => LocalProb::Power(0.5),
+            None => LocalProb::Power(1.0),
+            Some(WordOrNumbers::Number(p)) => LocalProb::Constant(*p),
+            Some(WordOrNumbers::List(list)) => LocalProb::List(list.clone()),
+            Some(WordOrNumbers::Word(word)) => {
+                let word: String = word.chars().filter(|c| !c.is_whitespace()).collect();
+                match word.as_str() {
+                    "1-1/t" => LocalProb::Power(1.0),
+                    "1-1/sqrt(t)" => LocalProb::Power(0.5),
+                    _ => {
+                        let expected =
+                            "\"1-1/t\", \"1-1/sqrt(t)\", a probability, or a list of probabilities";
+                        return Err(check.file.value_error(&path, expected));
+                    }
                 }
             }
-        }
-    };
-    check.setting(&path, schedule.validate())
+        };
+        check.setting(&path, schedule.validate())
+    }
 }
 
 fn message(

@@ -57,7 +57,11 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
 }
 
 impl FtsTable {
-    fn local_prob(&self, check: Check<'_>) -> Result<LocalProb, FileError> {
+    /// The schedule of p_t.
+    ///
+    /// # Errors
+    /// If the key has a value that is none.
+    pub fn local_prob(&self, check: Check<'_>) -> Result<LocalProb, FileError> {
         let path = ["fts", "local_prob"];
         let schedule = match &self.local_prob {
             None => LocalProb::InverseSqrt,
@@ -78,7 +82,11 @@ impl FtsTable {
         check.setting(&path, schedule.validate())
     }
 
-    fn agent_sampling(
+    /// The law of P_N among so many agents.
+    ///
+    /// # Errors
+    /// If a key has a value that is none.
+    pub fn agent_sampling(
         &self,
         check: Check<'_>,
         n_agents: usize,

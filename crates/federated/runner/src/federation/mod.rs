@@ -20,4 +20,5 @@ pub use run::{
     RunReport, default_arms, run_federation,
 };
 pub use run_error::RunError;
+pub use settings_record::recorded_tables;
 pub use study_ledger::{HEAD_FILE, LEDGER_FILE};

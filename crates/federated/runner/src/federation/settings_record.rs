@@ -14,6 +14,17 @@ use super::run_error::RunError;
 
 /// Name of the record in the results folder.
 const SETTINGS_FILE: &str = "settings.json";
+/// Returns the tables of the file that the results in a folder were begun with, without commands and the number of rounds. None if no
+/// record of them is there, or one of an old version, which has no tables.
+#[must_use]
+pub fn recorded_tables(folder: &Path) -> Option<Json> {
+    let text = std::fs::read_to_string(folder.join(SETTINGS_FILE)).ok()?;
+    match serde_json::from_str(&text).ok()? {
+        Record::Tables(record) => Some(without_commands(record.file)),
+        Record::Texts(_) => None,
+    }
+}
+
 /// The key for repeated runs in the texts of old records, beside the tables.
 const RUNS: &str = "runs";
 

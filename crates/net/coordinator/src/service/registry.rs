@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fedbo_wire::PublicKey;
 
 use super::Shared;
+use crate::attendance::Attendance;
 use crate::host::Host;
 use crate::metrics::StudyMetrics;
 use crate::store::{StoreError, StudyKey};
@@ -25,6 +26,7 @@ pub(crate) struct Served {
     pub(crate) published: tokio::sync::watch::Receiver<Arc<crate::published::Published>>,
     /// The intake of vectors that any replica may take; none where vectors go to the thread.
     pub(crate) intake: Option<Arc<crate::intake::Intake>>,
+    pub(crate) attendance: Arc<Attendance>,
     /// Slot and whether it is revoked, by key.
     agents: HashMap<PublicKey, (u32, bool)>,
 }
@@ -54,6 +56,7 @@ impl Registry {
                         host: Arc::clone(&known.host),
                         published: known.published.clone(),
                         intake: known.intake.clone(),
+                        attendance: Arc::clone(&known.attendance),
                         agents,
                     }
                 }
@@ -82,6 +85,7 @@ impl Registry {
                         }
                     };
                     Served {
+                        attendance: Arc::new(Attendance::new(study.n_slots)),
                         study,
                         published: host.published.clone(),
                         intake: host.intake.clone(),

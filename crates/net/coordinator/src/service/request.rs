@@ -62,6 +62,7 @@ pub(crate) async fn of_agent(
     let signature = (signature, shared.key.public());
     let Signed { body, .. } =
         read_authorized(request, signature, length, shared.body_patience).await?;
+    served.attendance.heard(slot);
     Ok(OfAgent { served, slot, body })
 }
 

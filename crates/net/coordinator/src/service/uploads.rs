@@ -56,7 +56,9 @@ pub(super) async fn put(
     drop(body);
     check_state(&served, round)?;
     if let Some(intake) = served.intake.clone() {
-        return post(&served, intake, update).await;
+        let answer = post(&served, intake, update).await?;
+        served.attendance.delivered(slot, round);
+        return Ok(answer);
     }
     let busy = || {
         let message = "too many requests wait for this study; try again shortly";
@@ -64,7 +66,10 @@ pub(super) async fn put(
     };
     let answered = served.with_host(|host| host.upload(update)).map_err(|_| busy())?;
     match answered.await {
-        Ok(UploadAnswer::Accepted) => Ok(accepted()),
+        Ok(UploadAnswer::Accepted) => {
+            served.attendance.delivered(slot, round);
+            Ok(accepted())
+        }
         Ok(UploadAnswer::Refused(rejected)) => Err(refusal::of_update(&rejected)),
         Ok(UploadAnswer::Closed) | Err(_) => {
             check_state(&served, round)?;

@@ -13,7 +13,7 @@ use fedbo_postgres::{Ended, Operation as Act, Patience, Pool, PoolError, Postgre
 use postgres::types::Type;
 
 use crate::record::Findings;
-use crate::{Committed, Head, LedgerError, Releases, Report, Statement};
+use crate::{Committed, Head, History, LedgerError, Releases, Report, Statement};
 use layout::LAYOUT;
 use rows::{Rows, entry, id, in_words, signed};
 
@@ -115,8 +115,17 @@ impl Ledgers {
     /// # Errors
     /// As for [`Ledgers::read`].
     pub fn releases(&self, name: &str) -> Result<(Statement, Releases), LedgerError> {
-        let findings = self.look_keeping(name, None, true)?;
+        let findings = self.look_keeping(name, None, Findings::with_releases)?;
         findings.into_releases(&self.place_of(name))
+    }
+
+    /// The same with every entry but the bytes of its release, as [`crate::history`] says of a file.
+    ///
+    /// # Errors
+    /// As for [`Ledgers::read`].
+    pub fn history(&self, name: &str) -> Result<History, LedgerError> {
+        let findings = self.look_keeping(name, None, Findings::with_entries)?;
+        findings.into_history(&self.place_of(name))
     }
 
     /// Returns the entries that were committed after `head` for rounds before `round`, for a reader who follows the
@@ -167,23 +176,20 @@ impl Ledgers {
     }
 
     fn look(&self, name: &str, known: Option<&Head>) -> Result<Findings, LedgerError> {
-        self.look_keeping(name, known, false)
+        self.look_keeping(name, known, Findings::default)
     }
 
     fn look_keeping(
         &self,
         name: &str,
         known: Option<&Head>,
-        keep: bool,
+        begin: fn() -> Findings,
     ) -> Result<Findings, LedgerError> {
         let read = self.pool.read(self.patience, |tx| {
             let id = id(tx, name)?
                 .ok_or_else(|| Ended::Caller(LedgerError::Absent { path: self.place_of(name) }))?;
             let mut rows = Rows { tx, id };
-            Ok(match keep {
-                true => Findings::with_releases().adding(&mut rows)?,
-                false => Findings::with_known(&mut rows, known)?,
-            })
+            Ok(begin().adding(&mut rows, known)?)
         });
         read.map_err(|ended| self.refusal(ended, self.place_of(name), Act::Read))
     }

@@ -1,0 +1,157 @@
+// @ts-check
+/** Actions on a study: a point is added, failed trials are tried again, the study is stopped. For `fedbo dashboard --actions`. */
+import { get, h } from "./dom.js";
+
+/** Trials of one request, which has a limit of its length. */
+const TRIALS = 5000;
+
+export class Actions {
+  /** @param {string} base the study's address */
+  constructor(base) {
+    this.base = base;
+    /** Numbers of trials that were put in line again by this page, before the events say so. @type {Set<number>} */
+    this.retried = new Set();
+  }
+
+  /**
+   * Does one action; an error in the server's words otherwise.
+   * @param {string} name
+   * @param {object} body
+   */
+  async ask(name, body) {
+    const { token } = await get("api/actions");
+    const response = await fetch(`${this.base}/${name}`, {
+      method: "POST", headers: { "content-type": "application/json", "x-fedbo-action": token }, body: JSON.stringify(body),
+    });
+    if (!response.ok) throw new Error(await response.text());
+    return response.json();
+  }
+
+  /**
+   * Does something once a button is pressed, and says below what came of it.
+   * @param {HTMLButtonElement} button
+   * @param {HTMLElement} line
+   * @param {() => Promise<string>} work
+   */
+  async press(button, line, work) {
+    button.setAttribute("aria-disabled", "true");
+    say(line, "…");
+    try {
+      say(line, await work());
+    } catch (error) {
+      say(line, error instanceof Error ? error.message : String(error), true);
+    }
+    button.removeAttribute("aria-disabled");
+  }
+
+  /**
+   * A button that tries failed trials again.
+   * @param {number[]} numbers
+   * @param {string} label
+   * @param {string} which what they have in common, for those who hear the label alone
+   * @param {HTMLElement} line for what comes of it
+   */
+  retry(numbers, label, which, line) {
+    /** @type {HTMLButtonElement} */
+    const button = action(label, () => this.press(button, line, async () => {
+      let n = 0;
+      for (let from = 0; from < numbers.length; from += TRIALS) {
+        const trials = numbers.slice(from, from + TRIALS);
+        n += (await this.ask("retry", { trials })).trials.length;
+        for (const trial of trials) this.retried.add(trial);
+      }
+      return n === 1 ? "1 trial waits to be tried again." : `${n} trials wait to be tried again.`;
+    }), { "aria-label": `${label}: ${which}` });
+    return button;
+  }
+
+  /**
+   * The form for a point of one's own.
+   * @param {any[]} parameters
+   * @param {() => any} best the best trial so far, or null
+   */
+  form(parameters, best) {
+    const line = answer();
+    const fields = parameters.map((each, index) => ({ name: each.name, field: field(each, `point-${index}`), id: `point-${index}`, hint: hint(each) }));
+    const add = /** @type {HTMLButtonElement} */ (h("button", { type: "submit" }, "Add the point"));
+    const fill = action("Take the values of the best trial", () => {
+      const trial = best();
+      if (trial === null) return say(line, "No trial has a value yet.");
+      for (const each of fields) each.field.value = String(trial.parameters[each.name] ?? "");
+      say(line, `These are the values of trial ${trial.number}; change what is to be tried.`);
+    });
+    return h("form", { class: "point", onsubmit: (/** @type {Event} */ event) => {
+      event.preventDefault();
+      if (add.getAttribute("aria-disabled") === "true") return;
+      this.press(add, line, async () => {
+        const values = fields.map((each) => [each.name, each.field.value]);
+        return `Trial ${(await this.ask("enqueue", { values })).trial} waits, and is tried next.`;
+      });
+    } },
+      h("div", { class: "tools" }, ...fields.map((each) => h("label", { for: each.id }, each.name, each.field, h("span", { id: `${each.id}-hint` }, each.hint)))),
+      h("div", { class: "action" }, add, fill, line));
+  }
+
+  /**
+   * The button that stops the study, after a question.
+   * @param {string} name
+   * @param {() => number} running the number of trials that run
+   */
+  stop(name, running) {
+    const line = answer();
+    const open = action("Stop the study…", () => {
+      if (dialog.open) return;
+      told.textContent = running() === 0 ? "No trial runs now." : `Trials that run now are still told: ${running()}.`;
+      dialog.showModal();
+    });
+    const told = h("p", {});
+    const yes = action("Stop it", () => {
+      dialog.close();
+      this.press(open, line, async () => {
+        const { running: left } = await this.ask("stop", {});
+        return left.length === 0 ? "The study is stopped." : `The study is stopped; still to be told: trials ${left.join(", ")}.`;
+      });
+    });
+    const dialog = /** @type {HTMLDialogElement} */ (h("dialog", { "aria-labelledby": "stop-question", "aria-describedby": "stop-effect" },
+      h("h2", { id: "stop-question" }, `Stop ${name}?`),
+      h("p", { id: "stop-effect" }, "Whoever tunes it now, on any machine, begins no further trial. A fedbo tune that is started later goes on."),
+      told,
+      h("div", { class: "action" }, action("Let it run", () => dialog.close(), { autofocus: true }), yes)));
+    return h("div", { class: "action" }, open, line, dialog);
+  }
+}
+
+/** @param {string} label @param {() => any} pressed @param {object} more */
+function action(label, pressed, more = {}) {
+  const button = /** @type {HTMLButtonElement} */ (h("button", { type: "button", ...more, onclick: () => {
+    if (button.getAttribute("aria-disabled") !== "true") pressed();
+  } }, label));
+  return button;
+}
+
+/** A line for what came of an action; it is read aloud when it changes. */
+export function answer() {
+  return h("p", { class: "answer", role: "status" });
+}
+
+/** @param {HTMLElement} line @param {string} text */
+function say(line, text, wrong = false) {
+  line.textContent = text;
+  line.classList.toggle("bad", wrong);
+}
+
+/** @param {any} parameter @param {string} id @returns {HTMLInputElement | HTMLSelectElement} */
+function field(parameter, id) {
+  const about = { id, name: parameter.name, required: true, "aria-describedby": `${id}-hint` };
+  if (parameter.choices) {
+    return /** @type {HTMLSelectElement} */ (h("select", about, ...parameter.choices.map((/** @type {any} */ choice) => h("option", { value: choice }, choice))));
+  }
+  return /** @type {HTMLInputElement} */ (h("input", { ...about, inputmode: "decimal", autocomplete: "off", spellcheck: "false" }));
+}
+
+/** The values that a parameter may have. @param {any} parameter */
+function hint(parameter) {
+  if (parameter.choices) return "one of these";
+  const step = parameter.step === null || parameter.step === undefined ? "" : `, by ${parameter.step}`;
+  return `${parameter.type === "int" ? "whole, " : ""}${parameter.low} to ${parameter.high}${step}`;
+}

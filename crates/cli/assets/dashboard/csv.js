@@ -1,0 +1,51 @@
+// @ts-check
+/** Tables that can be kept as a file of comma-separated values. */
+import { h, table } from "./dom.js";
+
+/** Time until the address of a file is given up: browsers take it when the download begins. */
+const KEEP_MS = 10_000;
+
+/** @typedef {Node | string | number | null | undefined} Cell */
+
+/** A cell as text: the whole value where only a part of it is shown. @param {Cell} cell */
+function text(cell) {
+  if (cell instanceof HTMLElement) return cell.dataset.value ?? cell.textContent ?? "";
+  const shown = cell instanceof Node ? cell.textContent ?? "" : String(cell ?? "");
+  return shown === "–" ? "" : shown;
+}
+
+/** @param {Cell} cell */
+function quoted(cell) {
+  const value = text(cell);
+  return /[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
+}
+
+/**
+ * A button that keeps rows as a file.
+ * @param {string} name the file's, without its ending
+ * @param {string[]} heads
+ * @param {Cell[][]} rows
+ */
+export function csvButton(name, heads, rows) {
+  return h("button", {
+    type: "button", class: "link", "aria-label": `${name} as CSV`, onclick: () => {
+      const lines = [heads, ...rows].map((row) => `${row.map(quoted).join(",")}\n`);
+      const address = URL.createObjectURL(new Blob(lines, { type: "text/csv;charset=utf-8" }));
+      h("a", { href: address, download: `${name.replace(/[^\w.-]+/g, "-")}.csv` }).click();
+      setTimeout(() => URL.revokeObjectURL(address), KEEP_MS);
+    },
+  }, "CSV");
+}
+
+/**
+ * A table with such a button below it, which keeps all rows where only the first are shown.
+ * @param {string} label
+ * @param {string[]} heads
+ * @param {Cell[][]} rows
+ * @param {number} shown
+ */
+export function csvTable(label, heads, rows, shown = 200) {
+  const left = rows.length - shown;
+  return h("div", {}, table(label, heads, rows.slice(0, shown)),
+    h("p", { class: "quiet" }, left > 0 ? `The first ${shown} of ${rows.length}; all as ` : null, csvButton(label, heads, rows)));
+}

@@ -1,0 +1,61 @@
+// @ts-check
+/** Curves over one axis of whole numbers. */
+/* global uPlot */
+import { axis, colour, h, number } from "./dom.js";
+
+/** @typedef {{ label: string, values: (number | null)[], colour: string, step?: boolean, dash?: number[], dots?: boolean }} Line */
+
+export class Lines {
+  /**
+   * @param {string} x the name of the axis
+   * @param {string} y
+   * @param {number} height
+   */
+  constructor(x, y, height = 260) {
+    this.names = [x, y];
+    this.height = height;
+    this.element = h("div", { class: "lines" });
+    /** @type {number[]} */
+    this.x = [];
+    /** @type {Line[]} */
+    this.lines = [];
+    /** @type {any} */
+    this.plot = null;
+    new ResizeObserver(() => (this.plot === null ? this.create() : this.plot.setSize(this.size()))).observe(this.element);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.create());
+  }
+
+  size() {
+    return { width: Math.max(240, this.element.clientWidth), height: this.height };
+  }
+
+  /**
+   * @param {number[]} x
+   * @param {Line[]} lines
+   */
+  show(x, lines) {
+    [this.x, this.lines] = [x, lines];
+    this.create();
+  }
+
+  create() {
+    this.plot?.destroy();
+    this.plot = null;
+    // A chart that is not on the page has no width yet.
+    if (this.lines.length === 0 || this.element.clientWidth === 0) return;
+    const series = this.lines.map((line) => ({
+      label: line.label, stroke: colour(line.colour), width: 2, dash: line.dash ?? [], spanGaps: true,
+      value: (/** @type {any} */ _, /** @type {number | null} */ value) => number(value),
+      ...(line.step ? { paths: uPlot.paths.stepped({ align: 1 }) } : {}),
+      ...(line.dots ? { paths: () => null } : {}),
+      points: { show: line.dots === true || this.x.length < 3, size: 5, fill: colour(line.colour) },
+    }));
+    const whole = (/** @type {any} */ _, /** @type {number[]} */ splits) => splits.map((split) => (Number.isInteger(split) ? split : null));
+    this.plot = new uPlot({
+      ...this.size(),
+      scales: { x: { time: false } },
+      axes: [{ ...axis(), label: this.names[0], values: whole }, { ...axis(), label: this.names[1], size: 70 }],
+      series: [{ label: this.names[0] }, ...series],
+    }, [this.x, ...this.lines.map((line) => line.values)], this.element);
+  }
+}

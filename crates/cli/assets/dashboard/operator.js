@@ -1,0 +1,226 @@
+// @ts-check
+/** A coordinator's studies, for its operator: rosters, rounds, who delivered, and the ledgers. */
+import { colour, connection, duration, events, factList, get, h, setView, table, view } from "./dom.js";
+import { Privacy } from "./privacy.js";
+
+const EVERY_MS = 2000;
+/** Agents of a table at most; the search finds the others. */
+const ROWS = 500;
+
+/** The studies of the coordinator. @param {HTMLElement} main */
+export async function federations(main) {
+  document.title = "fedbo: coordinator";
+  let shown = "";
+  const refresh = async () => {
+    const found = await get("api/federations");
+    connection("live");
+    const text = JSON.stringify(found);
+    if (text === shown) return;
+    shown = text;
+    const rows = found.federations.map((/** @type {any} */ each) => [
+      h("a", { href: `?federation=${encodeURIComponent(each.study)}` }, each.study), each.state, `${each.round} of ${each.rounds}`,
+      `${each.enrolled} of ${each.agents}`, each.delivered === null ? "–" : `${each.delivered} of ${each.agents}`,
+      each.error === null ? "" : h("span", { class: "bad" }, each.error)]);
+    main.replaceChildren(
+      h("h1", {}, "Coordinator"),
+      h("p", { class: "quiet" }, found.place),
+      rows.length > 0 ? table("studies", ["study", "state", "round", "enrolled", "delivered", "stands still"], rows)
+        : h("p", {}, "There is no study yet: ", h("code", {}, "fedbo coordinator study create FILE"), " makes one."));
+  };
+  await refresh();
+  setInterval(() => {
+    if (!document.hidden) refresh().catch(() => connection("no answer: is the coordinator still running?", true));
+  }, EVERY_MS);
+}
+
+/**
+ * One study of the coordinator.
+ * @param {HTMLElement} main
+ * @param {string} id
+ */
+export async function federation(main, id) {
+  const page = new Page(main, id, await get(`api/federations/${encodeURIComponent(id)}`));
+  events(`${page.base}/events`, { study: (news) => page.show(news) });
+}
+
+class Page {
+  /**
+   * @param {HTMLElement} main
+   * @param {string} id
+   * @param {any} about
+   */
+  constructor(main, id, about) {
+    this.base = `api/federations/${encodeURIComponent(id)}`;
+    this.about = about;
+    document.title = `fedbo: ${about.study}`;
+    this.facts = h("dl", { class: "facts" });
+    this.note = h("div", { "aria-live": "polite" });
+    this.grid = new Deliveries();
+    this.roster = h("div");
+    this.privacy = about.has_ledger ? new Privacy(this.base) : null;
+    this.head = "";
+    this.find = h("input", { type: "search", value: view().get("find") ?? "", oninput: (/** @type {any} */ event) => {
+      setView({ find: event.target.value });
+      this.drawRoster();
+    } });
+    /** @type {Map<number, string>} digits of all slots by round */
+    this.delivered = new Map();
+    /** @type {any} */
+    this.news = null;
+    this.at = 0;
+    main.replaceChildren(
+      h("h1", {}, about.study),
+      h("p", { class: "quiet" }, `${about.algorithm}, ${about.rounds} rounds of ${duration(about.round_s)}; ${about.place}`),
+      this.note,
+      this.facts,
+      h("h2", {}, "Who delivered in which round"),
+      this.grid.element,
+      h("h2", {}, "Agents"),
+      h("div", { class: "tools" }, h("label", {}, "Find", this.find)),
+      this.roster,
+      this.privacy === null ? "" : this.privacy.element,
+      h("h2", {}, "What every party knows"),
+      h("details", {}, h("summary", {}, "The frozen configuration"), h("pre", { tabindex: 0 }, about.config)));
+    setInterval(() => this.drawFacts(), 1000);
+  }
+
+  /** @param {any} news */
+  show(news) {
+    for (const [round, digits] of news.delivered) this.delivered.set(round, digits);
+    this.news = news;
+    this.at = Date.now();
+    this.grid.show(news.roster.map((/** @type {any} */ each) => each.agent), this.delivered);
+    this.note.replaceChildren(...(news.error === null ? [] : [h("p", { class: "note" }, `The study stands still: ${news.error}`)]));
+    this.drawFacts();
+    this.drawRoster();
+    // The ledger begins with the study, and changes with each release.
+    if (this.privacy !== null) this.privacy.element.hidden = news.state === "waiting";
+    if (this.privacy !== null && news.state !== "waiting" && this.head !== news.ledger_head) {
+      this.head = news.ledger_head;
+      this.privacy.refresh();
+    }
+  }
+
+  /** Agents that take part and have not delivered in the round that is played. */
+  missing() {
+    const digits = this.delivered.get(this.news.round) ?? "";
+    return this.news.roster.filter((/** @type {any} */ each, /** @type {number} */ slot) => each.state === "enrolled" && digits[slot] !== "1");
+  }
+
+  /** True while messages are taken. */
+  takes() {
+    return this.news.state === "running" && this.news.elapsed_s !== null && this.news.collects;
+  }
+
+  drawFacts() {
+    const { news, about } = this;
+    if (news === null) return;
+    const enrolled = news.roster.filter((/** @type {any} */ each) => each.state === "enrolled").length;
+    const isPlayed = news.state === "running" && news.elapsed_s !== null;
+    const elapsed = isPlayed ? news.elapsed_s + (Date.now() - this.at) / 1000 : null;
+    const missing = this.missing();
+    const names = missing.slice(0, 5).map((/** @type {any} */ each) => each.agent).join(", ") + (missing.length > 5 ? ", …" : "");
+    const takes = this.takes();
+    this.facts.replaceChildren(...factList([
+      ["state", news.state],
+      ["round", news.state === "finished" ? `all ${about.rounds}` : `${news.round} of ${about.rounds}`],
+      ["in this round", elapsed === null ? "–" : `${duration(Math.round(elapsed))} of ${duration(about.round_s)}`],
+      ["enrolled", `${enrolled} of ${news.roster.length}`],
+      ["delivered", takes ? `${enrolled - missing.length} of ${enrolled}` : "–"],
+      ["waited for", !takes ? "–" : missing.length === 0 ? "nobody" : `${missing.length}: ${names}`],
+      ["releases", about.has_ledger || news.releases > 0 ? news.releases : "none: messages are relayed"],
+      ["head", news.ledger_head === null ? "–" : h("span", { title: news.ledger_head }, shortHead(news.ledger_head))],
+    ]));
+  }
+
+  drawRoster() {
+    if (this.news === null) return;
+    const wanted = /** @type {HTMLInputElement} */ (this.find).value.toLowerCase();
+    const { round, roster } = this.news;
+    const rounds = [...this.delivered].sort(([a], [b]) => a - b);
+    const found = roster
+      .map((/** @type {any} */ each, /** @type {number} */ slot) => ({ ...each, slot, n: rounds.filter(([, digits]) => digits[slot] === "1").length }))
+      .filter((/** @type {any} */ each) => `${each.agent} ${each.state}`.toLowerCase().includes(wanted))
+      .sort((/** @type {any} */ a, /** @type {any} */ b) => a.n - b.n || a.slot - b.slot);
+    const takes = this.takes();
+    const says = (/** @type {any} */ each) => !takes || each.state !== "enrolled" ? "–" : this.delivered.get(round)?.[each.slot] === "1" ? "yes" : "not yet";
+    const silence = (/** @type {any} */ each) => each.silent_s === null ? "not since this coordinator began" : `${duration(each.silent_s)} ago`;
+    const rows = found.slice(0, ROWS).map((/** @type {any} */ each) => [each.agent, each.slot, each.state, says(each), `${each.n} of ${rounds.length}`, silence(each)]);
+    this.roster.replaceChildren(
+      h("p", { class: "quiet", role: "status" }, found.length > ROWS ? `${found.length} agents, the first ${ROWS} are shown` : `${found.length} agents`),
+      table("agents", ["agent", "slot", "state", "in this round", "delivered in", "last heard of"], rows));
+  }
+}
+
+/** The first digits of a head. @param {string} head */
+function shortHead(head) {
+  const [seq, hash] = head.split(":");
+  return hash === undefined ? head : `${seq}:${hash.slice(0, 8)}…`;
+}
+
+/** Agents by rounds, with who delivered. */
+class Deliveries {
+  constructor() {
+    this.canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { class: "grid", role: "img" }));
+    this.says = h("p", { class: "quiet", role: "status" }, "");
+    const legend = h("p", { class: "legend" }, h("span", {}, h("i", { class: "kind own" }), "delivered"), h("span", {}, h("i", { class: "kind start" }), "not delivered"));
+    this.empty = h("p", {}, "Nobody has delivered since this coordinator began.");
+    this.element = h("div", {}, legend, this.empty, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "deliveries by rounds" }, this.canvas), this.says);
+    /** @type {string[]} */
+    this.agents = [];
+    /** @type {[number, string][]} */
+    this.rounds = [];
+    this.canvas.addEventListener("mousemove", (event) => this.say(event));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+  }
+
+  /**
+   * @param {string[]} agents
+   * @param {Map<number, string>} delivered
+   */
+  show(agents, delivered) {
+    this.agents = agents;
+    this.rounds = [...delivered].sort(([a], [b]) => a - b);
+    this.empty.hidden = this.rounds.length > 0;
+    const [first, last] = [this.rounds[0], this.rounds[this.rounds.length - 1]];
+    if (first !== undefined && this.says.dataset.pointed !== "yes") {
+      this.says.textContent = `Rounds ${first[0]} to ${last[0]} from left to right, agents by slot from top to bottom. Point at a square to read it; the table has the same by agent, who missed most first.`;
+    }
+    this.canvas.hidden = this.rounds.length === 0;
+    this.draw();
+  }
+
+  sides() {
+    const wide = Math.max(300, (this.element.clientWidth || 900) - 20);
+    return { x: Math.max(4, Math.min(22, Math.floor(wide / Math.max(1, this.rounds.length)))), y: this.agents.length > 200 ? 3 : this.agents.length > 50 ? 8 : 16 };
+  }
+
+  draw() {
+    const { x, y } = this.sides();
+    // A canvas of more than some 30,000 pixels stays blank in browsers.
+    const shown = Math.min(this.agents.length, Math.floor(30_000 / y));
+    Object.assign(this.canvas, { width: Math.max(1, this.rounds.length * x), height: Math.max(1, shown * y) });
+    this.canvas.setAttribute("aria-label", `${this.agents.length} agents, ${this.rounds.length} rounds; the table below has the same by agent`);
+    const context = this.canvas.getContext("2d");
+    if (context === null) return;
+    const gap = y > 4 ? 1 : 0;
+    const [yes, no] = [colour("--kind-own"), colour("--kind-start")];
+    this.rounds.forEach(([, digits], column) => {
+      for (let slot = 0; slot < shown; slot += 1) {
+        context.fillStyle = digits[slot] === "1" ? yes : no;
+        context.fillRect(column * x, slot * y, x - gap, y - gap);
+      }
+    });
+  }
+
+  /** @param {MouseEvent} event */
+  say(event) {
+    const { x, y } = this.sides();
+    const box = this.canvas.getBoundingClientRect();
+    const slot = Math.floor((event.clientY - box.top) / y);
+    const round = this.rounds[Math.floor((event.clientX - box.left) / x)];
+    if (round === undefined || this.agents[slot] === undefined) return;
+    this.says.dataset.pointed = "yes";
+    this.says.textContent = `${this.agents[slot]}, round ${round[0]}: ${round[1][slot] === "1" ? "delivered" : "not delivered"}`;
+  }
+}

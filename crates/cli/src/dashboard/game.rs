@@ -1,0 +1,132 @@
+//! The results of a game as JSON: payoffs and actions by round, and the standings that `fedbo play` ends with.
+
+use std::path::Path as FilePath;
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use fedbo_report::{GAME_PAYOFF_FILES, ResultsTail, Row, Summary};
+use serde::Serialize;
+
+use super::{Id, NotThere, Problem, Shares, answer, blocking};
+use crate::game_results::{PlayerResult, STAND_IN};
+use crate::trial_record::SCHEMA_VERSION;
+
+/// A game as a page shows it.
+#[derive(Serialize)]
+struct Document {
+    schema_version: u32,
+    /// Rounds at random, the first ones.
+    n_initial: usize,
+    players: Vec<Player>,
+    standings: Vec<PlayerResult>,
+}
+
+/// A player, round by round.
+#[derive(Serialize)]
+struct Player {
+    name: String,
+    plays: String,
+    payoffs: Vec<Option<f64>>,
+    /// Mean payoff of the rounds so far that were not at random.
+    means: Vec<Option<f64>>,
+    /// The distance from the largest payoff, where it was recorded.
+    regrets: Vec<Option<f64>>,
+    /// The source of each action.
+    sources: Vec<String>,
+    actions: Vec<Action>,
+}
+
+/// A parameter of a player's actions, as texts.
+#[derive(Serialize)]
+struct Action {
+    parameter: String,
+    values: Vec<String>,
+}
+
+/// Returns true if a folder has the results of a game: its picture of payoffs, and no summary.
+pub(super) fn is_game(folder: &FilePath) -> bool {
+    folder.join(GAME_PAYOFF_FILES[0]).is_file() && Summary::read(folder).is_err()
+}
+
+impl Player {
+    /// A player before the first round. Of the row, parameters are named `PLAYER.PARAMETER`.
+    fn of(row: &Row) -> Self {
+        let own = row.parameters.iter().filter_map(|(name, _)| own_parameter(&row.agent, name));
+        Self {
+            name: row.agent.clone(),
+            plays: row.arm.clone(),
+            payoffs: Vec::new(),
+            means: Vec::new(),
+            regrets: Vec::new(),
+            sources: Vec::new(),
+            actions: own
+                .map(|name| Action { parameter: name.to_owned(), values: Vec::new() })
+                .collect(),
+        }
+    }
+
+    fn add(&mut self, row: Row) {
+        let own = row.parameters.into_iter().filter_map(|(name, value)| {
+            own_parameter(&row.agent, &name).is_some().then_some(value)
+        });
+        for (action, value) in self.actions.iter_mut().zip(own) {
+            action.values.push(value);
+        }
+        self.payoffs.push(row.value);
+        self.regrets.push(row.regret);
+        self.sources.push(row.source);
+    }
+
+    fn conclude(&mut self, n_initial: usize) -> PlayerResult {
+        let (mut sum, mut n) = (0.0, 0.0);
+        self.means = self
+            .payoffs
+            .iter()
+            .enumerate()
+            .map(|(round, payoff)| {
+                let payoff = payoff.filter(|_| round >= n_initial);
+                sum += payoff.unwrap_or(0.0);
+                n += if payoff.is_some() { 1.0 } else { 0.0 };
+                (n > 0.0).then(|| sum / n)
+            })
+            .collect();
+        let n_stand_ins = self.sources.iter().filter(|source| source.starts_with(STAND_IN)).count();
+        PlayerResult::of(&self.name, self.plays.clone(), &self.payoffs, n_initial, n_stand_ins)
+    }
+}
+
+/// The name of a player's own parameter in a column.
+fn own_parameter<'a>(player: &str, column: &'a str) -> Option<&'a str> {
+    column.strip_prefix(player)?.strip_prefix('.')
+}
+
+impl Document {
+    fn of(folder: &FilePath) -> anyhow::Result<Self> {
+        if !is_game(folder) {
+            return Err(NotThere("these are no results of a game".to_owned()).into());
+        }
+        let mut players: Vec<Player> = Vec::new();
+        let mut n_random = 0;
+        for row in ResultsTail::new(folder).more()?.unwrap_or_default() {
+            let found = players.iter().position(|player| player.name == row.agent);
+            let index = found.unwrap_or_else(|| {
+                players.push(Player::of(&row));
+                players.len() - 1
+            });
+            if index == 0 && row.iteration <= 0 {
+                n_random += 1;
+            }
+            players[index].add(row);
+        }
+        let standings = players.iter_mut().map(|player| player.conclude(n_random)).collect();
+        Ok(Self { schema_version: SCHEMA_VERSION, n_initial: n_random, players, standings })
+    }
+}
+
+/// `GET /api/runs/{id}/game`.
+pub(crate) async fn game(State(shared): Shares, Path(id): Id) -> Result<Response, Problem> {
+    let reader = Arc::clone(&shared);
+    let document = blocking(move || Document::of(&reader.catalog.run(&id)?));
+    answer(&document.await?)
+}

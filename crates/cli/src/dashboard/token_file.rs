@@ -1,0 +1,81 @@
+//! A token in a file of its owner: an address with it stays good when the server starts again.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt};
+use std::path::Path;
+
+use super::guard::Token;
+use crate::exit::BadInput;
+
+/// Characters of a token at least: 160 bits in the alphabet of those that fedbo makes.
+const CHARS_MIN: usize = 32;
+/// Bytes of the file at most.
+const BYTES_MAX: u64 = 1024;
+
+/// Reads the token of a file; a file that is not there is made, with a new token.
+///
+/// # Errors
+/// If others may read the file, it holds no token, or the system refuses.
+pub(crate) fn kept_token(path: &Path) -> Result<Token, BadInput> {
+    let refused = |error: std::io::Error| BadInput(format!("{}: {error}", path.display()));
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return begin(path),
+        Err(error) => return Err(refused(error)),
+    };
+    let mode = file.metadata().map_err(refused)?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(BadInput(format!(
+            "{}: others may read or change this token (its mode is {mode:03o}, expected 600); `chmod 600` it if nobody has, or remove it \
+             for a new one",
+            path.display()
+        )));
+    }
+    let mut text = String::new();
+    file.take(BYTES_MAX).read_to_string(&mut text).map_err(refused)?;
+    let token = text.trim();
+    let is_plain = token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    if token.len() < CHARS_MIN || !is_plain {
+        return Err(BadInput(format!(
+            "{}: expected a token of at least {CHARS_MIN} letters and digits; remove the file, and one is made",
+            path.display()
+        )));
+    }
+    Ok(Token::kept(token.to_owned()))
+}
+
+fn begin(path: &Path) -> Result<Token, BadInput> {
+    let token = Token::new()?;
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600).open(path);
+    let written = file.and_then(|mut file| {
+        writeln!(file, "{}", token.text())?;
+        file.sync_all()
+    });
+    written.map_err(|error| BadInput(format!("{}: {error}", path.display())))?;
+    Ok(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_made_once_and_kept_from_others() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("token");
+        let made = kept_token(&path).expect("a token");
+        let mode = std::fs::metadata(&path).expect("a file").permissions().mode();
+        assert_eq!((mode & 0o777, made.text().len()), (0o600, 32));
+        assert_eq!(kept_token(&path).expect("the same").text(), made.text());
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).expect("a mode");
+        let error = kept_token(&path).err().expect("a refusal").0;
+        assert!(error.contains("640") && error.contains("chmod 600"), "{error}");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).expect("a mode");
+        for text in ["", "short", &"a b".repeat(20), &"\u{e9}".repeat(40)] {
+            std::fs::write(&path, text).expect("a file");
+            let error = kept_token(&path).err().expect("a refusal").0;
+            assert!(error.contains("at least 32"), "{text:?}: {error}");
+        }
+    }
+}

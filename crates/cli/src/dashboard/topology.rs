@@ -1,0 +1,188 @@
+//! The graph of neighbours of a run: its figures, its edges by rounds, and its picture, as `fedbo topology show` has them.
+
+use std::collections::BTreeMap;
+use std::path::Path as FilePath;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use fedbo_config::{Check, TomlFile};
+use fedbo_federated::Exchange;
+use fedbo_federation::{ALGORITHMS, Topology, TopologyTable};
+use fedbo_runner::federation::recorded_tables;
+use fedbo_topology::{Edge, Graph};
+use hyper::StatusCode;
+use serde::{Deserialize as _, Serialize};
+
+use super::{Id, NotThere, Problem, Shares, answer, as_file, blocking, typed};
+use crate::commands::topology::{GraphDocument, Source, picture};
+use crate::exit::BadInput;
+use crate::trial_record::SCHEMA_VERSION;
+
+/// Edges that are sent at most; the figures count all.
+const EDGES: usize = 2000;
+
+/// A graph as a page shows it.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema_version: u32,
+    /// The document of `fedbo topology show --json`, of the graph before all changes.
+    graph: GraphDocument<'a>,
+    /// The initial points that an agent reports: `all`, `best` or `none`.
+    share_initial: String,
+    /// Agents in the file's order, with their numbers of neighbours.
+    agents: Vec<(&'a str, usize)>,
+    edges: Vec<EdgeRecord<'a>>,
+    n_edges: usize,
+    /// The reason why there is no picture.
+    too_large: Option<String>,
+}
+
+/// An edge in the rounds in which it is there.
+#[derive(Serialize)]
+struct EdgeRecord<'a> {
+    between: [&'a str; 2],
+    /// The first round; null for one that is there from the beginning.
+    from: Option<u64>,
+    /// The first round without it again; null if it stays.
+    until: Option<u64>,
+}
+
+/// The graph that a run was begun with.
+struct RunGraph {
+    source: Source,
+    topology: Topology,
+    share_initial: String,
+}
+
+/// Returns true if agents of a run share with neighbours.
+pub(super) fn has_neighbours(folder: &FilePath) -> bool {
+    recorded_tables(folder).is_some_and(|tables| is_of_neighbours(&tables))
+}
+
+fn is_of_neighbours(tables: &serde_json::Value) -> bool {
+    let name = tables["federation"]["algorithm"].as_str();
+    let algorithm = ALGORITHMS.iter().find(|algorithm| Some(algorithm.name) == name);
+    algorithm.is_some_and(|algorithm| algorithm.exchange == Exchange::Neighbours)
+}
+
+impl RunGraph {
+    /// Builds the graph anew from the settings that the folder recorded.
+    fn of(folder: &FilePath) -> anyhow::Result<Self> {
+        let none = || NotThere("agents of this run have no neighbours".to_owned());
+        let tables = recorded_tables(folder).filter(is_of_neighbours).with_context(none)?;
+        let table = match tables.get("topology") {
+            Some(table) => TopologyTable::deserialize(table).context("settings.json, topology")?,
+            None => TopologyTable::default(),
+        };
+        if let Some(file) = &table.file {
+            let file = file.display();
+            let message = format!(
+                "the edges of this run stood in {file}, which its folder does not hold: fedbo topology show FEDERATION shows them"
+            );
+            return Err(NotThere(message).into());
+        }
+        let agents = tables["agents"].as_array().into_iter().flatten();
+        let names: Vec<String> =
+            agents.map(|agent| agent["name"].as_str().unwrap_or_default().to_owned()).collect();
+        let shown: Vec<&str> = names.iter().map(String::as_str).collect();
+        let head = &tables["federation"];
+        let file = TomlFile::from_text(&folder.join("settings.json"), "");
+        let seed = head["seed"].as_u64().unwrap_or(0);
+        let topology = Topology::of(&table, Check::new(&file), &shown, seed)
+            .map_err(|error| BadInput(error.to_string()))?;
+        let share_initial = tables["distributed-ts"]["share_initial"].as_str().unwrap_or("all");
+        Ok(Self {
+            share_initial: share_initial.to_owned(),
+            source: Source {
+                name: head["name"].as_str().unwrap_or("graph").to_owned(),
+                words: topology.words.clone(),
+                names,
+                graph: topology.graph.clone(),
+                federation: None,
+            },
+            topology,
+        })
+    }
+
+    fn document(&self) -> Document<'_> {
+        let graph = &self.source.graph;
+        let spans = self.spans();
+        let agents = graph.agents().map(|agent| (self.source.agent(agent), graph.degree(agent)));
+        Document {
+            schema_version: SCHEMA_VERSION,
+            graph: GraphDocument::of(&self.source, &graph.max_clique(), Vec::new()),
+            share_initial: self.share_initial.clone(),
+            agents: agents.collect(),
+            n_edges: spans.len(),
+            edges: spans
+                .into_iter()
+                .take(EDGES)
+                .map(|((a, b), from, until)| EdgeRecord {
+                    between: [self.source.agent(a), self.source.agent(b)],
+                    from,
+                    until,
+                })
+                .collect(),
+            too_large: picture::too_large(graph),
+        }
+    }
+
+    /// Each edge with the first round of it and the first without it, in the order of agents.
+    fn spans(&self) -> Vec<(Edge, Option<u64>, Option<u64>)> {
+        let first = |graph: &Graph, from| graph.edges().map(|edge| (edge, from)).collect();
+        let mut open: BTreeMap<Edge, Option<u64>> = first(&self.topology.graph, None);
+        let mut spans = Vec::new();
+        for change in &self.topology.changes {
+            let next: BTreeMap<Edge, Option<u64>> = first(&change.graph, Some(change.round));
+            let ended: Vec<Edge> =
+                open.keys().filter(|edge| !next.contains_key(*edge)).copied().collect();
+            for edge in ended {
+                let from = open.remove(&edge).flatten();
+                spans.push((edge, from, Some(change.round)));
+            }
+            for (edge, from) in next {
+                open.entry(edge).or_insert(from);
+            }
+        }
+        spans.extend(open.into_iter().map(|(edge, from)| (edge, from, None)));
+        spans.sort_unstable();
+        spans
+    }
+}
+
+/// `GET /api/runs/{id}/topology`.
+pub(crate) async fn graph(State(shared): Shares, Path(id): Id) -> Result<Response, Problem> {
+    let _one_at_a_time = shared.drawing.acquire().await.map_err(|_| Problem::ends())?;
+    let reader = Arc::clone(&shared);
+    let document = blocking(move || {
+        let graph = RunGraph::of(&reader.catalog.run(&id)?)?;
+        Ok(serde_json::to_value(graph.document())?)
+    });
+    answer(&document.await?)
+}
+
+/// `GET /api/runs/{id}/topology/graph.svg` and `.png`: the picture of `fedbo topology show`.
+pub(crate) async fn drawn(
+    State(shared): Shares,
+    Path((id, name)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let is_svg = match name.as_str() {
+        "graph.svg" => true,
+        "graph.png" => false,
+        _ => return Err(Problem::new(StatusCode::NOT_FOUND, "there is no such picture")),
+    };
+    let _one_at_a_time = shared.drawing.acquire().await.map_err(|_| Problem::ends())?;
+    let reader = Arc::clone(&shared);
+    let bytes = blocking(move || {
+        let graph = RunGraph::of(&reader.catalog.run(&id)?)?.source;
+        if let Some(why) = picture::too_large(&graph.graph) {
+            return Err(NotThere(why).into());
+        }
+        let picture = picture::of(&graph, &graph.graph.max_clique()).picture()?;
+        Ok(if is_svg { picture.svg()?.into_bytes() } else { picture.png()? })
+    });
+    let kind = if is_svg { "image/svg+xml" } else { "image/png" };
+    Ok(as_file(typed(kind, bytes.await?), &name))
+}

@@ -1,0 +1,23 @@
+//! A point that a person gives, parameter by parameter: on the command line, or in a page.
+
+use fedbo_space::{Parameter, Point, Space};
+
+use crate::exit::BadInput;
+
+/// The point of a space that names and texts of values mean.
+///
+/// # Errors
+/// If a name is given twice or is no parameter's, a value is none of its parameter, or a parameter has no value.
+pub(crate) fn parse(space: &Space, entries: &[(&str, &str)]) -> anyhow::Result<Point> {
+    let mut values = Vec::with_capacity(entries.len());
+    for (index, (name, text)) in entries.iter().enumerate() {
+        if entries[..index].iter().any(|(earlier, _)| earlier == name) {
+            return Err(BadInput(format!("{name} is given twice")).into());
+        }
+        values.push(((*name).to_owned(), space.parameter(name)?.parse(text)?));
+    }
+    space.normalize(&Point::new(values)).map_err(|error| {
+        let names: Vec<&str> = space.parameters().iter().map(Parameter::name).collect();
+        BadInput(format!("{error}; give a value for each of {}", names.join(", "))).into()
+    })
+}

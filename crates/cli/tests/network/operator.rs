@@ -1,0 +1,288 @@
+//! `fedbo coordinator run --dashboard`: what its operator sees, and that it is no more than what is public or released (INV-4).
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::federation_folder::{Process, Setup, World};
+use crate::wire::{contains, forms};
+
+/// A coordinator with the pages of its operator.
+pub(crate) struct Pages {
+    pub(crate) service: Process,
+    /// The port of agents.
+    pub(crate) port: u16,
+    /// `127.0.0.1:PORT` of the pages.
+    address: String,
+    token: String,
+}
+
+impl Pages {
+    pub(crate) fn serve(world: &World, more: &[&str]) -> Self {
+        let mut command = world.service("coordinator", 0);
+        command.args(["--dashboard", "127.0.0.1:0"]).args(more);
+        let mut service = Process::start(&mut command);
+        let line = service.wait_for("coordinator of ");
+        let port = line.rsplit(':').next().unwrap().trim().parse().unwrap();
+        let line = service.wait_for("operator's pages on http://");
+        let (_, url) = line.split_once("http://").unwrap();
+        let (address, token) = url.trim().split_once("/?token=").unwrap();
+        let (address, token) = (address.to_owned(), token.to_owned());
+        Self { service, port, address, token }
+    }
+
+    fn cookie(&self) -> String {
+        format!("fedbo-{}={}", self.address.rsplit(':').next().unwrap(), self.token)
+    }
+
+    fn ask(&self, method: &str, path: &str, cookie: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let address = &self.address;
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {address}\r\ncookie: {cookie}\r\nconnection: close\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    }
+
+    /// The status and the body of an answer.
+    fn answer(&self, method: &str, path: &str, cookie: &str) -> (u16, String) {
+        let mut text = String::new();
+        self.ask(method, path, cookie).read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+
+    pub(crate) fn get(&self, path: &str) -> String {
+        let (status, body) = self.answer("GET", path, &self.cookie());
+        assert_eq!(status, 200, "{path}: {body}");
+        body
+    }
+
+    fn json(&self, path: &str) -> Value {
+        serde_json::from_str(&self.get(path)).unwrap()
+    }
+
+    /// The first event of a study for which `is` holds.
+    fn event(&self, is: impl Fn(&Value) -> bool) -> Value {
+        let path = "/api/federations/labs/events";
+        let lines = BufReader::new(self.ask("GET", path, &self.cookie())).lines();
+        // Parts of a chunked answer stand in lines of their own.
+        let data = lines.map_while(Result::ok).filter_map(|line| {
+            let text = line.strip_prefix("data: ")?.to_owned();
+            serde_json::from_str::<Value>(&text).ok()
+        });
+        data.into_iter().find(is).unwrap()
+    }
+
+    /// The news of the study's end.
+    fn finished(&self) -> Value {
+        self.event(|news| news["state"] == "finished")
+    }
+
+    /// All that these pages serve of the study, once.
+    pub(crate) fn everything(&self) -> String {
+        let event = self.event(|_| true).to_string();
+        let paths = ["/", "/api/federations", "/api/federations/labs"];
+        let pages = paths.map(|path| self.get(path)).join("\n");
+        let ledgers = ["ledger", "ledger/check"].map(|name| {
+            let path = format!("/api/federations/labs/{name}");
+            self.answer("GET", &path, &self.cookie()).1 // a study that charges nothing has none
+        });
+        pages + &event + &ledgers.join("\n")
+    }
+
+    pub(crate) fn end(mut self) {
+        self.service.signal(rustix::process::Signal::TERM);
+        assert_eq!(self.service.end(), Some(0), "{:#?}", self.service.said);
+    }
+}
+
+/// The page shows the roster before anybody enrolled, deliveries as they come, and all rounds at the end.
+#[test]
+fn an_operator_sees_who_delivered_in_which_round() {
+    let world = World::new(&Setup::charged(3, 3, 1.0));
+    let tokens = world.create();
+    let pages = Pages::serve(&world, &[]);
+    let list = pages.json("/api/federations");
+    assert_eq!(list["federations"][0]["study"], "labs");
+    assert_eq!(list["federations"][0]["enrolled"], 0);
+    assert_eq!(list["federations"][0]["delivered"], Value::Null);
+    let about = pages.json("/api/federations/labs");
+    assert_eq!((&about["algorithm"], &about["has_ledger"]), (&"dp-fts-de".into(), &true.into()));
+    assert!(about["config"].as_str().unwrap().contains("name = \"labs\""));
+    let news = pages.event(|_| true);
+    assert_eq!((&news["state"], &news["roster"][1]["agent"]), (&"waiting".into(), &"lab 1".into()));
+    assert_eq!(news["roster"][1]["silent_s"], Value::Null);
+    let mut agents = world.start_agents(&tokens, pages.port);
+    let news = pages.event(|news| !news["delivered"].as_array().unwrap().is_empty());
+    assert!(news["roster"].as_array().unwrap().iter().all(|each| each["state"] == "enrolled"));
+    for process in &mut agents {
+        assert_eq!(process.end(), Some(0), "{:#?}", process.said);
+    }
+    // The last release has left, and the last round goes on for a while.
+    pages.finished();
+    let news = pages.event(|_| true);
+    let delivered = news["delivered"].as_array().unwrap();
+    assert!(!delivered.is_empty(), "{news}");
+    // A slow machine may let an agent miss its instant, but not all of them in all rounds.
+    assert!(delivered.iter().all(|round| round[1].as_str().unwrap().len() == 3), "{news}");
+    assert!(delivered.iter().any(|round| round[1] == "111"), "{news}");
+    let head = news["ledger_head"].as_str().unwrap();
+    assert_eq!(head.split(':').next(), Some("3"));
+    let ledger = pages.json("/api/federations/labs/ledger");
+    assert_eq!((&ledger["statement"]["head"], &ledger["problem"]), (&head.into(), &Value::Null));
+    let check = pages.json("/api/federations/labs/ledger/check");
+    assert_eq!((&check["is_sound"], &check["compared_with"]), (&true.into(), &head.into()));
+    pages.end();
+}
+
+/// The pages are nobody else's: not on the agents' address, not without the token, not for a page of another site, and they
+/// change nothing.
+#[test]
+fn the_pages_are_the_operators_alone() {
+    let world = World::new(&Setup::simulated(2, 2, 60.0));
+    let _tokens = world.create();
+    let pages = Pages::serve(&world, &[]);
+    for (method, path, cookie, expected) in [
+        ("GET", "/api/federations", "", 401),
+        ("GET", "/api/federations", "fedbo-1=x", 401),
+        ("GET", "/", "", 401),
+        ("GET", "/?token=aaaa", "", 401),
+        ("POST", "/api/federations/labs", pages.cookie().as_str(), 405),
+        ("GET", "/api/federations/other", pages.cookie().as_str(), 404),
+        ("GET", "/api/federations/..%2F..%2Fcoordinator.key", pages.cookie().as_str(), 404),
+        // Studies and runs of the machine are no part of these pages.
+        ("GET", "/api/studies", pages.cookie().as_str(), 404),
+        ("GET", "/api/runs", pages.cookie().as_str(), 404),
+    ] {
+        let (status, body) = pages.answer(method, path, cookie);
+        assert_eq!(status, expected, "{method} {path}: {body}");
+        assert!(!body.contains("lab 0"), "{body}");
+    }
+    let agents = Pages { address: format!("127.0.0.1:{}", pages.port), ..pages };
+    for path in ["/", "/api/federations", "/assets/main.js"] {
+        assert_eq!(agents.answer("GET", path, &agents.cookie()).0, 404, "{path}");
+    }
+    agents.end();
+}
+
+#[test]
+fn pages_that_others_reach_need_a_token_of_their_own() {
+    let world = World::new(&Setup::simulated(2, 2, 60.0));
+    let _tokens = world.create();
+    let refused = |more: &[&str], part: &str| {
+        let mut command = world.service("coordinator", 0);
+        let output = command.args(more).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(part), "{said}");
+    };
+    refused(&["--dashboard", "0.0.0.0:0"], "--dashboard-token FILE");
+    let token = ["--dashboard", "0.0.0.0:0", "--dashboard-token", "token"];
+    refused(&token, "plain");
+    std::fs::write(world.path("short"), "abc").unwrap();
+    refused(&["--dashboard", "127.0.0.1:0", "--dashboard-token", "short"], "short: ");
+    // The token stays in its file.
+    let mut command = world.service("coordinator", 0);
+    command.args(token).arg("--plain-http");
+    let mut service = Process::start(&mut command);
+    let line = service.wait_for("operator's pages on http://");
+    let text = std::fs::read_to_string(world.path("token")).unwrap();
+    assert!(line.contains("then the token of token") && !line.contains(text.trim()), "{line}");
+    service.signal(rustix::process::Signal::TERM);
+    assert_eq!(service.end(), Some(0));
+}
+
+/// Every key of what the pages serve is in the table of docs/operations.md, with a reason, and the table has no other.
+#[test]
+fn every_field_of_the_pages_is_on_the_list() {
+    let page = include_str!("../../../../docs/operations.md");
+    let after = page.split_once("\n### The operator's pages\n").unwrap().1;
+    let section = after.split("\n#").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let mut listed = BTreeSet::new();
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        assert!(cells[1].len() > 5, "a row without a reason: {row}");
+        listed.extend(cells[0].split(", ").map(|name| name.replace('`', "")));
+    }
+    let world = World::new(&Setup::charged(2, 2, 0.5));
+    let tokens = world.create();
+    let pages = Pages::serve(&world, &[]);
+    for process in &mut world.start_agents(&tokens, pages.port) {
+        assert_eq!(process.end(), Some(0), "{:#?}", process.said);
+    }
+    let mut shown = BTreeSet::new();
+    let study = "/api/federations/labs";
+    let of_study = ["", "/ledger", "/ledger/check"].map(|part| format!("{study}{part}"));
+    for path in std::iter::once("/api/federations").chain(of_study.iter().map(String::as_str)) {
+        keys(&pages.json(path), &mut shown);
+    }
+    keys(&pages.event(|_| true), &mut shown);
+    pages.end();
+    // A sound ledger has no problem that is shown.
+    shown.extend(["entry", "message"].map(str::to_owned));
+    assert_eq!(shown, listed);
+}
+
+/// The keys of all objects of a document.
+fn keys(document: &Value, found: &mut BTreeSet<String>) {
+    match document {
+        Value::Object(entries) => {
+            for (key, value) in entries {
+                found.insert(key.clone());
+                keys(value, found);
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| keys(value, found)),
+        _ => {}
+    }
+}
+
+/// No trial of an agent is in any byte that the pages serve, in any form, whatever the algorithm: before, in the middle and at the end.
+#[test]
+fn no_trial_of_an_agent_is_in_any_byte_of_the_pages() {
+    for setup in [
+        Setup::charged(3, 3, 1.0),
+        Setup { algorithm: "fts", privacy: "", seed: None, ..Setup::simulated(3, 4, 60.0) },
+        Setup {
+            algorithm: "shared-prior",
+            privacy: "",
+            seed: None,
+            ..Setup::simulated(3, 4, 60.0)
+        },
+    ] {
+        let world = World::new(&setup);
+        let tokens = world.create();
+        let pages = Pages::serve(&world, &[]);
+        let mut agents = world.start_agents(&tokens, pages.port);
+        let mut seen = String::new();
+        while !agents.iter_mut().all(Process::has_ended) {
+            seen += &pages.everything();
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        pages.finished();
+        seen += &pages.everything();
+        pages.end();
+        let mut n_looked_for = 0;
+        for agent in 0..world.n_agents {
+            for [x, y, value] in world.trials(agent) {
+                let unit = |x: f64| (x + 5.0) / 10.0;
+                let numbers = [x, y, value, unit(x), unit(y)].into_iter();
+                // Corners of the space are numbers like others.
+                for number in numbers.filter(|number| number.fract() != 0.0) {
+                    for form in forms(number) {
+                        n_looked_for += 1;
+                        assert!(!contains(seen.as_bytes(), &form), "{number} of agent {agent}");
+                    }
+                }
+            }
+        }
+        assert!(n_looked_for > 150, "{n_looked_for}");
+    }
+}

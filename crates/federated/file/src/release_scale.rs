@@ -1,0 +1,133 @@
+//! The scale of releases by a ledger's charter: how many vectors a sum has, how long each may be, and how loud the noise is beside them.
+
+use fedbo_gp::FeatureDescription;
+
+use crate::checked::{Collaboration, Federation};
+use crate::release_mechanism::ReleaseMechanism;
+
+/// The first words of the configuration of a federation in one process.
+const LINES: &str = "fedbo federation, version 1\n";
+
+/// The public numbers that releases of a study are made with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReleaseScale {
+    /// N: agents of the roster.
+    pub n_agents: u64,
+    /// P: regions, each with a sum of its own.
+    pub n_regions: u64,
+    /// M: features of a vector, witnesses apart.
+    pub n_features: u64,
+    /// S: norm at which the vectors of an agent are clipped together.
+    pub max_norm: f64,
+    /// q: probability that an agent's vector enters a release.
+    pub sampling_rate: f64,
+    /// z: standard deviation of the noise over S / √P.
+    pub noise_multiplier: f64,
+    /// Releases that are planned.
+    pub n_planned: u64,
+    /// True if agents are processes of their own, whose vectors a coordinator sums.
+    pub is_over_network: bool,
+}
+
+impl ReleaseScale {
+    /// Reads it out of the configuration that a charter holds: the lines of `fedbo run`, or the text of a coordinator's study. None if
+    /// it is neither, or says nothing of releases.
+    #[must_use]
+    pub fn of_config(config: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(config).ok()?;
+        match text.strip_prefix(LINES) {
+            Some(lines) => Self::of_lines(lines),
+            None => Self::of_federation(&Federation::thaw(text).ok()?),
+        }
+    }
+
+    /// C = S / √P: norm at which an agent's vector in a sum is clipped.
+    #[must_use]
+    pub fn vector_norm(&self) -> f64 {
+        self.max_norm / (self.n_regions as f64).sqrt()
+    }
+
+    fn of_lines(lines: &str) -> Option<Self> {
+        let pairs = || lines.lines().filter_map(|line| line.split_once(" = "));
+        // The last one is the program's own: names stand before.
+        let value = |wanted: &str| pairs().rfind(|(key, _)| *key == wanted).map(|(_, value)| value);
+        let features: FeatureDescription = serde_json::from_str(value("features")?).ok()?;
+        let cuts: Vec<u64> = match value("cuts") {
+            Some(cuts) => serde_json::from_str(cuts).ok()?,
+            None => Vec::new(),
+        };
+        let number = |key| value(key)?.parse::<f64>().ok();
+        Some(Self {
+            n_agents: pairs().filter(|(key, _)| key.starts_with("slot ")).count() as u64,
+            n_regions: cuts.iter().try_fold(1_u64, |regions, cuts| regions.checked_mul(*cuts))?,
+            n_features: features.n_features as u64,
+            max_norm: number("max_norm")?,
+            sampling_rate: number("sampling_rate")?,
+            noise_multiplier: number("noise_multiplier")?,
+            n_planned: value("releases")?.parse().ok()?,
+            is_over_network: false,
+        })
+    }
+
+    fn of_federation(federation: &Federation) -> Option<Self> {
+        let Collaboration::Released(made) = &federation.collaboration else {
+            return None;
+        };
+        let mechanism = made.mechanism(federation.own_arm());
+        let (n_agents, n_regions) = match &mechanism {
+            ReleaseMechanism::Lattice(mechanism) => {
+                (mechanism.settings().n_slots, mechanism.settings().n_regions)
+            }
+            ReleaseMechanism::Paper(mechanism) => {
+                (mechanism.settings().n_slots, mechanism.settings().n_regions)
+            }
+        };
+        let (max_norm, noise_multiplier) = mechanism.norm_and_noise();
+        Some(Self {
+            n_agents: n_agents.into(),
+            n_regions: n_regions.into(),
+            n_features: federation.features.n_features as u64,
+            max_norm,
+            sampling_rate: mechanism.sampling_rate(),
+            noise_multiplier,
+            n_planned: made.releases.n_planned,
+            is_over_network: true,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_config::TomlFile;
+    use fedbo_objective::NoProblems;
+
+    use super::*;
+    use crate::checked::Objectives;
+    use crate::file::FederationFile;
+
+    /// Both texts of one study say the same, also where a name pretends to be a setting.
+    #[test]
+    fn both_forms_of_a_configuration_are_read() {
+        let agents: String =
+            (0..8).map(|agent| format!("[[agents]]\nname = \"max_norm = {agent}\"\n")).collect();
+        let text = format!(
+            "[federation]\nname = \"f\"\nalgorithm = \"dp-fts-de\"\nrounds = 9\n[features]\ncount = 30\n[exploration]\nregions = 4\n\
+             [privacy]\nepsilon = 3.0\nmax_norm = 2.0\nreleases = 3\n[space.x]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n{agents}"
+        );
+        let file = TomlFile::from_text(std::path::Path::new("f.toml"), &text);
+        let read = file.parse::<FederationFile>().unwrap();
+        let federation = read
+            .validate(&file, Objectives::Elsewhere, &NoProblems, fedbo_federated::ALGORITHMS)
+            .unwrap();
+        let plan = federation.privacy().unwrap();
+        let lines = ReleaseScale::of_config(&plan.charter.config).unwrap();
+        let frozen = ReleaseScale::of_config(text.as_bytes()).unwrap();
+        assert_eq!(ReleaseScale { is_over_network: true, ..lines }, frozen);
+        assert_eq!((lines.n_agents, lines.n_regions, lines.n_features), (8, 4, 30));
+        assert_eq!((lines.vector_norm(), lines.n_planned), (1.0, 3));
+        assert_eq!(plan.parameters()[1].1.to_bits(), lines.noise_multiplier.to_bits());
+        for config in ["", LINES, "nothing", "fedbo federation, version 1\nfeatures = 3\n"] {
+            assert_eq!(ReleaseScale::of_config(config.as_bytes()), None, "{config}");
+        }
+    }
+}

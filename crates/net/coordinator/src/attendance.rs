@@ -1,0 +1,97 @@
+//! Attendance: the agents that sent a message in each round, and the last request of each, as this coordinator has seen them since it
+//! began. Both are public: an observer of the network sees them too. Of what was sent nothing is noted here (INV-4).
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Rounds that are remembered at most.
+const ROUNDS: usize = 200;
+/// Deliveries that are remembered at most: with many agents, fewer rounds.
+const DELIVERIES: usize = 2_000_000;
+
+/// The attendance of a study's agents.
+pub(crate) struct Attendance {
+    n_slots: usize,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// By round: whether each slot has delivered.
+    rounds: BTreeMap<u64, Vec<bool>>,
+    /// The last signed request of each slot.
+    heard: BTreeMap<u32, Instant>,
+}
+
+impl Attendance {
+    /// Of a study with so many slots, before anything was seen.
+    pub(crate) fn new(n_slots: u32) -> Self {
+        Self { n_slots: n_slots as usize, seen: Mutex::default() }
+    }
+
+    /// Notes a signed request of a slot.
+    pub(crate) fn heard(&self, slot: u32) {
+        self.seen().heard.insert(slot, Instant::now());
+    }
+
+    /// Notes a message that was accepted.
+    pub(crate) fn delivered(&self, slot: u32, round: u64) {
+        let kept = (DELIVERIES / self.n_slots.max(1)).clamp(2, ROUNDS);
+        let mut seen = self.seen();
+        let n_slots = self.n_slots;
+        let deliveries = seen.rounds.entry(round).or_insert_with(|| vec![false; n_slots]);
+        if let Some(has) = deliveries.get_mut(slot as usize) {
+            *has = true;
+        }
+        while seen.rounds.len() > kept {
+            seen.rounds.pop_first();
+        }
+    }
+
+    /// The rounds that are remembered, each with whether each slot has delivered.
+    pub(crate) fn rounds(&self) -> BTreeMap<u64, Vec<bool>> {
+        self.seen().rounds.clone()
+    }
+
+    /// The time since the last signed request of each slot.
+    pub(crate) fn silences(&self) -> Vec<Option<Duration>> {
+        let seen = self.seen();
+        let slots = 0..u32::try_from(self.n_slots).unwrap_or(u32::MAX);
+        slots.map(|slot| seen.heard.get(&slot).map(Instant::elapsed)).collect()
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_rounds_are_remembered_and_fewer_of_many_agents() {
+        let few = Attendance::new(2);
+        for round in 0..ROUNDS as u64 + 5 {
+            few.delivered(1, round);
+        }
+        let rounds = few.rounds();
+        assert_eq!((rounds.len(), rounds.keys().next()), (ROUNDS, Some(&5)));
+        assert!(rounds.values().all(|deliveries| deliveries == &[false, true]));
+        let many = Attendance::new(500_000);
+        for round in 0..10 {
+            many.delivered(499_999, round);
+        }
+        assert_eq!(many.rounds().len(), 4);
+    }
+
+    #[test]
+    fn a_slot_that_is_none_changes_nothing_that_is_shown() {
+        let seen = Attendance::new(1);
+        seen.delivered(7, 3);
+        seen.heard(7);
+        assert_eq!(seen.rounds()[&3], [false]);
+        assert_eq!(seen.silences(), [None]);
+    }
+}

@@ -1,0 +1,94 @@
+"""Time that a study loses to pages that watch it.
+
+    python benchmarks/watched.py
+
+Studies of equal seeds are tuned by `fedbo tune`, in pairs: one alone, the other beside `fedbo dashboard` with two streams of its events that
+are read as a page reads them. Printed is the ratio of their times, with a 95 % interval over pairs. On a machine with two processors the
+dashboard, the readers and the command of the objective share them with the study, as they would at a user's.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+PAIRS = 12
+STUDY = """
+[study]
+name = "watched"
+direction = "minimize"
+trials = 60
+seed = 1
+storage = "sqlite:study.db"
+[objective]
+command = ["sh", "-c", "sleep 0.02; echo $1", "sh", "{x}"]
+"""
+PARAMETER = '[space.{name}]\ntype = "float"\nlow = 0.0\nhigh = 1.0\n'
+# Student's quantile of .975 for eleven degrees of freedom.
+QUANTILE = 2.201
+
+
+def fedbo(*words: str) -> list[str]:
+    return [sys.executable, "-m", "fedbo", *words]
+
+
+def read(url: str, base: str) -> None:
+    """Reads events as a browser does, until the server ends."""
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    try:
+        opener.open(url).read()
+        while True:
+            studies = json.load(opener.open(f"{base}api/studies"))["studies"]
+            if studies:
+                break
+            time.sleep(0.1)
+        for _ in opener.open(f"{base}api/studies/{studies[0]['id']}/events"):
+            pass
+    except OSError:
+        return
+
+
+def seconds(is_watched: bool) -> float:
+    """The time of one study."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        space = "".join(PARAMETER.format(name=parameter) for parameter in "xyz")
+        (folder / "study.toml").write_text(STUDY + space)
+        watching = None
+        if is_watched:
+            words = fedbo("dashboard", "study.toml", "--listen", "127.0.0.1:0", "--no-open", "--json")
+            watching = subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            assert watching.stdout is not None
+            url = json.loads(watching.stdout.readline())["url"]
+            for _ in range(2):
+                threading.Thread(target=read, args=(url, url.split("?")[0]), daemon=True).start()
+        began = time.perf_counter()
+        subprocess.run(fedbo("tune", "study.toml", "--quiet"), cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        took = time.perf_counter() - began
+        if watching is not None:
+            watching.kill()
+            watching.wait()
+        return took
+
+
+if __name__ == "__main__":
+    seconds(False)
+    logs, alone = [], []
+    for pair in range(PAIRS):
+        order = [False, True] if pair % 2 == 0 else [True, False]
+        times = {is_watched: seconds(is_watched) for is_watched in order}
+        logs.append(math.log(times[True] / times[False]))
+        alone.append(times[False])
+    half = QUANTILE * statistics.stdev(logs) / math.sqrt(PAIRS)
+    mean = statistics.mean(logs)
+    low, high = math.exp(mean - half), math.exp(mean + half)
+    print(f"60 trials of 20 ms alone: {statistics.median(alone):.2f} s")
+    print(f"watched by two pages, ratio of times over {PAIRS} pairs: {math.exp(mean):.3f} (95 % from {low:.3f} to {high:.3f})")
