@@ -11,6 +11,8 @@ mod deny;
 mod digests;
 mod dist;
 mod docs;
+#[cfg(test)]
+mod features;
 mod fuzz;
 mod ignored_tests;
 #[cfg(test)]

@@ -16,7 +16,9 @@ use serde_json::Value;
 use crate::process::cargo;
 
 /// The crates whose code touches noise and vectors, by themselves: of the whole workspace they would have the feature.
-const WITHOUT: [&str; 4] = ["--package", "fedbo-coordinator", "--package", "fedbo-agent"];
+/// With them the crate without code that gives dependencies the features which they have in the workspace: they are compiled already.
+pub(crate) const WITHOUT: [&str; 6] =
+    ["--package", "fedbo-coordinator", "--package", "fedbo-agent", "--package", "fedbo-features"];
 
 /// That no symbol of a build without simulation is of seeded noise; and that the same look finds it in a build with.
 pub(crate) fn has_no_seeded_noise() -> Result<()> {
