@@ -12,7 +12,7 @@ podFailurePolicy:
       onExitCodes: {containerName: worker, operator: In, values: [2, 5]}
     # An eviction or a drained node is no failure, nor is the SIGTERM that comes with it.
     - action: Ignore
-      onPodConditions: [{type: DisruptionTarget}]
+      onPodConditions: [{type: DisruptionTarget, status: "True"}]
     - action: Ignore
       onExitCodes: {containerName: worker, operator: In, values: [130]}
 template:
