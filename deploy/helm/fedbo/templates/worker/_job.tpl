@@ -7,9 +7,10 @@ backoffLimit: {{ int $role.backoffLimit }}
 ttlSecondsAfterFinished: {{ int $role.ttlSecondsAfterFinished }}
 podFailurePolicy:
   rules:
-    # 2: the file, the command or the database cannot be used; 5: every trial failed. Somebody has to look.
+    # Every trial failed: another worker would use up trials in the same way. Other codes count, 2 as well: it is also that of a database
+    # that cannot be reached yet.
     - action: FailJob
-      onExitCodes: {containerName: worker, operator: In, values: [2, 5]}
+      onExitCodes: {containerName: worker, operator: In, values: [5]}
     # An eviction or a drained node is no failure, nor is the SIGTERM that comes with it.
     - action: Ignore
       onPodConditions: [{type: DisruptionTarget, status: "True"}]
