@@ -15,6 +15,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,3 +117,43 @@ def interrupt(process: subprocess.Popen[str], after: float = 0.0) -> None:
     """Ctrl-C."""
     time.sleep(after)
     process.send_signal(signal.SIGINT)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A browser without a window."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("chromium is not installed")
+    switches = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=program, args=switches)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium: Any) -> Iterator[Any]:
+    from browser import Page
+
+    context = chromium.new_context(viewport={"width": 1200, "height": 900})
+    page = Page(context)
+    yield page
+    context.close()
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Starts dashboards in the test's folder; they end with the test."""
+    from browser import Served
+
+    running: list[Served] = []
+
+    def begin(*words: str, listen: str = "127.0.0.1:0") -> Served:
+        running.append(Served(tmp_path, *words, listen=listen))
+        return running[-1]
+
+    yield begin
+    for served in running:
+        served.stop()

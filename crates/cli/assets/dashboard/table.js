@@ -2,6 +2,8 @@
 /** The table of trials, with filters, an order and pages. */
 import { duration, h, number, setView, view } from "./dom.js";
 
+/** Characters of a reason in the table at most. */
+const REASON = 160;
 const ROWS = 50;
 
 export class Table {
@@ -100,7 +102,7 @@ export class Table {
         ...this.parameters.map((parameter) => h("td", {}, shown(trial.parameters[parameter]))),
         h("td", {}, duration(trial.evaluate_seconds)),
         h("td", {}, trial.source),
-        h("td", { class: "long" }, reason(trial)))));
+        h("td", { class: "long" }, short(reason(trial))))));
   }
 }
 
@@ -122,6 +124,12 @@ function compare(a, b, sign) {
 /** @param {any} value */
 export function shown(value) {
   return typeof value === "number" ? number(value) : String(value ?? "–");
+}
+
+/** The beginning of a text that may be long; a trial's own page has all of it. @param {string} text */
+function short(text) {
+  const line = text.split("\n", 1)[0];
+  return line.length > REASON ? `${line.slice(0, REASON)}…` : line;
 }
 
 /** The reason why a trial failed or was stopped. @param {any} trial */
