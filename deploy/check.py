@@ -589,6 +589,14 @@ def mode(path):
     return oct(path.stat().st_mode & 0o777)
 
 
+def until(condition):
+    """Waits until a condition holds, at most 20 seconds: what it is for then says what is wrong."""
+    for _ in range(200):
+        if condition():
+            return
+        time.sleep(0.1)
+
+
 def starts(root):
     """The scripts of the chart, with folders of their own and a program that notes its arguments in place of fedbo."""
     scripts = root / "deploy/helm/fedbo/scripts"
@@ -597,7 +605,7 @@ def starts(root):
         for name in ["bin", "data", "etc/key", "etc/dashboard", "run"]:
             (home / name).mkdir(parents=True)
         program = home / "bin/fedbo"
-        program.write_text('#!/bin/sh\necho "$@" >> "$CALLS"\ntrap "exit 130" TERM\n[ -z "${SLOW:-}" ] || { sleep 20 & wait $!; }\nexit "${CODE:-0}"\n')
+        program.write_text('#!/bin/sh\necho "$@" >> "$CALLS"\ntrap "exit 130" TERM\n[ -z "${SLOW:-}" ] || { sleep 20 & : > "$SLOW"; wait $!; }\nexit "${CODE:-0}"\n')
         program.chmod(0o755)
         places = {"RUN": home / "run", "DATA": home / "data", "ETC": home / "etc", "STATE": home / "run", "CALLS": home / "calls"}
         base = {"PATH": f"{home}/bin:{os.environ['PATH']}", **{key: str(path) for key, path in places.items()}}
@@ -643,6 +651,8 @@ def starts(root):
                 yield f"run-agent.sh ends after code {ended}, and a restart follows"
             except subprocess.TimeoutExpired:
                 pass
+            if ended != 0:
+                until((home / "run/ended").exists)
             if (home / "run/ended").exists() != (ended != 0):
                 yield f"run-agent.sh is {'not ' if ended else ''}ready after code {ended}"
             waiting.terminate()
@@ -651,8 +661,9 @@ def starts(root):
         for ended in [1, 4]:
             if code("run-agent.sh", CODE=str(ended)) != ended:
                 yield f"run-agent.sh hides code {ended}, after which a restart helps"
-        running = start("run-agent.sh", SLOW="yes")
-        time.sleep(1)
+        (home / "slow").unlink(missing_ok=True)
+        running = start("run-agent.sh", SLOW=str(home / "slow"))
+        until((home / "slow").exists)
         running.terminate()
         if running.wait(timeout=10) != 130:
             yield "run-agent.sh does not pass SIGTERM on"

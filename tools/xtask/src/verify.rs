@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::fuzz::Fuzz;
 use crate::ignored_tests::{Marked, Need};
 use crate::mutants::Mutants;
-use crate::process::{cargo, root, run, succeeds};
+use crate::process::{cargo, root, run, succeeds, target};
 use crate::production;
 use crate::python::Python;
 use crate::system;
@@ -89,6 +89,7 @@ impl Test {
         stages.tests("tests with PostgreSQL", || Marked::find(Need::PostgreSql)?.run())?;
         system::provide_python()?;
         stages.tests("tests with Python", || Marked::find(Need::Python)?.run())?;
+        stages.step("files for operators", files_for_operators)?;
         stages.tests("Python package", || Python::all(self.long).tests())?;
         if let Some(folder) = data_folder() {
             eprintln!("xtask: published data from {}", folder.display());
@@ -121,6 +122,14 @@ fn first(stages: &mut Stages) -> Result<()> {
         stages.tests(name, || tests::run(&mut cargo([&test[..], kind].concat())))?;
     }
     stages.step("documentation", documentation)
+}
+
+/// Helm chart, alerts, Grafana dashboard and scripts of `deploy`: linted, rendered, compared with schemas and with the metrics there are.
+fn files_for_operators() -> Result<()> {
+    let tools = target().join("deploy-tools");
+    let mut check = Command::new("python3");
+    check.arg(root().join("deploy/check.py")).arg("--tools").arg(tools);
+    run(check.arg("--require-all"))
 }
 
 /// Lints the program with its feature `otlp`, and tests what it does only with it.

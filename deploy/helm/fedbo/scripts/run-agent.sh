@@ -3,11 +3,12 @@
 rm -f "${STATE:-/run/fedbo}/ended"
 fedbo agent run "${ETC:-/etc/fedbo}/agent/agent.toml" &
 agent=$!
-trap 'ending=yes; kill -TERM "$agent" 2> /dev/null || true' TERM INT
+trap 'interrupted=yes ending=yes; kill -TERM "$agent" 2> /dev/null || true' TERM INT
 code=0
 wait "$agent" || code=$?
-while kill -0 "$agent" 2> /dev/null; do
-    code=0
+# A signal ends `wait` before the agent has ended; the next one says how it did.
+while [ -n "${interrupted:-}" ]; do
+    interrupted="" code=0
     wait "$agent" || code=$?
 done
 case "$code" in
