@@ -109,6 +109,8 @@ impl Document {
             problem,
             sound,
         };
+        // Asked before the ledger is read: what leaves meanwhile is left out.
+        let round = source.released_before()?;
         let history = match source.history() {
             Ok(history) => history,
             Err(error @ LedgerError::Absent { .. }) => {
@@ -123,6 +125,10 @@ impl Document {
             }
             Ok(_) => None,
             Err(error) => Some(crate::words(&error)),
+        };
+        let history = match round {
+            Some(round) => history.before(round)?,
+            None => history,
         };
         if problem.is_none() && known == Some(history.statement.head.to_string().as_str()) {
             return Ok(None);

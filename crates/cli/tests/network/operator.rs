@@ -141,6 +141,38 @@ fn an_operator_sees_who_delivered_in_which_round() {
     pages.end();
 }
 
+/// A release is durable before its set instant, and the pages show it when it leaves (INV-9): neither its charge nor its hash tells when it
+/// was computed.
+#[test]
+fn no_release_is_shown_before_its_instant() {
+    let world = World::new(&Setup::charged(2, 4, 2.0));
+    let tokens = world.create();
+    let pages = Pages::serve(&world, &[]);
+    let mut agents = world.start_agents(&tokens, pages.port);
+    let mut seen = BTreeSet::new();
+    while !agents.iter_mut().all(Process::has_ended) {
+        let path = "/api/federations/labs/ledger";
+        let (status, ledger) = pages.answer("GET", path, &pages.cookie());
+        let check = pages.answer("GET", &format!("{path}/check"), &pages.cookie()).1;
+        // The round is read after the ledger: what has left by then has left.
+        let round = pages.json("/api/federations")["federations"][0]["round"].as_u64().unwrap();
+        if status == 200 {
+            let ledger: Value = serde_json::from_str(&ledger).unwrap();
+            let statement = &ledger["statement"];
+            let n_shown = statement["releases"].as_u64().unwrap();
+            assert!(n_shown <= round, "{n_shown} releases in round {round}: {ledger}");
+            assert_eq!(ledger["entries"].as_array().map(Vec::len), Some(n_shown as usize));
+            assert!(statement["head"].as_str().unwrap().starts_with(&format!("{n_shown}:")));
+            let check: Value = serde_json::from_str(&check).unwrap();
+            assert!(check["entries"].as_u64().unwrap() <= round, "round {round}: {check}");
+            seen.insert(n_shown);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(seen.len() >= 4, "{seen:?}");
+    pages.end();
+}
+
 /// The pages are nobody else's: not on the agents' address, not without the token, not for a page of another site, and they
 /// change nothing.
 #[test]

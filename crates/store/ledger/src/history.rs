@@ -3,7 +3,7 @@
 use fedbo_privacy::accounting::{Claim, PrivacyEvent};
 
 use crate::spending::Charges;
-use crate::{Charter, LedgerError, Statement, event_to_bytes};
+use crate::{Charter, Head, LedgerError, Statement, event_to_bytes};
 
 /// An entry of a ledger without the bytes of its release.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,10 +37,37 @@ impl History {
     /// # Errors
     /// [`LedgerError::Accounting`] if ε is not known; [`LedgerError::Event`].
     pub fn cost_of_first(&self, n: usize) -> Result<Claim, LedgerError> {
-        let mut charges = Charges::default();
-        for entry in self.entries.iter().take(n) {
-            charges.add(&entry.event, &event_to_bytes(&entry.event)?, 1);
-        }
-        charges.claim(&self.charter)
+        charges(&self.entries[..n.min(self.entries.len())])?.claim(&self.charter)
     }
+
+    /// The history as it was when the releases of the rounds before `round` had left. A release is durable before it leaves, at its set
+    /// instant (INV-9): whoever shows a ledger of a running study shows this.
+    ///
+    /// # Errors
+    /// As for [`History::cost_of_first`].
+    pub fn before(mut self, round: u64) -> Result<Self, LedgerError> {
+        let n_left = self.entries.partition_point(|entry| entry.round < round);
+        if n_left == self.entries.len() {
+            return Ok(self);
+        }
+        self.entries.truncate(n_left);
+        let charges = charges(&self.entries)?;
+        self.statement.claim = charges.claim(&self.charter)?;
+        self.statement.charges = charges.list().to_vec();
+        let last = self.entries.last();
+        self.statement.head = match last {
+            Some(last) => Head { seq: last.seq, hash: last.hash },
+            None => self.charter.genesis(),
+        };
+        Ok(self)
+    }
+}
+
+/// The charges of entries.
+fn charges(entries: &[Charged]) -> Result<Charges, LedgerError> {
+    let mut charges = Charges::default();
+    for entry in entries {
+        charges.add(&entry.event, &event_to_bytes(&entry.event)?, 1);
+    }
+    Ok(charges)
 }

@@ -162,6 +162,15 @@ impl Source {
         }
     }
 
+    /// The round before which releases have left, of a study that may be running. What is durable since leaves at its set instant, and is
+    /// shown to nobody before (INV-9).
+    pub(crate) fn released_before(&self) -> anyhow::Result<Option<u64>> {
+        match self {
+            Self::Coordinator(home, name) => Ok(Some(home.store().study(name)?.round)),
+            Self::File(_) | Self::Database(..) => Ok(None),
+        }
+    }
+
     /// A head of the ledger that somebody noted beside it, and where.
     pub(crate) fn noted_head(&self) -> anyhow::Result<Option<(Head, String)>> {
         let (text, place) = match self {

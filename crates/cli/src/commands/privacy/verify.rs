@@ -53,8 +53,18 @@ impl Document {
     /// If there is no ledger, or the system refuses to read it.
     pub(crate) fn checked(source: &Source) -> anyhow::Result<Self> {
         let known = source.noted_head()?.map(|(head, _)| head);
+        // Asked before the ledger is read: what leaves meanwhile is left out.
+        let round = source.released_before()?;
         let report = source.verify(known.as_ref())?;
-        Ok(Self::of(report, known))
+        let mut document = Self::of(report, known);
+        if let (Some(round), true) = (round, document.is_sound) {
+            let history = source.history()?.before(round)?;
+            let head = history.statement.head.to_string();
+            document.entries = history.statement.n_releases();
+            document.compared_with = document.compared_with.is_some().then(|| head.clone());
+            document.head = Some(head);
+        }
+        Ok(document)
     }
 
     fn of(report: Report, known: Option<Head>) -> Self {
