@@ -29,6 +29,7 @@ from fedbo._plot import Picture
 from fedbo._space import Categorical, Float, Int, Value
 from fedbo._study import RunReport, Study
 from fedbo._trial import Trial
+from fedbo._worker import ServeError, Worker, WorkerReport, WorkerTrial
 
 __all__ = [
     "Agent",
@@ -57,12 +58,16 @@ __all__ = [
     "PrivacyStatus",
     "Refused",
     "RunReport",
+    "ServeError",
     "SessionEnded",
     "StorageError",
     "Study",
     "StudyStatus",
     "Trial",
     "Value",
+    "Worker",
+    "WorkerReport",
+    "WorkerTrial",
     "__version__",
     "privacy",
 ]

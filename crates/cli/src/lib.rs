@@ -21,6 +21,7 @@ mod otlp;
 mod own_point;
 pub mod pictures;
 mod progress;
+mod serve;
 mod space_display;
 mod sparkline;
 mod study_display;

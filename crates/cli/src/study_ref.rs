@@ -179,6 +179,17 @@ impl StudyRef {
         }
     }
 
+    /// The study of a file, which says how many trials it is to have; it may be kept in this process's memory.
+    pub(crate) fn to_serve(&self) -> anyhow::Result<OpenStudy> {
+        match self.place(StudyFile::load_without_command)? {
+            Place::File(file) => self.create(*file),
+            Place::Storage(_) => {
+                let message = "fedbo serve needs the study's file, which says how many trials it is to have; a storage does not hold it";
+                Err(BadInput(message.to_owned()).into())
+            }
+        }
+    }
+
     /// The space that STUDY's file declares; `None` if it is a storage.
     pub(crate) fn space_of_file(&self) -> anyhow::Result<Option<Space>> {
         Ok(match self.place(StudyFile::load_without_command)? {

@@ -6,6 +6,7 @@ use fedbo_storage::{Report, Stop, Told, Trial, TrialState};
 use fedbo_study::{EXPORT_COLUMNS, Study, StudyError, export_column};
 use serde::Serialize;
 
+use crate::serve::name_of;
 use crate::text::timestamp;
 
 /// Version of the JSON that the commands about studies print.
@@ -84,13 +85,16 @@ pub(crate) fn last_value(trial: &Trial) -> Option<f64> {
     }
 }
 
-/// The holder of a running trial: `by hand` or `process 4711`.
+/// The holder of a running trial: `by hand`, `process 4711` or `worker node-7`.
 pub(crate) fn holder(trial: &Trial) -> Option<String> {
     match &trial.state {
         TrialState::Running(holding) => Some(match &holding.worker.process {
             Some(process) => format!("process {}", process.pid),
             None if holding.until_ms.is_none() => "by hand".to_owned(),
-            None => "another process".to_owned(),
+            None => match name_of(&holding.worker.id) {
+                Some(name) => format!("worker {name}"),
+                None => "another process".to_owned(),
+            },
         }),
         _ => None,
     }

@@ -24,6 +24,7 @@ mod release;
 mod report;
 mod retry;
 mod run;
+mod serve;
 mod stop;
 mod storage;
 mod tell;
@@ -68,6 +69,7 @@ pub(crate) enum Command {
     Import(import::Import),
     Plot(plot::Plot),
     Dashboard(dashboard::Dashboard),
+    Serve(serve::Serve),
     #[command(subcommand)]
     Storage(storage::Storage),
     Play(play::Play),
@@ -120,6 +122,7 @@ impl Command {
             Self::Data(command) => command.run(),
             Self::Plot(command) => command.run(),
             Self::Dashboard(command) => command.run(),
+            Self::Serve(command) => command.run(),
             Self::Privacy(command) => command.run(),
             Self::Coordinator(command) => command.run(),
             Self::Agent(command) => command.run(),

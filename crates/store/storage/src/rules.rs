@@ -192,6 +192,7 @@ pub(crate) fn may_report(
 fn in_words(holding: &TrialLease) -> String {
     match &holding.worker.process {
         Some(process) => format!("process {}, which evaluates it", process.pid),
+        None if holding.until_ms.is_some() => "another worker, by a lease".to_owned(),
         None => "somebody who asked for it by hand".to_owned(),
     }
 }

@@ -240,7 +240,10 @@ impl Study {
     }
 
     /// The same for a run that knew of the first `known_stops` stops when it began; `Break` with a later one. `None` heeds no stop.
-    pub(crate) fn ask_unless_stopped(
+    ///
+    /// # Errors
+    /// As for [`Study::ask_as`].
+    pub fn ask_unless_stopped(
         &self,
         worker: &Worker,
         lease: Option<Duration>,
@@ -493,7 +496,11 @@ impl Study {
         self.release_trial_as(TellAuthority::Hand, number)
     }
 
-    pub(crate) fn release_trial_as(
+    /// Lets a trial wait for somebody else, whose holder or whose person says so.
+    ///
+    /// # Errors
+    /// As for [`Study::release_trial`].
+    pub fn release_trial_as(
         &self,
         teller: TellAuthority<'_>,
         number: u64,
@@ -529,7 +536,11 @@ impl Study {
         self.judge.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn renew(&self, worker: &Worker, lease: Duration) -> Result<(), StudyError> {
+    /// Lengthens the lease of all that a worker holds to `lease` from now. Of what others hold by now, nothing changes.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    pub fn renew(&self, worker: &Worker, lease: Duration) -> Result<(), StudyError> {
         Ok(self.storage.renew(self.key, &worker.id, lease)?)
     }
 

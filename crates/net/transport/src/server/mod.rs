@@ -9,6 +9,8 @@ mod tls;
 pub use listen::{
     ConnectionCounts, ConnectionLimits, ListenError, ListenSettings, Listening, closing,
 };
-pub use request::{Length, Signed, check_version, claimed_signature, read_authorized, read_signed};
+pub use request::{
+    Length, Signed, authenticate, check_version, claimed_signature, read_authorized, read_signed,
+};
 pub use response::{Refusal, json, of_type};
 pub use tls::{TlsFiles, TlsUnusable};

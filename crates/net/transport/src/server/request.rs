@@ -90,6 +90,13 @@ pub async fn read_authorized(
     Ok(signed)
 }
 
+/// Marks the connection of a request as authenticated, by another way than a signature: it is not evicted when connections run out.
+pub fn authenticate(request: &Request) {
+    if let Some(state) = request.extensions().get::<Arc<ConnectionState>>() {
+        state.authenticate();
+    }
+}
+
 /// Reads the rest of a request whose key may be unknown, and which is to be signed for the given receiver.
 ///
 /// # Errors

@@ -1,0 +1,110 @@
+//! `fedbo serve`: one party's study over HTTP, for thin workers in any language.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fedbo_transport::{ConnectionLimits, ListenSettings, TlsFiles};
+
+use super::parse_listen;
+use crate::console;
+use crate::dashboard::{Token, kept_token};
+use crate::exit::{BadInput, Exit};
+use crate::interrupt;
+use crate::serve::Server;
+use crate::study_ref::StudyRef;
+use crate::text::counted;
+
+/// Give the trials of a study to workers over HTTP, until Ctrl-C or SIGTERM
+///
+/// Workers ask for trials, report, and tell how they ended; they need neither a database nor fedbo. The study is created as its file says, or
+/// goes on. Killed and started again, it goes on with the trials that are being evaluated. fedbo tune may work on the study at the same time.
+#[derive(clap::Args)]
+pub(crate) struct Serve {
+    /// The study's file, for instance examples/train.toml; its command is not run
+    #[arg(value_name = "STUDY")]
+    file: String,
+    /// Address and port to listen on; port 0 for any that is free
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7436", value_parser = parse_listen)]
+    listen: SocketAddr,
+    /// Certificate and those between it and its authority (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Speak plain HTTP on an address that others reach: for a proxy that speaks TLS in front of it
+    #[arg(long, conflicts_with = "tls_cert")]
+    plain_http: bool,
+    /// File with the token of the workers; one that is not there is made. Without it each start prints a new token
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Print a JSON object once it listens: its address, and its token unless a file has it
+    #[arg(long)]
+    json: bool,
+}
+
+impl Serve {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let token = self.token()?;
+        let opened = StudyRef::new(&self.file, None).to_serve()?;
+        let (name, place) = (opened.name().to_owned(), opened.storage.clone());
+        let n_told = opened.study.trials()?.iter().filter(|trial| trial.told().is_some()).count();
+        let wanted = counted(opened.n_trials().unwrap_or_default(), "trial");
+        let stop = interrupt::stop_flag("stopping (once more to exit at once)");
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .map_err(|error| BadInput(format!("no threads can be started: {error}")))?;
+        runtime.block_on(async {
+            let server = Server::start(&self.settings(), token.clone(), opened)?;
+            self.announce(server.address(), &token)?;
+            console::remark(&format!("{name}: {n_told} of {wanted} told in {place}"));
+            while !stop.load(Ordering::Relaxed) {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            server.stop().await;
+            Ok(Exit::Done)
+        })
+    }
+
+    fn token(&self) -> Result<Token, BadInput> {
+        match &self.token_file {
+            Some(file) => kept_token(file),
+            None if self.listen.ip().is_loopback() => Token::new(),
+            None => Err(BadInput(format!(
+                "--listen {}: workers of other machines need a token that is kept: --token-file FILE, which is made if it is not there",
+                self.listen
+            ))),
+        }
+    }
+
+    fn settings(&self) -> ListenSettings {
+        let files = self.tls_cert.clone().zip(self.tls_key.clone());
+        ListenSettings {
+            address: self.listen,
+            tls: files.map(|(certificate, key)| TlsFiles { certificate, key }),
+            plain_http: self.plain_http,
+            limits: ConnectionLimits::default(),
+        }
+    }
+
+    /// Prints where it listens, and the token unless a file has it.
+    fn announce(&self, address: SocketAddr, token: &Token) -> anyhow::Result<()> {
+        let scheme = if self.tls_cert.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{address}");
+        let token = self.token_file.is_none().then(|| token.text());
+        if self.json {
+            let listening = serde_json::json!({ "schema_version": 1, "url": url, "token": token });
+            console::result(&listening.to_string())?;
+            return Ok(());
+        }
+        console::result(&url)?;
+        if let Some(token) = token {
+            console::result(&format!("token {token}"))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,472 @@
+//! A study over HTTP, for workers in any language that have neither a database nor a model.
+//!
+//! Decides what is asked and answered, and who is let in. Which trial comes next, who holds it and how long is the study's and its storage's
+//! business: the storage alone knows what is so, and this server can be killed at any moment. Start at [`Server::start`].
+//!
+//! | file | decides |
+//! | --- | --- |
+//! | `service.rs` | what a request does to the study |
+//! | `holders.rs` | how a worker and the nonce of its request are a holder of a trial |
+//! | `body.rs` | which bodies are read |
+//! | `problem.rs` | the codes of refusals |
+
+mod body;
+mod holders;
+mod problem;
+mod service;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use fedbo_space::Point;
+use fedbo_storage::{TellOutcome, Told};
+use fedbo_transport::{ConnectionCounts, ListenSettings, Listening, authenticate, closing};
+use hyper::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::{Mutex, Notify, Semaphore, watch};
+use tokio::task::JoinHandle;
+
+pub(crate) use holders::name_of;
+
+use crate::dashboard::Token;
+use crate::study_ref::OpenStudy;
+use body::Fields;
+use problem::{Code, Problem};
+use service::{Asked, Service};
+
+/// The description that the server gives of itself: OpenAPI 3.1.
+const OPENAPI: &str = include_str!("openapi.json");
+
+/// Requests for trials that may stand in line at once.
+const LINE: usize = 2048;
+/// The lease of a trial without another wish, and the leases that may be wished for, in seconds.
+const LEASE_S: f64 = 60.0;
+const LEASES_S: (f64, f64) = (1.0, 86_400.0);
+/// The seconds for which a request for a trial may wait for one.
+const WAITS_S: (f64, f64) = (0.0, 60.0);
+/// The time between two looks for a trial that came free.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The state that all requests share.
+struct Shared {
+    service: Service,
+    token: Token,
+    /// One permit a request for a trial.
+    line: Semaphore,
+    /// Held by the request whose trial is proposed: each proposal takes the trials before it into account, and who came first is first.
+    turn: Arc<Mutex<()>>,
+    /// Requests that wait for a trial to come free.
+    n_waiting: AtomicUsize,
+    /// Some of them may get an answer.
+    changed: Notify,
+    closes: watch::Receiver<bool>,
+}
+
+/// The server, as it serves.
+pub(crate) struct Server {
+    address: SocketAddr,
+    closes: watch::Sender<bool>,
+    serving: JoinHandle<()>,
+}
+
+impl Server {
+    /// Starts it on the current runtime; it answers when this returns.
+    ///
+    /// # Errors
+    /// If the address cannot be listened on, or the storage fails.
+    pub(crate) fn start(
+        settings: &ListenSettings,
+        token: Token,
+        opened: OpenStudy,
+    ) -> anyhow::Result<Self> {
+        let listening = Listening::start(settings)?;
+        let address = listening.address();
+        let (closes, ending) = watch::channel(false);
+        let shared = Arc::new(Shared {
+            service: Service::new(opened)?,
+            token,
+            line: Semaphore::new(LINE),
+            turn: Arc::default(),
+            n_waiting: AtomicUsize::new(0),
+            changed: Notify::new(),
+            closes: ending.clone(),
+        });
+        let router = router(shared);
+        let serving = tokio::spawn(listening.serve(router, ConnectionCounts::default(), ending));
+        Ok(Self { address, closes, serving })
+    }
+
+    /// The address on which it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends it: requests that are being answered are, and those that stand in line are told to come again.
+    pub(crate) async fn stop(self) {
+        self.closes.send_replace(true);
+        // A panic of a connection is in the log already.
+        let _ = self.serving.await;
+    }
+}
+
+fn router(shared: Arc<Shared>) -> Router {
+    let guarded = Router::new()
+        .route("/v1/ask", post(ask))
+        .route("/v1/trials/{number}/report", post(report))
+        .route("/v1/trials/{number}/renew", post(renew))
+        .route("/v1/trials/{number}/tell", post(tell))
+        .route("/v1/trials/{number}/release", post(release))
+        .route("/v1/study", get(study))
+        .route("/v1/trials", get(trials))
+        .fallback(not_found)
+        .method_not_allowed_fallback(method)
+        .layer(from_fn_with_state(Arc::clone(&shared), check));
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/v1/openapi.json", get(openapi))
+        .method_not_allowed_fallback(method)
+        .merge(guarded)
+        .with_state(shared)
+}
+
+type Shares = State<Arc<Shared>>;
+type Number = Result<Path<String>, PathRejection>;
+
+/// Lets requests through that have the token.
+async fn check(State(shared): Shares, request: Request, next: Next) -> Response {
+    if !bearer(request.headers()).is_some_and(|given| shared.token.is(given)) {
+        let message = "the request needs the header Authorization: Bearer TOKEN, with the token of this server: that of its --token-file, or the \
+                       one that it printed when it began";
+        return Problem::new(Code::Unauthorized, message).into_response();
+    }
+    authenticate(&request);
+    next.run(request).await
+}
+
+/// The token that a request shows.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+}
+
+async fn not_found() -> Problem {
+    Problem::new(Code::NotFound, "there is no such resource; /v1/openapi.json lists them")
+}
+
+async fn method() -> Problem {
+    Problem::new(Code::Method, "this resource has no such method; /v1/openapi.json lists them")
+}
+
+/// `GET /healthz`: the process answers.
+async fn healthz() -> Response {
+    typed("text/plain; charset=utf-8", "ok\n")
+}
+
+/// `GET /v1/openapi.json`.
+async fn openapi() -> Response {
+    typed("application/json", OPENAPI)
+}
+
+/// A trial that is given to a worker.
+#[derive(Serialize)]
+struct Given<'a> {
+    status: &'static str,
+    number: u64,
+    parameters: &'a Point,
+    source: &'a str,
+    lease_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    epochs: Option<u32>,
+}
+
+/// `POST /v1/ask`.
+async fn ask(State(shared): Shares, request: Request) -> Result<Response, Problem> {
+    let mut fields = Fields::read(request).await?;
+    let (worker, nonce) = (fields.name("worker")?, fields.name("nonce")?);
+    let lease = fields.seconds("lease_s", LEASE_S, LEASES_S)?;
+    let until = Instant::now() + fields.seconds("wait_s", 0.0, WAITS_S)?;
+    fields.end("worker, nonce, lease_s, wait_s")?;
+    let _place = shared.line.try_acquire().map_err(|_| {
+        Problem::new(Code::Busy, format!("{LINE} workers stand in line already; try again later"))
+    })?;
+    let mut closes = shared.closes.clone();
+    loop {
+        let changed = shared.changed.notified();
+        let turn = tokio::select! {
+            turn = Arc::clone(&shared.turn).lock_owned() => turn,
+            () = closing(&mut closes) => return Ok(ends()),
+        };
+        let (worker, nonce) = (worker.clone(), nonce.clone());
+        let asked = blocking(&shared, move |service| {
+            let _turn = turn; // also if who asked has gone
+            service.ask(&worker, &nonce, lease)
+        });
+        let asked = asked.await?;
+        let now = Instant::now();
+        if !matches!(asked, Asked::Wait { .. }) || now >= until {
+            return Ok(answer_to_ask(&shared, &asked, lease));
+        }
+        let _waiting = Counted::new(&shared.n_waiting);
+        tokio::select! {
+            () = changed => {}
+            () = tokio::time::sleep(LOOK.min(until - now)) => {}
+            () = closing(&mut closes) => return Ok(ends()),
+        }
+    }
+}
+
+fn answer_to_ask(shared: &Shared, asked: &Asked, lease: Duration) -> Response {
+    let without =
+        |status: &str, reason: &str| answer(&json!({ "status": status, "reason": reason }));
+    match asked {
+        Asked::Trial(trial) => answer(&Given {
+            status: "trial",
+            number: trial.number,
+            parameters: &trial.point,
+            source: &trial.source,
+            lease_s: lease.as_secs_f64(),
+            epochs: shared.service.epochs(),
+        }),
+        Asked::Full { reason } => without("full", reason),
+        Asked::Stopped { reason } => without("stopped", reason),
+        Asked::Wait { reason } => without("wait", reason),
+    }
+}
+
+/// The answer to who stands in line when the server ends.
+fn ends() -> Response {
+    answer(&json!({ "status": "wait", "reason": "the server ends; it may be started again" }))
+}
+
+/// One more in a number, as long as it lives.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(number: &'a AtomicUsize) -> Self {
+        number.fetch_add(1, Ordering::Relaxed);
+        Self(number)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// `POST /v1/trials/{number}/report`.
+async fn report(
+    State(shared): Shares,
+    number: Number,
+    request: Request,
+) -> Result<Response, Problem> {
+    let number = number_of(number)?;
+    let mut fields = Fields::read(request).await?;
+    let (worker, epoch, value) = (fields.name("worker")?, fields.epoch()?, fields.number("value")?);
+    fields.end("worker, epoch, value")?;
+    let reason =
+        blocking(&shared, move |service| service.report(&worker, number, epoch, value)).await?;
+    if reason.is_some() {
+        wake_if_over(&shared).await?;
+    }
+    Ok(answer(&json!({ "stop": reason.is_some(), "reason": reason })))
+}
+
+/// `POST /v1/trials/{number}/renew`.
+async fn renew(
+    State(shared): Shares,
+    number: Number,
+    request: Request,
+) -> Result<Response, Problem> {
+    let number = number_of(number)?;
+    let mut fields = Fields::read(request).await?;
+    let worker = fields.name("worker")?;
+    let lease = fields.seconds("lease_s", LEASE_S, LEASES_S)?;
+    fields.end("worker, lease_s")?;
+    blocking(&shared, move |service| service.renew(&worker, number, lease)).await?;
+    Ok(answer(&json!({ "lease_s": lease.as_secs_f64() })))
+}
+
+/// `POST /v1/trials/{number}/tell`.
+async fn tell(
+    State(shared): Shares,
+    number: Number,
+    request: Request,
+) -> Result<Response, Problem> {
+    let number = number_of(number)?;
+    let mut fields = Fields::read(request).await?;
+    let worker = fields.name("worker")?;
+    let told = told(&mut fields)?;
+    fields.end("worker, and value or failed")?;
+    let outcome = blocking(&shared, move |service| service.tell(&worker, number, &told)).await?;
+    let told = match outcome {
+        TellOutcome::New { .. } => {
+            wake_if_over(&shared).await?;
+            "new"
+        }
+        TellOutcome::Already => "already",
+    };
+    Ok(answer(&json!({ "told": told })))
+}
+
+/// The outcome that a request tells.
+fn told(fields: &mut Fields) -> Result<Told, Problem> {
+    let Some(mut failed) = fields.object("failed")? else {
+        return match fields.has("value") {
+            true => Ok(Told::Value(fields.number("value")?)),
+            false => Err(Problem::bad(
+                "one of \"value\" and \"failed\" says how the trial ended, and both are missing",
+            )),
+        };
+    };
+    if fields.has("value") {
+        let message = "the trial has a value or has failed; \"value\" and \"failed\" stand there";
+        return Err(Problem::bad(message));
+    }
+    let (kind, message) = (failed.name("kind")?, failed.text("message")?);
+    failed.end("kind, message")?;
+    Ok(Told::Failed { kind, message })
+}
+
+/// `POST /v1/trials/{number}/release`.
+async fn release(
+    State(shared): Shares,
+    number: Number,
+    request: Request,
+) -> Result<Response, Problem> {
+    let number = number_of(number)?;
+    let mut fields = Fields::read(request).await?;
+    let worker = fields.name("worker")?;
+    fields.end("worker")?;
+    blocking(&shared, move |service| service.release(&worker, number)).await?;
+    shared.changed.notify_one();
+    Ok(answer(&json!({ "released": number })))
+}
+
+/// `GET /v1/study`.
+async fn study(State(shared): Shares) -> Result<Response, Problem> {
+    Ok(answer(&blocking(&shared, Service::document).await?))
+}
+
+/// `GET /v1/trials?after=SEQ`.
+async fn trials(State(shared): Shares, request: Request) -> Result<Response, Problem> {
+    let after = match request.uri().query().unwrap_or_default() {
+        "" => Some(0),
+        query => query.strip_prefix("after=").and_then(|seq| seq.parse().ok()),
+    };
+    let Some(after) = after else {
+        let message = "the query is not after=SEQ, with a place in the order of telling";
+        return Err(Problem::bad(message));
+    };
+    Ok(answer(&blocking(&shared, move |service| service.told_after(after)).await?))
+}
+
+/// The number of a trial in the path.
+fn number_of(number: Number) -> Result<u64, Problem> {
+    let number = number.ok().and_then(|Path(number)| number.parse().ok());
+    number.ok_or_else(|| Problem::bad("the number of the trial in the path is no whole number"))
+}
+
+/// Wakes those who wait once there is nothing to wait for.
+async fn wake_if_over(shared: &Arc<Shared>) -> Result<(), Problem> {
+    if shared.n_waiting.load(Ordering::Relaxed) > 0
+        && blocking(shared, Service::has_no_open_trial).await?
+    {
+        shared.changed.notify_waiters();
+    }
+    Ok(())
+}
+
+/// Acts on the study on a thread that may wait.
+async fn blocking<T: Send + 'static>(
+    shared: &Arc<Shared>,
+    act: impl FnOnce(&Service) -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let shared = Arc::clone(shared);
+    let done = tokio::task::spawn_blocking(move || act(&shared.service)).await;
+    done.unwrap_or_else(|_| {
+        let message = "this is a defect of fedbo; the output of fedbo serve says more";
+        Err(Problem::new(Code::Internal, message))
+    })
+}
+
+/// An answer in JSON.
+fn answer(body: &impl Serialize) -> Response {
+    // Bodies are plain data, which always has a form in JSON.
+    typed("application/json", serde_json::to_vec(body).unwrap_or_default())
+}
+
+/// An answer of a type, which is not to be kept.
+fn typed(kind: &'static str, body: impl Into<axum::body::Body>) -> Response {
+    let mut response = Response::new(body.into());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const SOURCE: &str = include_str!("mod.rs");
+    const PAGE: &str = include_str!("../../../../docs/serve.md");
+
+    fn description() -> serde_json::Value {
+        serde_json::from_str(OPENAPI).expect("JSON")
+    }
+
+    /// Method and path of each `.route("path", method(..))`: the router itself cannot be asked at run time.
+    fn routes() -> BTreeSet<(String, String)> {
+        let calls = SOURCE.split("    .route(\"").skip(1);
+        let route = |call: &str| {
+            let (path, rest) = call.split_once("\", ").expect("a path");
+            let (method, _) = rest.split_once('(').expect("a handler");
+            (method.to_owned(), path.to_owned())
+        };
+        calls.filter(|call| call.starts_with('/')).map(route).collect()
+    }
+
+    #[test]
+    fn every_route_is_described_and_nothing_else() {
+        let description = description();
+        let mut described = BTreeSet::new();
+        for (path, methods) in description["paths"].as_object().expect("paths") {
+            for (method, operation) in methods.as_object().expect("methods") {
+                described.insert((method.clone(), path.clone()));
+                let is_open = operation["security"] == json!([]);
+                assert_eq!(is_open, ["/healthz", "/v1/openapi.json"].contains(&path.as_str()));
+                let has_number = operation["parameters"].to_string().contains("Number");
+                assert_eq!(has_number, path.contains("{number}"), "{path}");
+                let line = format!("`{} {path}", method.to_uppercase());
+                assert!(PAGE.contains(&line), "docs/serve.md has no {line}");
+            }
+        }
+        assert_eq!(routes().len(), 9);
+        assert_eq!(described, routes());
+    }
+
+    #[test]
+    fn every_code_is_described_with_its_status() {
+        let description = description();
+        let listed = &description["components"]["schemas"]["Code"]["enum"];
+        let codes = Code::ALL.map(|code| serde_json::to_value(code).expect("JSON"));
+        assert_eq!(*listed, json!(codes));
+        for (code, name) in Code::ALL.iter().zip(&codes) {
+            let name = name.as_str().expect("a text");
+            let row = format!("| `{name}` | {} |", code.status().as_u16());
+            assert!(PAGE.contains(&row), "docs/serve.md has no row {row}");
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! The study behind the routes: what a request does to it. Every call waits for the storage, so it runs on a thread that may.
+
+use std::ops::ControlFlow;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fedbo_objective::{FailureCounter, FailuresMax};
+use fedbo_space::{Direction, Point};
+use fedbo_storage::{StorageError, TellAuthority, TellOutcome, Told, Trial, TrialState, Worker};
+use fedbo_strategies::StrategyError;
+use fedbo_strategies::early_stopping::Verdict;
+use fedbo_study::{AskOutcome, Study, StudyError};
+use serde::Serialize;
+
+use super::holders::{Holders, holder, name_of};
+use super::problem::{Code, Problem};
+use crate::console;
+use crate::space_display::{ShownParameter, parameters};
+use crate::study_ref::OpenStudy;
+use crate::text::{self, counted};
+use crate::trial_record::{SCHEMA_VERSION, TrialRecord};
+
+/// Trials of one answer at most.
+const PAGE: usize = 1000;
+
+/// A study that is served.
+pub(super) struct Service {
+    study: Study,
+    n_trials: u64,
+    /// Stops of the study before the server began: they concern others.
+    known_stops: u64,
+    holders: Mutex<Holders>,
+    failures: Mutex<FailureCounter>,
+}
+
+/// The answer to who asks for a trial.
+pub(super) enum Asked {
+    /// A trial to evaluate.
+    Trial(Box<Trial>),
+    /// The study has its trials.
+    Full { reason: String },
+    /// No further trial begins.
+    Stopped { reason: String },
+    /// Others evaluate the last trials, which may yet come free.
+    Wait { reason: String },
+}
+
+/// The study without its trials.
+#[derive(Serialize)]
+pub(super) struct StudyDocument {
+    schema_version: u32,
+    name: String,
+    direction: Direction,
+    strategy: &'static str,
+    parameters: Vec<ShownParameter>,
+    /// Epochs of a whole training, if trials are stopped early.
+    epochs: Option<u32>,
+    trials_wanted: u64,
+    trials: Counts,
+    best: Option<Best>,
+}
+
+/// Numbers of trials by state.
+#[derive(Default, Serialize)]
+struct Counts {
+    complete: u64,
+    failed: u64,
+    stopped: u64,
+    running: u64,
+    waiting: u64,
+}
+
+#[derive(Serialize)]
+struct Best {
+    number: u64,
+    value: Option<f64>,
+    parameters: Point,
+}
+
+impl Service {
+    /// A study that is open, with what its storage knows of thin workers.
+    pub(super) fn new(opened: OpenStudy) -> Result<Self, StudyError> {
+        let (n_trials, failures_max) = match &opened.file {
+            Some(file) => (file.n_trials, file.failures_max),
+            None => (u64::MAX, FailuresMax::default()),
+        };
+        let study = opened.study;
+        let trials = study.trials()?;
+        let has_value =
+            trials.iter().any(|trial| matches!(trial.told(), Some(told) if !is_failure(told)));
+        Ok(Self {
+            n_trials,
+            known_stops: study.last_stop()?.map_or(0, |stop| stop.seq),
+            holders: Mutex::new(Holders::of(&study.open_trials()?)),
+            failures: Mutex::new(FailureCounter::new(failures_max, has_value)),
+            study,
+        })
+    }
+
+    /// The epochs of a whole training, if trials are stopped early.
+    pub(super) fn epochs(&self) -> Option<u32> {
+        self.study.definition().early_stopping.as_ref().map(|spec| spec.epochs)
+    }
+
+    /// The next trial of a worker; the same one for the same nonce.
+    pub(super) fn ask(&self, name: &str, nonce: &str, lease: Duration) -> Result<Asked, Problem> {
+        let worker = holder(name, nonce);
+        let given = self.holders().given_to(&worker.id);
+        if let Some(number) = given {
+            return self.given_before(&worker, number, lease);
+        }
+        if let Some(reason) = self.failing() {
+            return Ok(Asked::Stopped { reason });
+        }
+        let (limit, known) = (Some(self.n_trials), Some(self.known_stops));
+        let asked = self.study.ask_unless_stopped(&worker, Some(lease), limit, known);
+        match asked {
+            Ok(ControlFlow::Continue(AskOutcome::Trial(trial))) => {
+                self.holders().give(&worker.id, trial.number);
+                tracing::debug!("worker {name} has trial {}", trial.number);
+                Ok(Asked::Trial(Box::new(trial)))
+            }
+            Ok(ControlFlow::Continue(AskOutcome::Full { open })) => {
+                let all = counted(self.n_trials, "trial");
+                Ok(without_trial(&open, &format!("the study has all its {all}")))
+            }
+            Ok(ControlFlow::Break(stop)) => Ok(Asked::Stopped {
+                reason: format!("stopped by {} at {}", stop.by, text::timestamp(stop.at_ms)),
+            }),
+            Err(StudyError::Strategy(error @ StrategyError::Exhausted { .. })) => {
+                Ok(without_trial(&self.study.open_trials()?, &error.to_string()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The trial that this nonce got before, with a new lease, if the worker still holds it.
+    fn given_before(
+        &self,
+        worker: &Worker,
+        number: u64,
+        lease: Duration,
+    ) -> Result<Asked, Problem> {
+        let held = |open: Vec<Trial>| open.into_iter().find(|trial| trial.number == number);
+        let is_ours = |trial: &Trial| matches!(&trial.state, TrialState::Running(held) if held.worker.id == worker.id);
+        let before = held(self.study.open_trials()?);
+        if before.as_ref().is_some_and(is_ours) {
+            self.study.renew(worker, lease)?;
+            return match held(self.study.open_trials()?).filter(is_ours) {
+                Some(trial) => Ok(Asked::Trial(Box::new(trial))),
+                None => self.given_before(worker, number, lease), // told at this moment
+            };
+        }
+        let fate = match before.map(|trial| trial.state) {
+            None => "has ended",
+            Some(TrialState::Waiting) => "was given back",
+            Some(_) => "is held by somebody else since its lease was over",
+        };
+        let message = format!("this nonce got trial {number}, which {fate}; ask with a new nonce");
+        Err(Problem::new(Code::NonceUsed, message))
+    }
+
+    /// Keeps a report, and says why the training is to stop; `None` if it goes on. A study that stops nobody keeps no reports.
+    pub(super) fn report(
+        &self,
+        name: &str,
+        number: u64,
+        epoch: u32,
+        value: f64,
+    ) -> Result<Option<String>, Problem> {
+        if self.epochs().is_none() {
+            return Ok(None);
+        }
+        let verdict = self
+            .as_holder(name, number, |teller| self.study.report_as(teller, number, epoch, value))?;
+        Ok(match verdict {
+            Verdict::Continue => None,
+            Verdict::Stop { because } => {
+                self.count(false);
+                Some(because)
+            }
+        })
+    }
+
+    /// Tells how a trial ended. The same again is no mistake.
+    pub(super) fn tell(
+        &self,
+        name: &str,
+        number: u64,
+        told: &Told,
+    ) -> Result<TellOutcome, Problem> {
+        let outcome =
+            self.as_holder(name, number, |teller| self.study.tell_as(teller, number, told))?;
+        if matches!(outcome, TellOutcome::New { .. }) {
+            tracing::debug!("worker {name} told trial {number}: {told}");
+            self.count(is_failure(told));
+        }
+        Ok(outcome)
+    }
+
+    /// Lets a trial wait for another worker.
+    pub(super) fn release(&self, name: &str, number: u64) -> Result<(), Problem> {
+        self.as_holder(name, number, |teller| self.study.release_trial_as(teller, number))
+    }
+
+    /// Lengthens the lease of a trial.
+    pub(super) fn renew(&self, name: &str, number: u64, lease: Duration) -> Result<(), Problem> {
+        self.as_holder(name, number, |teller| {
+            let TellAuthority::Worker(id) = teller else { unreachable!("workers have tokens") };
+            self.study.renew(&Worker { id: id.to_owned(), process: None }, lease)?;
+            let open = self.study.open_trials()?;
+            let trial = open.into_iter().find(|trial| trial.number == number);
+            match trial.map(|trial| trial.state) {
+                Some(TrialState::Running(held)) if held.worker.id == id => Ok(()),
+                Some(_) => {
+                    let holder = "somebody else, or by nobody".to_owned();
+                    Err(StorageError::NotHeld { number, holder }.into())
+                }
+                None => self.ended(number),
+            }
+        })
+    }
+
+    /// The error that a trial which is not open has ended, or that there is none.
+    fn ended(&self, number: u64) -> Result<(), StudyError> {
+        let trials = self.study.trials()?;
+        let n_trials = trials.len() as u64;
+        let told = trials.iter().find(|trial| trial.number == number).and_then(Trial::told);
+        Err(match told {
+            Some(told) => StorageError::ToldOtherwise { number, told: told.to_string() },
+            None => StorageError::NoTrial { number, n_trials },
+        }
+        .into())
+    }
+
+    /// Acts on a trial with the authority of a worker: the storage refuses unless the worker holds it.
+    fn as_holder<T>(
+        &self,
+        name: &str,
+        number: u64,
+        act: impl Fn(TellAuthority<'_>) -> Result<T, StudyError>,
+    ) -> Result<T, Problem> {
+        // A token that nobody has: what it may do of a trial that has ended is what everybody may.
+        let nobody = holder(name, "").id;
+        let token = || self.holders().token(name, number).map(str::to_owned);
+        let first = token().unwrap_or(nobody);
+        match act(TellAuthority::Worker(&first)) {
+            Err(StudyError::Storage(StorageError::NotHeld { .. })) => {}
+            Err(StudyError::Storage(error @ StorageError::ToldOtherwise { .. })) => {
+                let told = self.outcome(number)?;
+                return Err(Problem::new(Code::ToldOtherwise, format!("{error}, which stays"))
+                    .with_stored(told));
+            }
+            done => return Ok(done?),
+        }
+        // Another server of the same storage may have given it to this worker.
+        let open = self.study.open_trials()?;
+        self.holders().learn(&open);
+        let trial = open.iter().find(|trial| trial.number == number);
+        match token() {
+            Some(token) if token != first => Ok(act(TellAuthority::Worker(&token))?),
+            _ => Err(not_held(name, number, trial)),
+        }
+    }
+
+    fn outcome(&self, number: u64) -> Result<Option<Told>, Problem> {
+        let trials = self.study.trials()?;
+        let trial = trials.into_iter().find(|trial| trial.number == number);
+        Ok(trial.and_then(|trial| trial.told().cloned()))
+    }
+
+    /// Returns true if every trial that was asked for has ended.
+    pub(super) fn has_no_open_trial(&self) -> Result<bool, Problem> {
+        Ok(self.study.open_trials()?.is_empty())
+    }
+
+    /// Counts failures in a row.
+    fn count(&self, has_failed: bool) {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = failures.holds();
+        match has_failed {
+            true => failures.failed(),
+            false => failures.succeeded(),
+        }
+        drop(failures);
+        if let Some(reason) = self.failing().filter(|_| !held) {
+            console::note(&format!("error: {reason}"));
+        }
+    }
+
+    /// The reason to begin no further trial, if too many have failed in a row.
+    fn failing(&self) -> Option<String> {
+        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        failures.holds().then(|| {
+            format!(
+                "the last {} failed; mend what the workers run, start fedbo serve again, and have the trials tried again by fedbo retry",
+                counted(failures.n_in_a_row(), "trial")
+            )
+        })
+    }
+
+    /// The study, its numbers and its best trial.
+    pub(super) fn document(&self) -> Result<StudyDocument, Problem> {
+        let definition = self.study.definition();
+        let mut counts = Counts::default();
+        for trial in self.study.trials()? {
+            *match trial.state {
+                TrialState::Told(Told::Value(_)) => &mut counts.complete,
+                TrialState::Told(Told::Failed { .. }) => &mut counts.failed,
+                TrialState::Told(Told::Stopped { .. }) => &mut counts.stopped,
+                TrialState::Running(_) => &mut counts.running,
+                TrialState::Waiting => &mut counts.waiting,
+            } += 1;
+        }
+        let best = self.study.best()?.map(|best| Best {
+            number: best.number,
+            value: best.value(),
+            parameters: best.point,
+        });
+        Ok(StudyDocument {
+            schema_version: SCHEMA_VERSION,
+            name: definition.name.clone(),
+            direction: self.study.direction(),
+            strategy: definition.strategy.name(),
+            parameters: parameters(self.study.space()),
+            epochs: self.epochs(),
+            trials_wanted: self.n_trials,
+            trials: counts,
+            best,
+        })
+    }
+
+    /// The trials that were told after a place in the order of telling, as JSON: a page of them.
+    pub(super) fn told_after(&self, after: u64) -> Result<serde_json::Value, Problem> {
+        let mut trials = self.study.trials()?;
+        trials.retain(|trial| trial.told_seq.is_some_and(|seq| seq > after));
+        trials.sort_by_key(|trial| trial.told_seq);
+        let more = trials.len() > PAGE;
+        trials.truncate(PAGE);
+        let last = trials.last().and_then(|trial| trial.told_seq).unwrap_or(after);
+        let records: Vec<TrialRecord<'_>> = trials.iter().map(TrialRecord::from).collect();
+        Ok(serde_json::json!({ "trials": records, "after": last, "more": more }))
+    }
+
+    fn holders(&self) -> MutexGuard<'_, Holders> {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_failure(told: &Told) -> bool {
+    matches!(told, Told::Failed { .. })
+}
+
+/// The answer where no trial can begin: those that are open may come free, unless people hold them.
+fn without_trial(open: &[Trial], why: &str) -> Asked {
+    let of = |by_hand: bool| -> Vec<u64> {
+        let those = open.iter().filter(|trial| match &trial.state {
+            TrialState::Running(held) => held.until_ms.is_none() == by_hand,
+            _ => !by_hand,
+        });
+        those.map(|trial| trial.number).collect()
+    };
+    let (by_hand, may_come_free) = (of(true), of(false));
+    if !may_come_free.is_empty() {
+        let reason = format!("{why}; {} not ended", text::numbers(&may_come_free));
+        return Asked::Wait { reason };
+    }
+    match by_hand.is_empty() {
+        true => Asked::Full { reason: why.to_owned() },
+        false => {
+            let numbers = text::numbers(&by_hand);
+            Asked::Full { reason: format!("{why}; held by hand and not told yet: {numbers}") }
+        }
+    }
+}
+
+/// The refusal of a worker that does not hold a trial.
+fn not_held(name: &str, number: u64, trial: Option<&Trial>) -> Problem {
+    let by = match trial.map(|trial| &trial.state) {
+        Some(TrialState::Running(held)) => match name_of(&held.worker.id) {
+            Some(other) => format!("is held by worker {other:?}"),
+            None => "is held by somebody who asked elsewhere".to_owned(),
+        },
+        Some(TrialState::Waiting) => "waits to be asked for".to_owned(),
+        _ => "has ended".to_owned(),
+    };
+    let message = format!(
+        "trial {number} {by}, not by worker {name:?}; a lease that is over may be somebody else's, so renew in time"
+    );
+    Problem::new(Code::NotHeld, message)
+}
