@@ -1,9 +1,9 @@
-from _typeshed import SupportsGetItem
+from _typeshed import SupportsGetItem, SupportsLenAndGetItem
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, SupportsFloat, SupportsIndex, final
 
-__all__ = ["__version__", "Call", "Federation", "Picture", "Sampler", "Stop", "Study", "answer", "enrol", "run_agent", "run_peer", "run_program"]
+__all__ = ["__version__", "Call", "Federation", "Mail", "Picture", "Sampler", "Stop", "Study", "answer", "enrol", "enrol_by_mail", "run_agent", "run_agent_by_mail", "run_peer", "run_program"]
 
 __version__: Final[str]
 
@@ -126,6 +126,26 @@ class Federation:
     def table_of(algorithm: str) -> str | None:
         """
         The table of a `federation.toml` that holds the options of an algorithm; None if there is none of this name.
+        """
+
+@final
+class Mail:
+    """
+    The answers that a process of an agent was given, and the requests that it leaves.
+    """
+    def __new__(cls, /, answers: SupportsGetItem[int, tuple[SupportsLenAndGetItem[SupportsIndex], SupportsIndex, SupportsGetItem[int, tuple[str, str]], SupportsGetItem[int, SupportsIndex]]], challenge: SupportsLenAndGetItem[SupportsIndex] | None, asked_ms: SupportsIndex | None) -> Mail:
+        """
+        `challenge` and `asked_ms` are what the process before left: its challenge, and when its requests left, in milliseconds since 1970.
+        """
+    @property
+    def challenge(self, /) -> bytes | None:
+        """
+        The challenge of an enrolment that is under way.
+        """
+    @property
+    def outbox(self, /) -> list[tuple[bytes, str, str, list[tuple[str, str]], bytes]]:
+        """
+        The requests whose answers are missing, in the order in which they are to be answered.
         """
 
 @final
@@ -302,10 +322,23 @@ def enrol(home: str | PathLike[str], coordinator: str, token: str, ca: str | Pat
     Enrols an agent. The parameters of its study are given to `on_space` before anything is stored.
     """
 
+def enrol_by_mail(file: str | PathLike[str], token: str, mail: Mail, on_space: Any) -> bool:
+    """
+    Goes on with the enrolment of the agent of an `agent.toml`; returns True once it has joined. Else the mail's outbox has requests,
+    or another process is at it. The parameters of its study are given to `on_space` before anything is stored.
+    """
+
 def run_agent(label: str | PathLike[str], text: str, stop: Stop, evaluate: Any, on_event: Any, on_warning: Any) -> str:
     """
     Runs an agent as a text in the layout of an `agent.toml` says, with an objective that `evaluate` begins, until its plan is done.
     `on_event` is told what happens, and ends the run by True. Errors call the text `label`. Returns the way in which it ended.
+    """
+
+def run_agent_by_mail(file: str | PathLike[str], mail: Mail, stop: Stop, evaluate: Any | None, on_event: Any, on_warning: Any) -> str:
+    """
+    Runs the agent of an `agent.toml` until it would wait for an answer that the mail does not have, with an objective that `evaluate`
+    begins, or without one with the file's command. `on_event` is told what happens. Returns the way in which it ended: `interrupted`
+    where the mail's outbox has requests, or another process runs the study.
     """
 
 def run_peer(path: str | PathLike[str], evaluate: Any, on_event: Any, on_warning: Any, *, stop: Stop, name: str | None, home: str | PathLike[str] | None, listen: str | None, neighbours: SupportsGetItem[int, str], plain_http: bool, leave: bool) -> str:

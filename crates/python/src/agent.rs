@@ -98,25 +98,34 @@ pub(crate) fn run_agent(
     let functions = Functions { evaluate, on_told: on_event, on_warning };
     let flag = Arc::clone(&stop.0);
     let work = move || {
-        let observer = Events { observer, stop: Arc::clone(&flag) };
+        let observer = Events::new(observer, Arc::clone(&flag));
         let options = RunOptions { file: &file, stop: flag, observer: &observer };
         fedbo_agent::run_with(&options, objective)
     };
     let ended = serve(py, &functions, &stop.0, received, work)?.map_err(errors::agent)?;
-    Ok(match ended {
+    Ok(ended_as(ended))
+}
+
+/// The way in which a run ended, as Python has it.
+pub(crate) fn ended_as(ended: Ended) -> &'static str {
+    match ended {
         Ended::Complete => "complete",
         Ended::StudyOver => "study-over",
         Ended::Interrupted => "interrupted",
-    })
+    }
 }
 
 /// Tells the thread that runs Python what an agent does.
-struct Events {
+pub(crate) struct Events {
     observer: PythonObserver,
     stop: Arc<AtomicBool>,
 }
 
 impl Events {
+    pub(crate) fn new(observer: PythonObserver, stop: Arc<AtomicBool>) -> Self {
+        Self { observer, stop }
+    }
+
     fn tell(&self, event: PartyEvent) {
         if self.observer.tell(move |py| event.to_python(py)).is_break() {
             self.stop.store(true, Ordering::Relaxed);

@@ -9,6 +9,7 @@ mod calls;
 mod convert;
 mod errors;
 mod federation;
+mod mail;
 mod party_event;
 mod peer;
 mod picture;
@@ -41,6 +42,8 @@ mod _fedbo {
     use crate::calls::Call;
     #[pymodule_export]
     use crate::federation::Federation;
+    #[pymodule_export]
+    use crate::mail::{Mail, enrol_by_mail, run_agent_by_mail};
     #[pymodule_export]
     use crate::peer::run_peer;
     #[pymodule_export]

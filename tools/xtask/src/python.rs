@@ -15,6 +15,8 @@ use crate::tests::{self, Tests};
 const OLDEST: u32 = 11;
 /// The newest one that is looked for.
 const NEWEST: u32 = 15;
+/// Tests that run on every version.
+const USUAL: &str = "not ray and not browser and not flower";
 /// The types of the native module.
 const STUB: &str = "fedbo/_fedbo.pyi";
 
@@ -24,7 +26,7 @@ pub(crate) struct Python {
     /// Write the type stubs of the native module instead of comparing them
     #[arg(long)]
     write_stubs: bool,
-    /// Run the tests inside Ray too, which take 600 MB and a minute
+    /// Run the tests inside Ray and Flower's SuperLink too, which take 600 MB and some minutes
     #[arg(long)]
     ray: bool,
     /// Further arguments for pytest
@@ -58,8 +60,13 @@ impl Python {
             for types in [&["mypy"][..], &["pyright", "--warnings", "fedbo"]] {
                 run(in_package(&python).arg("-m").args(types))?;
             }
-            tests.passed +=
-                self.pytest(&python, &["--numprocesses=2", "-m", "not ray and not browser"])?;
+            tests.passed += self.pytest(&python, &["--numprocesses=2", "-m", USUAL])?;
+        }
+        // Flower is the same for every Python, and its processes take a while.
+        if let Some((minor, interpreter)) = interpreters.first() {
+            let python = environment(*minor, interpreter, Kind::Usual)?;
+            let which = if self.ray { "flower" } else { "flower and not superlink" };
+            tests.passed += self.pytest(&python, &["--numprocesses=2", "-m", which])?;
         }
         // A browser is the same for every Python.
         if let Some((minor, interpreter)) = interpreters.last() {

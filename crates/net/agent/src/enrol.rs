@@ -106,9 +106,10 @@ pub fn enrol_showing(
 
 /// Checks that the coordinator that answers holds the key that the token names.
 fn meet(token: &EnrolmentToken, url: &str, link: &dyn Link) -> Result<(), EnrolError> {
-    let mut challenge = Digest([0; 32]);
-    getrandom::fill(&mut challenge.0)
-        .map_err(|error| HomeError::from(KeyError::NoRandomness(error)))?;
+    let challenge = match link.pending_challenge() {
+        Some(pending) => pending,
+        None => fresh_challenge()?,
+    };
     let proof = link
         .prove(&challenge)
         .map_err(|source| EnrolError::Link { url: url.to_owned(), source })?;
@@ -122,6 +123,12 @@ fn meet(token: &EnrolmentToken, url: &str, link: &dyn Link) -> Result<(), EnrolE
     proof.verify(&challenge).map_err(|_| {
         impostor("whoever answers there does not hold the key that the token names".to_owned())
     })
+}
+
+fn fresh_challenge() -> Result<Digest, HomeError> {
+    let mut challenge = Digest([0; 32]);
+    getrandom::fill(&mut challenge.0).map_err(KeyError::NoRandomness)?;
+    Ok(challenge)
 }
 
 fn url_of(options: &EnrolOptions) -> Result<String, EnrolError> {

@@ -52,6 +52,9 @@ impl Session<'_> {
             Some(made) if made.state != UploadState::Pending => return Ok(Step::Went),
             _ => {}
         }
+        let to = Place { study: &self.membership.study, round, slot: self.membership.slot };
+        // It was sent at its instant, by another process.
+        let is_answered = made.is_some() && self.link.has_answer(&self.keys[0], to, &bytes);
         // After a start of its own the agent does not know when the round began.
         if !self.is_met
             && let Some(step) = self.look_at_history()?
@@ -60,7 +63,7 @@ impl Session<'_> {
             return Ok(step);
         }
         let (is_made, mut now_ms) = (made.is_some(), self.clock.elapsed_ms());
-        if !self.pace.takes(round, is_made, now_ms) {
+        if !is_answered && !self.pace.takes(round, is_made, now_ms) {
             // As far as was heard: the study may have begun since, or the round begun anew.
             if let Some(step) = self.hear_again(round)? {
                 self.queue.push_front(AgentEffect::Upload(update));
@@ -78,6 +81,7 @@ impl Session<'_> {
         self.n_attempts = attempt;
         if let Instant::At(send_at) = instant
             && now_ms < send_at
+            && !is_answered
         {
             self.queue.push_front(AgentEffect::Upload(update));
             return Ok(Step::Waits(Duration::from_millis(send_at - now_ms)));

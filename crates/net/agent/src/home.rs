@@ -30,6 +30,12 @@ impl Home {
         Self::with(folder, Mode::Existing)
     }
 
+    /// Returns true if the folder is that of an agent.
+    #[must_use]
+    pub fn exists(folder: &Path) -> bool {
+        folder.join(DATABASE_FILE).exists()
+    }
+
     /// Opens the folder, after making it if there is none: for its owner alone.
     pub(crate) fn open_or_make(folder: &Path) -> Result<Self, HomeError> {
         make_folder(folder)?;

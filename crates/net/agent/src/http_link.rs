@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fedbo_transport::{HttpClient, JSON_BYTES_MAX, LinkError, Signer};
+use fedbo_transport::{Courier, HttpClient, JSON_BYTES_MAX, LinkError, Signer};
 use fedbo_wire::{
     Accepted, CoordinatorProof, Digest, EnrolRequest, Enrolled, HEADER_CONFIG, HEADER_ELAPSED,
     HEADER_RESEND, HEADER_ROUND, HEADER_SIGNATURE, HEADER_STATE, PublicKey, RotateRequest,
@@ -39,6 +39,12 @@ impl HttpLink {
         Ok(Self { client: HttpClient::new(url, authority, stop, "the coordinator")?, coordinator })
     }
 
+    /// The way to the coordinator with this key, whose requests a courier carries.
+    pub(crate) fn carried(courier: Arc<dyn Courier>, coordinator: PublicKey) -> Self {
+        let client = HttpClient::carried("by messages", courier, "the coordinator");
+        Self { client, coordinator }
+    }
+
     fn by<'a>(&self, key: &'a SigningKey) -> Signer<'a> {
         let to = self.coordinator;
         Signer { key, to }
@@ -68,9 +74,7 @@ impl Link for HttpLink {
     }
 
     fn upload(&self, key: &SigningKey, to: Place<'_>, body: &[u8]) -> Result<(), LinkError> {
-        let study = study_target(to.study);
-        let target = format!("{study}/rounds/{}/slots/{}", to.round, to.slot);
-        self.client.put(self.by(key), &target, body)?.json::<Accepted>().map(|_| ())
+        self.client.put(self.by(key), &upload_target(to), body)?.json::<Accepted>().map(|_| ())
     }
 
     fn handouts(&self, key: &SigningKey, study: &str, poll: Poll) -> Result<Polled, LinkError> {
@@ -120,6 +124,11 @@ impl Link for HttpLink {
         let target = format!("{}/key", study_target(study));
         self.client.post(self.by(key), &target, request)?.json::<Accepted>().map(|_| ())
     }
+}
+
+/// The target of an upload.
+pub(crate) fn upload_target(to: Place<'_>) -> String {
+    format!("{}/rounds/{}/slots/{}", study_target(to.study), to.round, to.slot)
 }
 
 /// `/v1/studies/{study}`, the name as a part of a path.

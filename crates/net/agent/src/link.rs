@@ -16,6 +16,11 @@ pub trait Link {
     /// If there is no usable answer.
     fn prove(&self, challenge: &Digest) -> Result<CoordinatorProof, LinkError>;
 
+    /// The challenge of a proof that was asked for in an earlier process, if the answer comes in this one.
+    fn pending_challenge(&self) -> Option<Digest> {
+        None
+    }
+
     /// Takes a slot for the key.
     ///
     /// # Errors
@@ -33,6 +38,12 @@ pub trait Link {
     /// # Errors
     /// If it is refused, or there is no usable answer.
     fn upload(&self, key: &SigningKey, to: Place<'_>, body: &[u8]) -> Result<(), LinkError>;
+
+    /// Returns true if the answer to this upload has come without that it was waited for: sending it again gets that answer.
+    fn has_answer(&self, key: &SigningKey, to: Place<'_>, body: &[u8]) -> bool {
+        let _ = (key, to, body);
+        false
+    }
 
     /// Asks for the newest round.
     ///

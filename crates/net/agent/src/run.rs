@@ -5,11 +5,12 @@ use std::sync::atomic::AtomicBool;
 
 use fedbo_federation::Federation;
 use fedbo_objective::{CommandObjective, Failure, Objective};
-use fedbo_transport::SystemClock;
+use fedbo_transport::{LinkError, SystemClock};
 
+use crate::rotate::LinkTo;
 use crate::{
-    AgentFile, Ended, Home, HttpLink, Membership, Observer, Parts, RunError, Session, protection,
-    short_rounds,
+    AgentFile, Ended, Home, HttpLink, Link, Membership, Observer, Parts, RunError, Session,
+    protection, short_rounds,
 };
 
 /// The options of a run.
@@ -29,18 +30,7 @@ pub struct RunOptions<'a> {
 /// If the file, the folder or the command cannot be used, the coordinator refuses for good, or it did what none may do
 /// ([`RunError::Misconduct`]).
 pub fn run(options: &RunOptions<'_>) -> Result<Ended, RunError> {
-    let (file, opened) = (options.file, Opened::of(options.file)?);
-    let command = file.command(&opened.federation.space)?;
-    let stop = Arc::clone(&options.stop);
-    let objective = CommandObjective::new(&command, &opened.federation.space, stop);
-    let objective = objective.map_err(|error| RunError::Objective {
-        message: Failure::Spawn {
-            program: command.argv.first().cloned().unwrap_or_default(),
-            message: error.to_string(),
-        }
-        .to_string(),
-    })?;
-    opened.run(options, Arc::new(objective))
+    run_linked(options, None, &|membership| http_link(options, membership))
 }
 
 /// The same with an objective of the program in place of the file's command.
@@ -51,7 +41,51 @@ pub fn run_with(
     options: &RunOptions<'_>,
     objective: Arc<dyn Objective>,
 ) -> Result<Ended, RunError> {
-    Opened::of(options.file)?.run(options, objective)
+    run_linked(options, Some(objective), &|membership| http_link(options, membership))
+}
+
+/// The same by another way to the coordinator; without an objective, with the file's command.
+///
+/// # Errors
+/// As for [`run`].
+pub(crate) fn run_linked(
+    options: &RunOptions<'_>,
+    objective: Option<Arc<dyn Objective>>,
+    link_to: &LinkTo<'_>,
+) -> Result<Ended, RunError> {
+    let opened = Opened::of(options.file)?;
+    let objective = match objective {
+        Some(objective) => objective,
+        None => command(options, &opened.federation)?,
+    };
+    opened.run(options, objective, link_to)
+}
+
+fn http_link(
+    options: &RunOptions<'_>,
+    membership: &Membership,
+) -> Result<Box<dyn Link>, LinkError> {
+    let authority = options.file.authority.as_deref().or(membership.authority.as_deref());
+    let (url, stop) = (&membership.url, Arc::clone(&options.stop));
+    Ok(Box::new(HttpLink::new(url, authority, membership.coordinator, stop)?))
+}
+
+/// The command of the file as an objective.
+fn command(
+    options: &RunOptions<'_>,
+    federation: &Federation,
+) -> Result<Arc<dyn Objective>, RunError> {
+    let command = options.file.command(&federation.space)?;
+    let stop = Arc::clone(&options.stop);
+    let objective = CommandObjective::new(&command, &federation.space, stop);
+    let objective = objective.map_err(|error| RunError::Objective {
+        message: Failure::Spawn {
+            program: command.argv.first().cloned().unwrap_or_default(),
+            message: error.to_string(),
+        }
+        .to_string(),
+    })?;
+    Ok(Arc::new(objective))
 }
 
 /// An agent's folder, and the study that is run.
@@ -73,13 +107,11 @@ impl Opened {
         self,
         options: &RunOptions<'_>,
         objective: Arc<dyn Objective>,
+        link_to: &LinkTo<'_>,
     ) -> Result<Ended, RunError> {
         let RunOptions { file, stop, observer } = options;
         let Self { home, membership, federation } = self;
-        let authority = file.authority.as_deref().or(membership.authority.as_deref());
-        let link =
-            HttpLink::new(&membership.url, authority, membership.coordinator, Arc::clone(stop));
-        let link = link.map_err(RunError::Link)?;
+        let link = link_to(&membership).map_err(RunError::Link)?;
         let parts = Parts {
             home,
             membership,
@@ -89,7 +121,7 @@ impl Opened {
             cap: file.cap,
             failures_max: file.failures_max,
             allow_unprotected: file.allow_unprotected.clone(),
-            link: &link,
+            link: link.as_ref(),
             clock: &SystemClock,
             observer: *observer,
             stop: Arc::clone(stop),

@@ -14,13 +14,14 @@ mod server;
 
 #[cfg(feature = "client")]
 pub use client::{
-    Answer, HttpClient, JSON_BYTES_MAX, JsonAnswer, JsonClient, LinkError, Signer, checked_url,
+    Answer, CarriedAnswer, CarriedRequest, Courier, HttpClient, JSON_BYTES_MAX, JsonAnswer,
+    JsonClient, LinkError, Signer, checked_url,
 };
 pub use clock::{Backoff, Clock, SystemClock};
 pub use key_file::{KeyError, check_folder, read_key, read_or_make_key};
 #[cfg(feature = "server")]
 pub use server::{
     ConnectionCounts, ConnectionLimits, Length, ListenError, ListenSettings, Listening, Refusal,
-    Signed, TlsFiles, TlsUnusable, check_version, claimed_signature, closing, json, of_type,
-    read_authorized, read_signed,
+    Signed, TlsFiles, TlsUnusable, authenticate, check_version, claimed_signature, closing, json,
+    of_type, read_authorized, read_signed,
 };

@@ -12,6 +12,7 @@ mod enrolment;
 mod equality;
 mod hostile_text;
 mod http;
+mod mail;
 mod mishaps;
 mod pace;
 mod version_1;

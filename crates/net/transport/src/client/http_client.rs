@@ -12,9 +12,10 @@ use fedbo_wire::{
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use ureq::http::{HeaderMap, Method, Request};
+use ureq::http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 
 use super::LinkError;
+use super::courier::{CarriedAnswer, CarriedRequest, Courier};
 use super::tls_advice;
 use super::trust_roots::tls_config;
 use crate::{Clock as _, SystemClock};
@@ -39,10 +40,16 @@ pub struct HttpClient {
     url: String,
     /// The name of the receiver, for messages.
     recipient: &'static str,
-    client: ureq::Agent,
+    carrier: Carrier,
     /// The file of certificates that are trusted besides those of the system.
     authority: Option<PathBuf>,
-    stop: Arc<AtomicBool>,
+}
+
+/// The carrier of requests: connections of this client, or a courier.
+#[derive(Debug)]
+enum Carrier {
+    Connections { client: ureq::Agent, stop: Arc<AtomicBool> },
+    Courier(Arc<dyn Courier>),
 }
 
 /// The signer of a request, and its receiver: to anybody else the signature says nothing.
@@ -104,86 +111,38 @@ impl HttpClient {
         }
         Ok(Self {
             url: url.trim_end_matches('/').to_owned(),
-            client: config.build().new_agent(),
+            carrier: Carrier::Connections { client: config.build().new_agent(), stop },
             authority: authority.map(Path::to_owned),
             recipient,
-            stop,
         })
     }
 
-    /// Sends a request and waits for its answer, or for the stop flag: then the request is left to itself.
+    /// A client of `recipient` whose requests a courier carries; `url` names the way in messages.
+    #[must_use]
+    pub fn carried(url: &str, courier: Arc<dyn Courier>, recipient: &'static str) -> Self {
+        let carrier = Carrier::Courier(courier);
+        Self { url: url.to_owned(), recipient, carrier, authority: None }
+    }
+
+    /// Sends a request and waits for its answer.
     fn ask(&self, signer: Option<Signer<'_>>, ask: Ask<'_>) -> Result<Answer, LinkError> {
-        let Ask { method, target, body, kind, wait, bytes_max } = ask;
-        let mut request = Request::builder()
-            .method(&method)
-            .uri(format!("{}{target}", self.url))
-            .header(HEADER_PROTOCOL, PROTOCOL_VERSION.to_string());
-        if let Some(Signer { key, to }) = signer {
-            let now_ms = SystemClock.now_ms();
-            let signed = sign_request(key, &to, method.as_str(), target, &body, now_ms);
-            request = request
-                .header(HEADER_KEY, signed.key.to_string())
-                .header(HEADER_TIME, signed.time_ms.to_string())
-                .header(HEADER_SIGNATURE, signed.signature.to_string());
-        }
-        if method != Method::GET {
-            request = request.header("content-type", kind);
-        }
-        let unusable =
-            |error: ureq::http::Error| LinkError::Setting(format!("{}: {error}", self.url));
-        let (client, recipient) = (self.client.clone(), self.recipient);
+        let headers = headers(signer, &ask);
         let asked = OutgoingRequest {
-            recipient,
+            recipient: self.recipient,
             url: self.url.clone(),
             authority: self.authority.clone(),
-            bytes_max,
+            bytes_max: ask.bytes_max,
         };
-        let (sender, receiver) = sync_channel(1);
-        let timeout = ANSWER + wait;
-        let exchange: Box<dyn FnOnce() -> Result<Answer, LinkError> + Send> =
-            if method == Method::GET {
-                let request = request.body(()).map_err(unusable)?;
-                Box::new(move || {
-                    let request = client.configure_request(request);
-                    let request = request.timeout_recv_response(Some(timeout)).build();
-                    asked.answer(client.run(request))
-                })
-            } else {
-                let request = request.body(body).map_err(unusable)?;
-                Box::new(move || {
-                    let request = client.configure_request(request);
-                    let request = request.timeout_recv_response(Some(timeout)).build();
-                    asked.answer(client.run(request))
-                })
-            };
-        let (named, began) = (format!("{method} {}{target}", self.url), Instant::now());
-        let spawned = std::thread::Builder::new()
-            .name("fedbo-agent-link".to_owned())
-            .spawn(move || drop(sender.send(exchange()))); // nobody may be there any more
-        spawned.map_err(|error| {
-            unreachable_by(recipient, &format!("no thread can be started: {error}"))
-        })?;
-        loop {
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(LinkError::Stopped);
-            }
-            match receiver.recv_timeout(TICK) {
-                Ok(result) => {
-                    let ms = began.elapsed().as_millis();
-                    match &result {
-                        Ok(answer) => tracing::debug!(
-                            "{named}: status {}, {} bytes, {ms} ms",
-                            answer.status,
-                            answer.body.len()
-                        ),
-                        Err(error) => tracing::debug!("{named}: {ms} ms: {error}"),
-                    }
-                    return result;
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(unreachable_by(recipient, "the request was given up"));
-                }
+        match &self.carrier {
+            Carrier::Connections { client, stop } => connect(client, stop, asked, &headers, ask),
+            Carrier::Courier(courier) => {
+                let answer = courier.carry(CarriedRequest {
+                    method: ask.method.to_string(),
+                    target: ask.target.to_owned(),
+                    headers,
+                    body: ask.body,
+                })?;
+                asked.carried(answer)
             }
         }
     }
@@ -240,6 +199,89 @@ impl HttpClient {
             bytes_max: JSON_BYTES_MAX,
         };
         self.ask(Some(signer), ask)
+    }
+}
+
+/// Headers of a request, with the signature if there is a signer.
+fn headers(signer: Option<Signer<'_>>, ask: &Ask<'_>) -> Vec<(String, String)> {
+    let mut headers = vec![(HEADER_PROTOCOL.to_owned(), PROTOCOL_VERSION.to_string())];
+    if let Some(Signer { key, to }) = signer {
+        let now_ms = SystemClock.now_ms();
+        let signed = sign_request(key, &to, ask.method.as_str(), ask.target, &ask.body, now_ms);
+        headers.extend([
+            (HEADER_KEY.to_owned(), signed.key.to_string()),
+            (HEADER_TIME.to_owned(), signed.time_ms.to_string()),
+            (HEADER_SIGNATURE.to_owned(), signed.signature.to_string()),
+        ]);
+    }
+    if ask.method != Method::GET {
+        headers.push(("content-type".to_owned(), ask.kind.to_owned()));
+    }
+    headers
+}
+
+/// Sends a request by a connection and waits for its answer, or for the stop flag: then the request is left to itself.
+fn connect(
+    client: &ureq::Agent,
+    stop: &AtomicBool,
+    asked: OutgoingRequest,
+    headers: &[(String, String)],
+    ask: Ask<'_>,
+) -> Result<Answer, LinkError> {
+    let Ask { method, target, body, wait, .. } = ask;
+    let (client, recipient, timeout) = (client.clone(), asked.recipient, ANSWER + wait);
+    let named = format!("{method} {}{target}", asked.url);
+    let mut request = Request::builder().method(&method).uri(format!("{}{target}", asked.url));
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    let url = asked.url.clone();
+    let unusable = |error: ureq::http::Error| LinkError::Setting(format!("{url}: {error}"));
+    let (sender, receiver) = sync_channel(1);
+    let exchange: Box<dyn FnOnce() -> Result<Answer, LinkError> + Send> = if method == Method::GET {
+        let request = request.body(()).map_err(unusable)?;
+        Box::new(move || {
+            let request = client.configure_request(request);
+            let request = request.timeout_recv_response(Some(timeout)).build();
+            asked.answer(client.run(request))
+        })
+    } else {
+        let request = request.body(body).map_err(unusable)?;
+        Box::new(move || {
+            let request = client.configure_request(request);
+            let request = request.timeout_recv_response(Some(timeout)).build();
+            asked.answer(client.run(request))
+        })
+    };
+    let began = Instant::now();
+    let spawned = std::thread::Builder::new()
+        .name("fedbo-agent-link".to_owned())
+        .spawn(move || drop(sender.send(exchange()))); // nobody may be there any more
+    spawned.map_err(|error| {
+        unreachable_by(recipient, &format!("no thread can be started: {error}"))
+    })?;
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return Err(LinkError::Stopped);
+        }
+        match receiver.recv_timeout(TICK) {
+            Ok(result) => {
+                let ms = began.elapsed().as_millis();
+                match &result {
+                    Ok(answer) => tracing::debug!(
+                        "{named}: status {}, {} bytes, {ms} ms",
+                        answer.status,
+                        answer.body.len()
+                    ),
+                    Err(error) => tracing::debug!("{named}: {ms} ms: {error}"),
+                }
+                return result;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(unreachable_by(recipient, "the request was given up"));
+            }
+        }
     }
 }
 
@@ -302,7 +344,7 @@ struct OutgoingRequest {
 }
 
 impl OutgoingRequest {
-    /// Sorts what came: an answer, a refusal by who was asked, or something else in its place.
+    /// Reads what came by a connection.
     fn answer(
         &self,
         result: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
@@ -314,26 +356,52 @@ impl OutgoingRequest {
         })?;
         let status = response.status().as_u16();
         let (head, mut body) = response.into_parts();
-        let is_success = (200..300).contains(&status);
-        let limit = if is_success { self.bytes_max } else { JSON_BYTES_MAX };
+        let limit = self.limit(status);
         // The limit is that of what is read before an error: one byte more than is allowed.
         let read = body.with_config().limit(limit.saturating_add(1)).read_to_vec();
         let body = read.map_err(|error| match error {
-            ureq::Error::BodyExceedsLimit(_) => {
-                LinkError::Unusable { reason: format!("the answer is longer than {limit} bytes") }
-            }
+            ureq::Error::BodyExceedsLimit(_) => too_long(limit),
             error => unreachable_by(recipient, &format!("the answer was cut off: {error}")),
         })?;
-        let spoken = head.headers.get(HEADER_PROTOCOL);
+        self.sorted(status, head.headers, body)
+    }
+
+    /// Reads what a courier has brought.
+    fn carried(&self, answer: CarriedAnswer) -> Result<Answer, LinkError> {
+        let limit = self.limit(answer.status);
+        if u64::try_from(answer.body.len()).map_or(true, |length| length > limit) {
+            return Err(too_long(limit));
+        }
+        let mut headers = HeaderMap::new();
+        for (name, value) in &answer.headers {
+            let name = HeaderName::from_bytes(name.as_bytes());
+            let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) else {
+                let reason = "a header of the answer is not in the form of HTTP".to_owned();
+                return Err(LinkError::Unusable { reason });
+            };
+            headers.append(name, value);
+        }
+        self.sorted(answer.status, headers, answer.body)
+    }
+
+    /// Bytes of an answer with this status at most.
+    fn limit(&self, status: u16) -> u64 {
+        if is_success(status) { self.bytes_max } else { JSON_BYTES_MAX }
+    }
+
+    /// Sorts what came: an answer, a refusal by who was asked, or something else in its place.
+    fn sorted(&self, status: u16, headers: HeaderMap, body: Vec<u8>) -> Result<Answer, LinkError> {
+        let recipient = self.recipient;
+        let spoken = headers.get(HEADER_PROTOCOL);
         let spoken = spoken.and_then(|found| found.to_str().ok()?.parse::<u16>().ok());
         if let Some(theirs) = spoken.filter(|theirs| *theirs != PROTOCOL_VERSION) {
             return Err(LinkError::OtherVersion { recipient, theirs });
         }
         let is_ours = spoken.is_some();
-        match (is_success, is_ours) {
-            (true, true) => Ok(Answer { status, headers: head.headers, body }),
+        match (is_success(status), is_ours) {
+            (true, true) => Ok(Answer { status, headers, body }),
             (false, _) if let Ok(problem) = serde_json::from_slice::<Problem>(&body) => {
-                let after = head.headers.get("retry-after");
+                let after = headers.get("retry-after");
                 let seconds = after.and_then(|after| after.to_str().ok()?.parse().ok());
                 Err(LinkError::Refused { problem, retry_after: seconds.map(Duration::from_secs) })
             }
@@ -358,6 +426,14 @@ impl OutgoingRequest {
             }
         }
     }
+}
+
+fn is_success(status: u16) -> bool {
+    (200..300).contains(&status)
+}
+
+fn too_long(limit: u64) -> LinkError {
+    LinkError::Unusable { reason: format!("the answer is longer than {limit} bytes") }
 }
 
 fn unreachable_by(recipient: &str, reason: &str) -> LinkError {

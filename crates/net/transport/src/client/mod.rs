@@ -1,6 +1,7 @@
 //! Sending requests.
 
 mod address;
+mod courier;
 mod error;
 mod http_client;
 mod json_client;
@@ -8,6 +9,7 @@ mod tls_advice;
 mod trust_roots;
 
 pub use address::checked_url;
+pub use courier::{CarriedAnswer, CarriedRequest, Courier};
 pub use error::LinkError;
 pub use http_client::{Answer, HttpClient, JSON_BYTES_MAX, Signer};
 pub use json_client::{JsonAnswer, JsonClient};

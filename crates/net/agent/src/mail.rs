@@ -1,0 +1,324 @@
+//! The way to a coordinator by messages of another system, in a process that never waits for an answer.
+//!
+//! A process gets the answers to what was asked before. A request whose answer is not among them is put into the outbox, and the
+//! run ends as if it were stopped. The next process replays the agent's log, asks the same, and finds the answer.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fedbo_federation::Federation;
+use fedbo_objective::Objective;
+use fedbo_party::Identity;
+use fedbo_transport::{CarriedAnswer, CarriedRequest, Clock as _, Courier, LinkError, SystemClock};
+use fedbo_wire::{
+    CLOCK_TOLERANCE_MS, CoordinatorProof, Digest, EnrolRequest, Enrolled, EnrolmentToken,
+    HEADER_KEY, ProblemCode, PublicKey, RotateRequest, SigningKey, StudyStatus, digest,
+};
+
+use crate::http_link::upload_target;
+use crate::link::{Link, Place, Poll, Polled, SignedConfig};
+use crate::run::run_linked;
+use crate::{Ended, EnrolError, EnrolOptions, Home, HttpLink, RunError, RunOptions, enrol_showing};
+
+/// The address of a coordinator that is reached by mail alone; no name server knows a host of this name.
+const NO_ADDRESS: &str = "https://by-mail.invalid";
+
+/// The time for which an answer about a study's state serves further questions of the same process.
+const FRESH_MS: u64 = 5_000;
+/// An answer that was asked for longer ago does not show that clocks differ: it may have been under way.
+const OLD_MS: u64 = 60_000;
+
+/// Goes on with an enrolment by mail; returns true once the agent has joined. Else the mail's outbox has what is still to be asked.
+/// The study is shown to `show` before it is stored.
+///
+/// # Errors
+/// As for [`crate::enrol`].
+pub fn enrol_by_mail(
+    home: &Path,
+    token: EnrolmentToken,
+    mail: &Arc<Mail>,
+    show: &mut dyn FnMut(&Federation),
+) -> Result<bool, EnrolError> {
+    let has_joined = |joined: &crate::Membership| joined.digest == token.config;
+    if Home::exists(home) && Home::open(home)?.memberships()?.iter().any(has_joined) {
+        return Ok(true);
+    }
+    let link = MailLink::new(Arc::clone(mail), token.coordinator);
+    let options = EnrolOptions {
+        home: home.to_owned(),
+        coordinator_url: NO_ADDRESS.to_owned(),
+        token,
+        ca: None,
+        allow_plain_http: false,
+    };
+    match enrol_showing(&options, &link, show) {
+        Ok(_) => Ok(true),
+        Err(EnrolError::Link { source: LinkError::Stopped, .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Runs an agent until it would wait for an answer that the mail does not have: then it ends as if it were stopped, and the mail's
+/// outbox has its requests. Without an objective it runs the file's command.
+///
+/// # Errors
+/// As for [`crate::run`], and if a change of the agent's key is not complete.
+pub fn run_by_mail(
+    options: &RunOptions<'_>,
+    objective: Option<Arc<dyn Objective>>,
+    mail: &Arc<Mail>,
+) -> Result<Ended, RunError> {
+    // Which of two keys is known would be asked in one process, and answered in the next.
+    if Identity::load(&options.file.home)?.next.is_some() {
+        let reason = "a change of the agent's key is not complete: complete it by `fedbo agent rotate` from where the coordinator can \
+                      be reached";
+        return Err(RunError::Link(LinkError::Setting(reason.to_owned())));
+    }
+    run_linked(options, objective, &|membership| {
+        Ok(Box::new(MailLink::new(Arc::clone(mail), membership.coordinator)))
+    })
+}
+
+/// The name of a request: the digest of its method, target, signer and body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RequestId(pub Digest);
+
+impl RequestId {
+    fn new(method: &str, target: &str, key: &str, body: &[u8]) -> Self {
+        let parts = [method.as_bytes(), target.as_bytes(), key.as_bytes(), body];
+        Self(digest("fedbo carried request, version 1", &parts))
+    }
+
+    fn of(request: &CarriedRequest) -> Self {
+        let key = request.headers.iter().find(|(name, _)| name == HEADER_KEY);
+        let key = key.map_or("", |(_, value)| value);
+        Self::new(&request.method, &request.target, key, &request.body)
+    }
+}
+
+/// The answers that a process of an agent was given, and the requests that it leaves.
+#[derive(Debug)]
+pub struct Mail {
+    opened_ms: u64,
+    is_old: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    answers: HashMap<RequestId, CarriedAnswer>,
+    /// Requests that were answered in this process.
+    answered: Vec<CarriedRequest>,
+    outbox: Vec<(RequestId, CarriedRequest)>,
+    /// The challenge of an enrolment that is under way.
+    challenge: Option<Digest>,
+}
+
+impl Mail {
+    /// The mail of a process. `challenge` and `asked_ms` are what the process before left: [`Mail::challenge`], and when its requests
+    /// left, in milliseconds since 1970 by the agent's clock.
+    #[must_use]
+    pub fn new(
+        answers: impl IntoIterator<Item = (RequestId, CarriedAnswer)>,
+        challenge: Option<Digest>,
+        asked_ms: Option<u64>,
+    ) -> Self {
+        let is_old = asked_ms.is_some_and(|asked| SystemClock.now_ms().abs_diff(asked) > OLD_MS);
+        Self {
+            opened_ms: SystemClock.elapsed_ms(),
+            is_old,
+            state: Mutex::new(State {
+                answers: answers.into_iter().collect(),
+                answered: Vec::new(),
+                outbox: Vec::new(),
+                challenge,
+            }),
+        }
+    }
+
+    /// The requests whose answers are missing, in the order in which they are to be answered.
+    pub fn outbox(&self) -> Vec<(RequestId, CarriedRequest)> {
+        self.state().outbox.clone()
+    }
+
+    /// The challenge of an enrolment that is under way. It shows that a coordinator answers now: it is kept where others cannot write.
+    pub fn challenge(&self) -> Option<Digest> {
+        self.state().challenge
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Milliseconds since this process was given its answers.
+    fn age_ms(&self) -> u64 {
+        SystemClock.elapsed_ms().saturating_sub(self.opened_ms)
+    }
+
+    /// Puts the requests that were answered in this process into the outbox: the next one asks them again.
+    fn ask_again(&self) {
+        let mut state = self.state();
+        let answered = std::mem::take(&mut state.answered);
+        for request in answered {
+            state.ask(request);
+        }
+    }
+}
+
+impl State {
+    fn ask(&mut self, request: CarriedRequest) {
+        // The process is about to end: another answer would come too late.
+        self.answers.clear();
+        let id = RequestId::of(&request);
+        if self.outbox.iter().all(|(known, _)| *known != id) {
+            self.outbox.push((id, request));
+        }
+    }
+}
+
+impl Courier for Mail {
+    fn carry(&self, request: CarriedRequest) -> Result<CarriedAnswer, LinkError> {
+        let mut state = self.state();
+        if let Some(answer) = state.answers.remove(&RequestId::of(&request)) {
+            state.answered.push(request);
+            return Ok(answer);
+        }
+        state.ask(request);
+        Err(LinkError::Stopped)
+    }
+}
+
+/// The way to a coordinator by [`Mail`].
+#[derive(Debug)]
+pub struct MailLink {
+    http: HttpLink,
+    mail: Arc<Mail>,
+    /// The newest answer about the study's state.
+    status: RefCell<Option<StudyStatus>>,
+}
+
+impl MailLink {
+    /// The way to the coordinator with this key.
+    #[must_use]
+    pub fn new(mail: Arc<Mail>, coordinator: PublicKey) -> Self {
+        let courier: Arc<Mail> = Arc::clone(&mail);
+        Self { http: HttpLink::carried(courier, coordinator), mail, status: RefCell::new(None) }
+    }
+
+    /// Asks. An answer that was under way for long, and says that the clocks differ, counts as missing.
+    fn ask<T>(&self, request: impl Fn() -> Result<T, LinkError>) -> Result<T, LinkError> {
+        match request() {
+            Err(error) if error.code() == Some(ProblemCode::ClockDiffers) && self.mail.is_old => {
+                request()
+            }
+            answer => answer,
+        }
+    }
+
+    /// Asks in a study. The state of the study is asked for beside what has no answer yet: the next process begins with it.
+    fn ask_in<T>(
+        &self,
+        key: &SigningKey,
+        study: &str,
+        request: impl Fn() -> Result<T, LinkError>,
+    ) -> Result<T, LinkError> {
+        let answer = self.ask(request);
+        if matches!(answer, Err(LinkError::Stopped)) {
+            let _goes_with_it = self.http.status(key, study);
+        }
+        answer
+    }
+
+    /// Asks as a part of an enrolment, which the next process begins anew.
+    fn ask_enrolling<T>(&self, request: impl Fn() -> Result<T, LinkError>) -> Result<T, LinkError> {
+        let answer = self.ask(request);
+        if matches!(answer, Err(LinkError::Stopped)) {
+            self.mail.ask_again();
+        }
+        answer
+    }
+
+    /// The state of a study as it was asked for in this process, while it is fresh. Rounds have gone on since.
+    fn known(&self, study: &str) -> Option<StudyStatus> {
+        let status = self.status.borrow().clone()?;
+        (status.study == study && self.mail.age_ms() < FRESH_MS).then(|| self.aged(status))
+    }
+
+    fn aged(&self, status: StudyStatus) -> StudyStatus {
+        let elapsed_ms = self.later(status.elapsed_ms);
+        StudyStatus { elapsed_ms, ..status }
+    }
+
+    /// The time for which a round has been played now, of that when the answers came.
+    fn later(&self, elapsed_ms: Option<u64>) -> Option<u64> {
+        elapsed_ms.map(|elapsed_ms| elapsed_ms.saturating_add(self.mail.age_ms()))
+    }
+}
+
+impl Link for MailLink {
+    fn prove(&self, challenge: &Digest) -> Result<CoordinatorProof, LinkError> {
+        self.mail.state().challenge = Some(*challenge);
+        self.ask_enrolling(|| self.http.prove(challenge))
+    }
+
+    fn pending_challenge(&self) -> Option<Digest> {
+        self.mail.challenge()
+    }
+
+    fn enrol(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Enrolled, LinkError> {
+        self.ask_enrolling(|| self.http.enrol(key, request))
+    }
+
+    fn config(&self, key: &SigningKey, study: &str) -> Result<SignedConfig, LinkError> {
+        let config = self.ask_enrolling(|| self.http.config(key, study))?;
+        self.mail.state().challenge = None; // every enrolment has its own
+        Ok(config)
+    }
+
+    fn upload(&self, key: &SigningKey, to: Place<'_>, body: &[u8]) -> Result<(), LinkError> {
+        self.ask_in(key, to.study, || self.http.upload(key, to, body))
+    }
+
+    fn has_answer(&self, key: &SigningKey, to: Place<'_>, body: &[u8]) -> bool {
+        let key = key.public().to_string();
+        let id = RequestId::new("PUT", &upload_target(to), &key, body);
+        self.mail.state().answers.contains_key(&id)
+    }
+
+    fn handouts(&self, key: &SigningKey, study: &str, poll: Poll) -> Result<Polled, LinkError> {
+        let polled = self.ask_in(key, study, || self.http.handouts(key, study, poll))?;
+        Ok(match polled {
+            Polled::Handout { bytes, elapsed_ms } => {
+                Polled::Handout { bytes, elapsed_ms: self.later(elapsed_ms) }
+            }
+            Polled::Nothing(mut progress) => {
+                progress.elapsed_ms = self.later(progress.elapsed_ms);
+                Polled::Nothing(progress)
+            }
+        })
+    }
+
+    fn status(&self, key: &SigningKey, study: &str) -> Result<StudyStatus, LinkError> {
+        if let Some(known) = self.known(study) {
+            return Ok(known);
+        }
+        let mut status = self.ask(|| self.http.status(key, study))?;
+        let differs = SystemClock.now_ms().abs_diff(status.time_ms) > CLOCK_TOLERANCE_MS;
+        if differs && self.mail.is_old {
+            status = self.http.status(key, study)?;
+        }
+        self.status.replace(Some(status.clone()));
+        Ok(self.aged(status))
+    }
+
+    fn rotate(
+        &self,
+        key: &SigningKey,
+        study: &str,
+        request: &RotateRequest,
+    ) -> Result<(), LinkError> {
+        self.ask(|| self.http.rotate(key, study, request))
+    }
+}

@@ -1,0 +1,198 @@
+//! The way by messages of another system: a process gets answers, leaves requests, and waits for nothing.
+
+use std::sync::Arc;
+
+use fedbo_agent::{Link as _, Mail, MailLink, Place, Poll, Polled, RequestId};
+use fedbo_transport::{CarriedAnswer, CarriedRequest, Clock as _, LinkError, SystemClock};
+use fedbo_wire::{Digest, ProblemCode, SigningKey, StudyState, StudyStatus};
+
+const TO: Place<'_> = Place { study: "wine", round: 3, slot: 1 };
+const POLL: Poll =
+    Poll { after: Some(2), entries: 4, wait_s: 25, delivered: None, state: None, bytes_max: 100 };
+
+fn key() -> SigningKey {
+    SigningKey::from_seed([9; 32])
+}
+
+/// The mail of a process, and its way to a coordinator.
+fn opened(
+    answers: Vec<(RequestId, CarriedAnswer)>,
+    asked_ms: Option<u64>,
+) -> (Arc<Mail>, MailLink) {
+    let mail = Arc::new(Mail::new(answers, None, asked_ms));
+    let link = MailLink::new(Arc::clone(&mail), SigningKey::from_seed([4; 32]).public());
+    (mail, link)
+}
+
+fn answer(status: u16, headers: &[(&str, &str)], body: &[u8]) -> CarriedAnswer {
+    let headers = [&[("fedbo-protocol", "2")], headers].concat();
+    let headers = headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+    CarriedAnswer { status, headers, body: body.to_vec() }
+}
+
+/// The requests that a process leaves which asks so and has no answers.
+fn left(ask: impl Fn(&MailLink) -> Option<LinkError>) -> Vec<(RequestId, CarriedRequest)> {
+    let (mail, link) = opened(Vec::new(), None);
+    assert_eq!(ask(&link), Some(LinkError::Stopped));
+    mail.outbox()
+}
+
+fn status(time_ms: u64) -> Vec<u8> {
+    let status = StudyStatus {
+        study: "wine".into(),
+        state: StudyState::Running,
+        round: 3,
+        rounds: 9,
+        collects: true,
+        head: String::new(),
+        time_ms,
+        elapsed_ms: Some(700),
+    };
+    serde_json::to_vec(&status).unwrap()
+}
+
+fn targets(requests: &[(RequestId, CarriedRequest)]) -> Vec<&str> {
+    requests.iter().map(|(_, request)| request.target.as_str()).collect()
+}
+
+/// The next process begins with the study's state, so that is asked for too, after what was asked.
+#[test]
+fn what_has_no_answer_is_left_and_gets_it_in_the_next_process() {
+    let requests = left(|link| link.upload(&key(), TO, b"vector").err());
+    assert_eq!(targets(&requests), ["/v1/studies/wine/rounds/3/slots/1", "/v1/studies/wine"]);
+    assert_eq!(
+        (requests[0].1.method.as_str(), requests[0].1.body.as_slice()),
+        ("PUT", &b"vector"[..])
+    );
+    let (mail, link) =
+        opened(vec![(requests[0].0, answer(200, &[], br#"{"status":"accepted"}"#))], None);
+    assert!(!link.has_answer(&key(), TO, b"another"));
+    assert!(link.has_answer(&key(), TO, b"vector"));
+    assert_eq!(link.upload(&key(), TO, b"vector"), Ok(()));
+    assert!(mail.outbox().is_empty());
+    // An answer serves once.
+    assert!(!link.has_answer(&key(), TO, b"vector"));
+    assert_eq!(link.upload(&key(), TO, b"vector"), Err(LinkError::Stopped));
+    assert_eq!(mail.outbox().len(), 2);
+}
+
+#[test]
+fn an_answer_to_another_request_or_another_key_is_none() {
+    let requests = left(|link| link.handouts(&key(), "wine", POLL).err());
+    let other = [
+        left(|link| link.handouts(&key(), "wine", Poll { after: None, ..POLL }).err()),
+        left(|link| link.handouts(&SigningKey::from_seed([8; 32]), "wine", POLL).err()),
+    ];
+    for other in other {
+        assert_ne!(other[0].0, requests[0].0);
+        let (_, link) = opened(vec![(other[0].0, answer(200, &[], b"handout"))], None);
+        assert_eq!(link.handouts(&key(), "wine", POLL).err(), Some(LinkError::Stopped));
+    }
+}
+
+/// Nobody waits any more: what was not used is not used later either, so that it is asked for with what is new.
+#[test]
+fn after_a_request_is_left_no_answer_is_used() {
+    let state = left(|link| link.status(&key(), "wine").err());
+    let (mail, link) =
+        opened(vec![(state[0].0, answer(200, &[], &status(SystemClock.now_ms())))], None);
+    assert_eq!(link.handouts(&key(), "wine", POLL).err(), Some(LinkError::Stopped));
+    assert_eq!(link.status(&key(), "wine").err(), Some(LinkError::Stopped));
+    assert_eq!(mail.outbox().len(), 2, "each once");
+}
+
+#[test]
+fn the_state_of_a_study_serves_while_it_is_fresh_and_ages() {
+    let state = left(|link| link.status(&key(), "wine").err());
+    let (mail, link) =
+        opened(vec![(state[0].0, answer(200, &[], &status(SystemClock.now_ms())))], None);
+    let first = link.status(&key(), "wine").unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    let again = link.status(&key(), "wine").unwrap();
+    assert!(first.elapsed_ms >= Some(700));
+    assert!(again.elapsed_ms >= first.elapsed_ms.map(|ms| ms + 29), "{first:?} {again:?}");
+    assert!(mail.outbox().is_empty());
+}
+
+#[test]
+fn a_round_has_gone_on_since_its_handout_came() {
+    let poll = left(|link| link.handouts(&key(), "wine", POLL).err());
+    let came = answer(200, &[("fedbo-elapsed", "700")], b"handout");
+    let (_, link) = opened(vec![(poll[0].0, came)], None);
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    match link.handouts(&key(), "wine", POLL).unwrap() {
+        Polled::Handout { bytes, elapsed_ms } => {
+            assert_eq!(bytes, b"handout");
+            assert!(elapsed_ms >= Some(729), "{elapsed_ms:?}");
+        }
+        Polled::Nothing(_) => panic!("there is a handout"),
+    }
+}
+
+/// A message may wait for a node for hours. Its age says nothing of clocks.
+#[test]
+fn answers_that_were_under_way_for_long_do_not_show_that_clocks_differ() {
+    let now_ms = SystemClock.now_ms();
+    let state = left(|link| link.status(&key(), "wine").err());
+    let poll = left(|link| link.handouts(&key(), "wine", POLL).err());
+    let stale = || (state[0].0, answer(200, &[], &status(now_ms - 400_000)));
+    let refused = || {
+        let problem = br#"{"code":"clock-differs","message":"400 s"}"#;
+        (poll[0].0, answer(401, &[], problem))
+    };
+    let (mail, link) = opened(vec![stale()], Some(now_ms - 400_000));
+    assert_eq!(link.status(&key(), "wine").err(), Some(LinkError::Stopped));
+    assert_eq!(mail.outbox().len(), 1);
+    let (mail, link) = opened(vec![refused()], Some(now_ms - 400_000));
+    assert_eq!(link.handouts(&key(), "wine", POLL).err(), Some(LinkError::Stopped));
+    assert_eq!(mail.outbox().len(), 2);
+    // One that was asked for just now does.
+    let (_, link) = opened(vec![stale()], Some(now_ms - 1_000));
+    assert_eq!(link.status(&key(), "wine").unwrap().time_ms, now_ms - 400_000);
+    let (_, link) = opened(vec![refused()], Some(now_ms - 1_000));
+    let code = link.handouts(&key(), "wine", POLL).err().and_then(|error| error.code());
+    assert_eq!(code, Some(ProblemCode::ClockDiffers));
+}
+
+/// Whoever carries answers may change them: they are read within the limits of those that come by a connection.
+#[test]
+fn answers_that_are_none_are_named() {
+    let poll = left(|link| link.handouts(&key(), "wine", POLL).err());
+    let asked = |answer: CarriedAnswer| {
+        let (_, link) = opened(vec![(poll[0].0, answer)], None);
+        link.handouts(&key(), "wine", POLL).err().unwrap()
+    };
+    let unusable = |error: LinkError| matches!(error, LinkError::Unusable { .. });
+    assert!(unusable(asked(answer(200, &[], &[0; 101]))));
+    assert!(unusable(asked(answer(200, &[("a header", "x")], b"handout"))));
+    assert!(unusable(asked(answer(200, &[("x", "a\r\nb")], b"handout"))));
+    assert!(unusable(asked(answer(204, &[], b"")))); // without the round
+    assert!(unusable(asked(CarriedAnswer { status: 200, headers: Vec::new(), body: Vec::new() })));
+    let other = CarriedAnswer {
+        status: 200,
+        headers: vec![("fedbo-protocol".into(), "7".into())],
+        body: Vec::new(),
+    };
+    assert!(matches!(asked(other), LinkError::OtherVersion { theirs: 7, .. }));
+}
+
+/// Every process of an enrolment begins it anew, with the challenge of the first and all that was answered since.
+#[test]
+fn an_enrolment_goes_on_from_process_to_process() {
+    let challenge = Digest([5; 32]);
+    let (mail, link) = opened(Vec::new(), None);
+    assert_eq!(link.pending_challenge(), None);
+    assert_eq!(link.prove(&challenge).err(), Some(LinkError::Stopped));
+    assert_eq!(mail.challenge(), Some(challenge));
+    let asked = mail.outbox();
+    let proof = fedbo_wire::CoordinatorProof::new(&SigningKey::from_seed([4; 32]), &challenge);
+    let proof = serde_json::to_vec(&proof).unwrap();
+    let mail =
+        Arc::new(Mail::new([(asked[0].0, answer(200, &[], &proof))], mail.challenge(), None));
+    let link = MailLink::new(Arc::clone(&mail), SigningKey::from_seed([4; 32]).public());
+    assert_eq!(link.pending_challenge(), Some(challenge));
+    link.prove(&challenge).unwrap().verify(&challenge).unwrap();
+    assert_eq!(link.config(&key(), "wine").err(), Some(LinkError::Stopped));
+    assert_eq!(targets(&mail.outbox()).len(), 2);
+    assert_eq!(mail.outbox()[1], asked[0], "what was answered is asked again");
+}

@@ -1,0 +1,123 @@
+//! Agents whose requests are carried by messages of another system.
+
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+
+use fedbo_agent::{AgentFile, Ended, EnrolError, RequestId, RunError, RunOptions};
+use fedbo_objective::Objective;
+use fedbo_party::HomeError;
+use fedbo_transport::CarriedAnswer;
+use fedbo_wire::{Digest, EnrolmentToken, TokenUnreadable};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::agent::{Events, Stop, ended_as};
+use crate::calls::{Functions, PythonObjective, PythonObserver, serve};
+use crate::{convert, errors};
+
+/// An answer: the name of its request, status, headers, body.
+type Answer = ([u8; 32], u16, Vec<(String, String)>, Vec<u8>);
+
+/// A request: its name, method, target, headers, body.
+type Request<'py> =
+    (Bound<'py, PyBytes>, String, String, Vec<(String, String)>, Bound<'py, PyBytes>);
+
+/// The answers that a process of an agent was given, and the requests that it leaves.
+#[pyclass(frozen, module = "fedbo._fedbo")]
+pub(crate) struct Mail(Arc<fedbo_agent::Mail>);
+
+#[pymethods]
+impl Mail {
+    /// `challenge` and `asked_ms` are what the process before left: its challenge, and when its requests left, in milliseconds since 1970.
+    #[new]
+    fn new(answers: Vec<Answer>, challenge: Option<[u8; 32]>, asked_ms: Option<u64>) -> Self {
+        let answers = answers.into_iter().map(|(id, status, headers, body)| {
+            (RequestId(Digest(id)), CarriedAnswer { status, headers, body })
+        });
+        Self(Arc::new(fedbo_agent::Mail::new(answers, challenge.map(Digest), asked_ms)))
+    }
+
+    /// The requests whose answers are missing, in the order in which they are to be answered.
+    #[getter]
+    fn outbox<'py>(&self, py: Python<'py>) -> Vec<Request<'py>> {
+        let requests = self.0.outbox().into_iter();
+        let shown = requests.map(|(id, request)| {
+            let (id, body) = (PyBytes::new(py, &id.0.0), PyBytes::new(py, &request.body));
+            (id, request.method, request.target, request.headers, body)
+        });
+        shown.collect()
+    }
+
+    /// The challenge of an enrolment that is under way.
+    #[getter]
+    fn challenge<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.0.challenge().map(|challenge| PyBytes::new(py, &challenge.0))
+    }
+}
+
+/// Goes on with the enrolment of the agent of an `agent.toml`; returns True once it has joined. Else the mail's outbox has requests,
+/// or another process is at it. The parameters of its study are given to `on_space` before anything is stored.
+#[pyfunction]
+pub(crate) fn enrol_by_mail(
+    py: Python<'_>,
+    file: PathBuf,
+    token: &str,
+    mail: &Mail,
+    on_space: Py<PyAny>,
+) -> PyResult<bool> {
+    let file = AgentFile::load(&file).map_err(|error| errors::definition(&error))?;
+    let token: Result<EnrolmentToken, TokenUnreadable> = token.trim().parse();
+    let token = token.map_err(errors::input)?;
+    let (joined, shown) = py.detach(|| {
+        let mut shown = Ok(());
+        let joined = fedbo_agent::enrol_by_mail(&file.home, token, &mail.0, &mut |federation| {
+            // INV-24: seen before anything of it is stored.
+            shown = Python::attach(|py| {
+                on_space.call1(py, (convert::space(py, &federation.space)?,)).map(drop)
+            });
+        });
+        (joined, shown)
+    });
+    shown?;
+    match joined {
+        Err(EnrolError::Home(HomeError::Held { .. })) => Ok(false),
+        joined => joined.map_err(errors::enrolment),
+    }
+}
+
+/// Runs the agent of an `agent.toml` until it would wait for an answer that the mail does not have, with an objective that `evaluate`
+/// begins, or without one with the file's command. `on_event` is told what happens. Returns the way in which it ended: `interrupted`
+/// where the mail's outbox has requests, or another process runs the study.
+#[pyfunction]
+pub(crate) fn run_agent_by_mail(
+    py: Python<'_>,
+    file: PathBuf,
+    mail: &Mail,
+    stop: &Stop,
+    evaluate: Option<&Bound<'_, PyAny>>,
+    on_event: &Bound<'_, PyAny>,
+    on_warning: &Bound<'_, PyAny>,
+) -> PyResult<&'static str> {
+    let file = AgentFile::load(&file).map_err(|error| errors::definition(&error))?;
+    let (events, received) = mpsc::channel();
+    let flag = stop.flag();
+    let objective = evaluate.map(|_| -> Arc<dyn Objective> {
+        Arc::new(PythonObjective::new(events.clone(), stop.flag()))
+    });
+    let observer = PythonObserver::new(events);
+    // A file's command asks nothing of Python.
+    let nobody = py.None().into_bound(py);
+    let evaluate = evaluate.unwrap_or(&nobody);
+    let functions = Functions { evaluate, on_told: on_event, on_warning };
+    let mail = Arc::clone(&mail.0);
+    let work = move || {
+        let observer = Events::new(observer, Arc::clone(&flag));
+        let options = RunOptions { file: &file, stop: flag, observer: &observer };
+        fedbo_agent::run_by_mail(&options, objective, &mail)
+    };
+    let stopping = stop.flag();
+    match serve(py, &functions, &stopping, received, work)? {
+        Err(RunError::Home(HomeError::Held { .. })) => Ok(ended_as(Ended::Interrupted)),
+        ended => ended.map(ended_as).map_err(errors::agent),
+    }
+}

@@ -1,0 +1,137 @@
+"""A coordinator on this machine alone, and the requests that are passed on to it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from fedbo._errors import DefinitionError, Error
+from fedbo.flower._records import Answer, Request
+
+_HEADERS = frozenset({"fedbo-protocol", "fedbo-key", "fedbo-time", "fedbo-signature", "content-type"})
+"""Headers of requests; others are not passed on."""
+_TARGET = re.compile(r"/v1/[!-~]*")
+_VALUE = re.compile(r"[ -~]{0,512}")
+_METHODS = frozenset({"GET", "PUT", "POST"})
+
+_WAIT_S = 60.0
+"""The longest wait for an answer: polls ask for less."""
+_TAKES_OVER_S = 20.0
+"""The time that an earlier coordinator of the folder has to end."""
+
+
+class Refused(ValueError):
+    """A request that is none of an agent."""
+
+
+class Unavailable(Error):
+    """The coordinator does not answer."""
+
+
+class Coordinator:
+    """The process of a coordinator, which serves the studies of a folder on a loopback address."""
+
+    def __init__(self, data: Path) -> None:
+        """Starts it. The folder was made by ``fedbo coordinator study create``."""
+        self._data = data
+        self._lines: deque[str] = deque(maxlen=20)
+        until = time.monotonic() + _TAKES_OVER_S
+        while not self._start():
+            # An earlier one may be about to end.
+            if time.monotonic() > until:
+                raise Error(f"the coordinator of {data} does not start: {' '.join(self._lines)}")
+            time.sleep(1.0)
+
+    def _start(self) -> bool:
+        command = ["coordinator", "run", "--data", os.fspath(self._data), "--listen", "127.0.0.1:0", "--json"]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "fedbo.flower._watched", *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        self._log = threading.Thread(target=self._keep_log, args=(self._process,), daemon=True)
+        self._log.start()
+        try:
+            address = str(json.loads(self._process.stdout.readline())["url"])
+        except (ValueError, KeyError):
+            self.close()
+            return False
+        self._host, _, port = address.rpartition("://")[2].rpartition(":")
+        self._port = int(port)
+        return True
+
+    def _keep_log(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            self._lines.append(line.strip())
+            sys.stderr.write(line)
+
+    def check(self) -> None:
+        """Raises an error if it has ended."""
+        if self._process.poll() is not None:
+            raise Error(f"the coordinator of {self._data} has ended: {' '.join(self._lines)}")
+
+    def answer(self, request: Request) -> Answer:
+        """The answer to an agent's request. Nothing but requests of the protocol is passed on: the caller's nodes are not trusted.
+
+        Raises :class:`Refused` for anything else, and :class:`Unavailable` if there is no answer.
+        """
+        if request.method not in _METHODS or not _TARGET.fullmatch(request.target):
+            raise Refused("a request that is none of the protocol")
+        if any(name not in _HEADERS or not _VALUE.fullmatch(value) for name, value in request.headers):
+            raise Refused("a request with a header that is none of the protocol")
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=_WAIT_S)
+        try:
+            connection.request(request.method, request.target, request.body or None, dict(request.headers))
+            response = connection.getresponse()
+            body = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise Unavailable(f"the coordinator does not answer: {error}") from error
+        finally:
+            connection.close()
+        headers = [(name.lower(), value) for name, value in response.getheaders() if _is_told(name.lower())]
+        return Answer(request.id, response.status, headers, body)
+
+    def study(self, name: str | None) -> dict[str, Any]:
+        """A study as ``fedbo coordinator study show`` has it; the only one if none is named."""
+        if name is None:
+            names = [str(each["study"]) for each in self._ask("ls")]
+            if len(names) != 1:
+                known = ", ".join(map(repr, names)) or "none"
+                raise DefinitionError(f"name the study in the run's configuration, fedbo-study = \"..\"; {self._data} has {known}")
+            name = names[0]
+        shown = self._ask("show", name)
+        assert isinstance(shown, dict)
+        return shown
+
+    def _ask(self, *arguments: str) -> Any:
+        command = [sys.executable, "-m", "fedbo", "coordinator", "study", *arguments, "--data", os.fspath(self._data), "--json"]
+        asked = subprocess.run(command, capture_output=True, text=True, check=False)
+        if asked.returncode != 0:
+            raise Error(asked.stderr.strip())
+        return json.loads(asked.stdout)
+
+    def close(self) -> None:
+        """Ends it in good order."""
+        assert self._process.stdin is not None and self._process.stdout is not None and self._process.stderr is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._log.join()
+        self._process.stdout.close()
+        self._process.stderr.close()
+
+
+def _is_told(name: str) -> bool:
+    return name.startswith("fedbo-") or name in ("content-type", "retry-after")

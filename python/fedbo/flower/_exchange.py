@@ -1,0 +1,190 @@
+"""The exchange between nodes and a coordinator: requests go to the coordinator, answers back to the nodes."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from flwr.app import Message, MessageType
+from flwr.serverapp import Grid
+
+from fedbo.flower import _records
+from fedbo.flower._coordinator import Refused, Unavailable
+from fedbo.flower._records import Answer, Malformed, Request
+
+logger = logging.getLogger("fedbo.flower")
+
+_TTL_S = 40 * 86400.0
+"""A message and its reply are valid for longer than any round lasts."""
+_HOLD_S = 200.0
+"""The time for which a poll is repeated as it was signed: below the 300 s after which its signature is too old."""
+_HELD_S = 20.0
+"""A poll that was answered later than this waited for news, and there was none."""
+_PROBE_S = 600.0
+"""After such a silence a node is asked once more: its process may be gone without that anybody heard of it."""
+_RETRY_S = (2.0, 60.0)
+"""The shortest and the longest pause after a message that failed."""
+_NODES_S = 3.0
+"""The interval at which new nodes are looked for."""
+
+ENDED = frozenset({"complete", "study-over", "failed", "none"})
+"""States in which a node asks nothing more in this run."""
+
+
+class Service(Protocol):
+    """An answerer of requests."""
+
+    def answer(self, request: Request) -> Answer:
+        """The answer to an agent's request."""
+        ...
+
+    def check(self) -> None:
+        """Raises an error if no request will be answered any more."""
+        ...
+
+
+@dataclass
+class _Node:
+    """A node of the grid. Its identity is Flower's; the agent on it is known to the coordinator by its signatures alone."""
+
+    id: int
+    state: str = "new"
+    sent: set[str] = field(default_factory=set)
+    """Messages without a reply."""
+    sent_at: float = 0.0
+    answering: Future[list[Answer]] | None = None
+    answers: list[Answer] = field(default_factory=list)
+    next_at: float | None = 0.0
+    """When the next message is sent; None while a reply or answers are waited for."""
+    n_failed: int = 0
+
+
+class Exchange:
+    """Passes requests and answers between the nodes of a grid and a coordinator, until it is told to end."""
+
+    def __init__(self, grid: Grid, service: Service, *, pause_s: float = 1.0, hold_s: float = _HOLD_S) -> None:
+        self._grid = grid
+        self._service = service
+        self._pause_s = pause_s
+        self._hold_s = hold_s
+        self._nodes: dict[int, _Node] = {}
+        self._ending = False
+
+    def run(self, is_over: Callable[[list[str]], bool]) -> dict[int, str]:
+        """Runs until ``is_over``, which is given the states of all nodes each time around, returns True. Returns the state of each node."""
+        looked_at = float("-inf")
+        with ThreadPoolExecutor(max_workers=1024, thread_name_prefix="fedbo-answers") as pool:
+            try:
+                while True:
+                    self._service.check()
+                    if time.monotonic() - looked_at >= _NODES_S:
+                        looked_at = time.monotonic()
+                        self._look_for_nodes()
+                    self._pull(pool)
+                    for node in self._nodes.values():
+                        self._advance(node)
+                    if is_over([node.state for node in self._nodes.values()]):
+                        return {node.id: node.state for node in self._nodes.values()}
+                    time.sleep(self._pause_s)
+            finally:
+                self._ending = True
+
+    def _look_for_nodes(self) -> None:
+        for node_id in self._grid.get_node_ids():
+            if node_id not in self._nodes:
+                logger.info("node %d is there", node_id)
+                self._nodes[node_id] = _Node(node_id)
+
+    def _advance(self, node: _Node) -> None:
+        now = time.monotonic()
+        if node.answering is not None and node.answering.done():
+            node.answers, node.answering, node.next_at = node.answering.result(), None, now
+        if node.next_at is not None and node.next_at <= now:
+            self._push(node)
+        elif node.sent and now - node.sent_at > _PROBE_S:
+            self._push(node)
+
+    def _push(self, node: _Node) -> None:
+        content = _records.write("answers", node.answers)
+        message = Message(content, node.id, MessageType.QUERY, ttl=_TTL_S)
+        pushed = [message_id for message_id in self._grid.push_messages([message]) if message_id]
+        node.sent.update(pushed)
+        node.sent_at = time.monotonic()
+        node.next_at = None if pushed else self._later(node)
+
+    def _pull(self, pool: ThreadPoolExecutor) -> None:
+        waiting = {message_id: node for node in self._nodes.values() for message_id in node.sent}
+        if not waiting:
+            return
+        for reply in self._grid.pull_messages(list(waiting)):
+            node = waiting.get(reply.metadata.reply_to_message_id)
+            # Another reply of the same node may have come before it, just now.
+            if node is not None and reply.metadata.reply_to_message_id in node.sent:
+                self._take(node, reply, pool)
+
+    def _take(self, node: _Node, reply: Message, pool: ThreadPoolExecutor) -> None:
+        node.sent.discard(reply.metadata.reply_to_message_id)
+        if reply.has_error():
+            logger.warning("node %d: no reply: %s", node.id, reply.error.reason)
+            node.next_at = None if node.sent else self._later(node)
+            return
+        try:
+            state, requests = _records.state(reply.content), _records.requests(reply.content)
+        except Malformed as error:
+            logger.warning("node %d: %s", node.id, error)
+            state, requests = "failed", []
+        if state == "busy":
+            # Its agent is at work for a message before this one, or for an earlier run.
+            node.next_at = None if node.sent else self._later(node)
+            return
+        if state != node.state:
+            logger.info("node %d: %s", node.id, state)
+        node.state, node.n_failed = state, 0
+        node.sent.clear()
+        node.answers = []
+        if state not in ENDED:
+            node.answering = pool.submit(self._answer, node.id, requests)
+
+    def _later(self, node: _Node) -> float:
+        pause = min(_RETRY_S[0] * 2.0 ** min(node.n_failed, 10), _RETRY_S[1])
+        node.n_failed += 1
+        return time.monotonic() + pause
+
+    def _answer(self, node_id: int, requests: list[Request]) -> list[Answer]:
+        answers = []
+        for request in requests:
+            try:
+                answers.append(self._held(request))
+            except Refused as error:
+                logger.warning("node %d: %s", node_id, error)
+            except Unavailable as error:
+                # What has no answer is asked again.
+                logger.warning("node %d: %s", node_id, error)
+                time.sleep(_RETRY_S[0])
+        return answers
+
+    def _held(self, request: Request) -> Answer:
+        """The answer to a request. A poll without news is repeated, as it was signed: no process has to start for an answer without
+        news.
+        """
+        until = time.monotonic() + self._hold_s
+        answer: Answer | None = None
+        while True:
+            began = time.monotonic()
+            newer = self._service.answer(request)
+            # A signature that became too old in the meantime is no news.
+            if answer is None or newer.status < 400:
+                answer = newer
+            has_no_news = newer.status == 204 and "fedbo-resend" not in dict(newer.headers)
+            now = time.monotonic()
+            if not has_no_news or now - began < _HELD_S or now > until or self._ending:
+                return answer
+
+
+def counted(states: list[str]) -> dict[str, int]:
+    """The number of nodes in each state."""
+    return {state: states.count(state) for state in sorted(set(states))}

@@ -1,0 +1,112 @@
+"""The ClientApp: an agent that runs until it would wait for an answer of its coordinator.
+
+The node's configuration names
+
+``fedbo-agent``
+    the agent's file, ``agent.toml``: its folder, budget, and the command that is its objective;
+``fedbo-objective``
+    in place of a command, a Python function as ``module:function``;
+``fedbo-token``
+    a file with the token that enrols it, until it is enrolled.
+
+What the agent keeps stays in its folder on the SuperNode's machine.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from fedbo import _fedbo, _space
+from fedbo._errors import DefinitionError
+from fedbo._event import WARNINGS, PartyEvent
+from fedbo._objective import Evaluator, Objective
+from fedbo.flower import _records
+from fedbo.flower._log import show_log
+
+logger = logging.getLogger("fedbo.flower")
+
+_STATE = "fedbo"
+"""The record of a node's context that says what was asked for and when; all else is in the agent's folder."""
+
+app = ClientApp()
+
+
+@app.query()
+def exchange(message: Message, context: Context) -> Message:
+    """Go on with the answers that a message carries; the reply carries the next requests."""
+    show_log()
+    try:
+        content = _go_on(message.content, context)
+    except Exception:
+        # The reason may tell of the node's data: it stays here.
+        logger.exception("the agent of this node gave up")
+        content = _records.write("failed")
+    return Message(content, reply_to=message)
+
+
+def _go_on(content: RecordDict, context: Context) -> RecordDict:
+    file = context.node_config.get("fedbo-agent")
+    if file is None:
+        return _records.write("none")
+    path = Path(str(file)).absolute()
+    asked = context.state.get(_STATE)
+    asked = asked if isinstance(asked, ConfigRecord) else ConfigRecord()
+    answers = [(answer.id, answer.status, answer.headers, answer.body) for answer in _records.answers(content)]
+    challenge, asked_ms = asked.get("challenge"), asked.get("asked-ms")
+    mail = _fedbo.Mail(
+        answers, challenge if isinstance(challenge, bytes) else None, asked_ms if isinstance(asked_ms, int) else None
+    )
+    ended = _run(path, mail, context) if _joined(path, mail, context) else "interrupted"
+    requests = [_records.Request(*request) for request in mail.outbox]
+    if ended != "interrupted":
+        return _records.write(ended)
+    if not requests:
+        return _records.write("busy")
+    kept = ConfigRecord({"asked-ms": time.time_ns() // 1_000_000})
+    if mail.challenge is not None:
+        kept["challenge"] = mail.challenge
+    context.state[_STATE] = kept
+    return _records.write("asking", requests)
+
+
+def _joined(path: Path, mail: _fedbo.Mail, context: Context) -> bool:
+    """True once the agent is enrolled."""
+    token = context.node_config.get("fedbo-token")
+    if token is None:
+        return True
+
+    def show(parameters: dict[str, Any]) -> None:
+        for name, keys in parameters.items():
+            logger.info("parameter %s: %r", name, _space.from_keys(keys))
+
+    # A token that was used is of no more use, and its file may be gone.
+    file = Path(str(token))
+    return not file.exists() or _fedbo.enrol_by_mail(path, file.read_text(), mail, show)
+
+
+def _run(path: Path, mail: _fedbo.Mail, context: Context) -> str:
+    named = context.node_config.get("fedbo-objective")
+    evaluate = None if named is None else Evaluator(_function(str(named)), None)
+
+    def happened(fields: dict[str, Any]) -> bool:
+        event = PartyEvent(**fields)
+        logger.log(logging.WARNING if event.kind in WARNINGS else logging.INFO, "%s", event.message)
+        return False
+
+    return _fedbo.run_agent_by_mail(path, mail, _fedbo.Stop(), evaluate, happened, logger.warning)
+
+
+def _function(named: str) -> Objective:
+    module, _, name = named.partition(":")
+    try:
+        function: Objective = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise DefinitionError(f"fedbo-objective = {named!r}: expected module:function, of a module that can be imported: {error}") from error
+    return function

@@ -1,0 +1,73 @@
+"""The ServerApp: a coordinator beside it, and the way of its agents through Flower's messages.
+
+The run's configuration names ``fedbo-data``, the coordinator's folder on the ServerApp's machine, and ``fedbo-study`` if it has several
+studies.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from fedbo._errors import DefinitionError, Error
+from fedbo.flower._coordinator import Coordinator
+from fedbo.flower._exchange import ENDED, Exchange, counted
+from fedbo.flower._log import show_log
+
+logger = logging.getLogger("fedbo.flower")
+
+_LOOK_S = 20.0
+"""The interval at which the study's state is looked up."""
+_LINGER_S = 120.0
+"""The time that nodes have to take the last releases once the study is finished."""
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Serve the study until it is finished and its agents have what it released."""
+    show_log()
+    configured = context.run_config
+    data = configured.get("fedbo-data") or os.environ.get("FEDBO_COORDINATOR")
+    if not isinstance(data, str):
+        raise DefinitionError('name the coordinator\'s folder in the run\'s configuration, fedbo-data = "/var/lib/fedbo-coordinator"')
+    named = configured.get("fedbo-study")
+    coordinator = Coordinator(Path(data).absolute())
+    try:
+        study = coordinator.study(str(named) if named else None)
+        logger.info("study %s with %d agents, %s", study["study"], study["agents"], study["state"])
+        states = Exchange(grid, coordinator).run(_End(coordinator, str(study["study"])))
+    finally:
+        coordinator.close()
+    logger.info("nodes: %s", counted(list(states.values())))
+    n_failed = list(states.values()).count("failed")
+    if n_failed:
+        raise Error(f"the agents of {n_failed} nodes gave up; the logs of these SuperNodes say why")
+
+
+class _End:
+    """Decides when a run is over: when all agents have ended, or some time after the study is finished."""
+
+    def __init__(self, coordinator: Coordinator, study: str) -> None:
+        self._coordinator = coordinator
+        self._study = study
+        self._looked_at = time.monotonic()
+        self._finished_at: float | None = None
+        self._n_agents = int(coordinator.study(study)["agents"])
+
+    def __call__(self, states: list[str]) -> bool:
+        ended = [state for state in states if state in ENDED and state != "none"]
+        if len(ended) >= self._n_agents:
+            return True
+        now = time.monotonic()
+        if now - self._looked_at >= _LOOK_S:
+            self._looked_at = now
+            if self._finished_at is None and self._coordinator.study(self._study)["state"] == "finished":
+                self._finished_at = now
+        return self._finished_at is not None and now - self._finished_at > _LINGER_S

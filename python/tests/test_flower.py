@@ -1,0 +1,402 @@
+"""A federation inside Flower: a grid without a runtime, processes that are killed, and a SuperLink with SuperNodes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr")
+
+import fedbo
+from conftest import Run, environment
+from test_agent import CHARGED, OBJECTIVE, SIMULATED, objective, points, serve, together, toml
+
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedbo.flower import _coordinator, _exchange, _records, client_app, server_app
+
+pytestmark = pytest.mark.flower
+
+
+@pytest.fixture(autouse=True)
+def identity() -> None:
+    TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 0
+
+
+def context(node_id: int, node_config: dict[str, Any], run_config: dict[str, Any] | None = None) -> Context:
+    return Context(run_id=1, node_id=node_id, node_config=node_config, state=RecordDict(), run_config=run_config or {})
+
+
+Node = Callable[[Message, Context], Message]
+
+
+class Grid:
+    """What a ServerApp uses of Flower's grid. Each message is handled in a thread of its own, by ``node``."""
+
+    def __init__(self, configs: list[dict[str, Any]], node: Node = client_app.app) -> None:
+        self.contexts = {index + 1: context(index + 1, config) for index, config in enumerate(configs)}
+        self.sent: list[Message] = []
+        self.replies: dict[str, Message] = {}
+        self._node = node
+
+    def get_node_ids(self) -> list[int]:
+        return list(self.contexts)
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        names = []
+        for message in messages:
+            name = f"message-{len(self.sent)}"
+            message.metadata.__dict__["_message_id"] = name
+            self.sent.append(message)
+            names.append(name)
+            threading.Thread(target=self._handle, args=(message, name), daemon=True).start()
+        return names
+
+    def _handle(self, message: Message, name: str) -> None:
+        try:
+            reply = self._node(message, self.contexts[message.metadata.dst_node_id])
+        except Exception as error:
+            reply = Message(Error(code=1, reason=str(error)), reply_to=message)
+        self.replies[name] = reply
+
+    def pull_messages(self, names: Iterable[str]) -> list[Message]:
+        return [self.replies.pop(name) for name in names if name in self.replies]
+
+
+class World:
+    """A study on a ServerApp's machine, and the agents' files on those of their nodes."""
+
+    def __init__(self, folder: Path, program: Run, text: str, privacy: str = "", seed: int | None = 7) -> None:
+        folder.mkdir()
+        self.folder = folder
+        (folder / "federation.toml").write_text(text)
+        (folder / "problem.py").write_text(OBJECTIVE)
+        self.data = folder / "coordinator"
+        created = program("coordinator", "study", "create", str(folder / "federation.toml"), "--data", str(self.data), "--json")
+        self.configs: list[dict[str, Any]] = []
+        for lab, token in enumerate(json.loads(created.stdout)["tokens"]):
+            (folder / f"token-{lab}").write_text(token["token"] + "\n")
+            command = json.dumps([sys.executable, "problem.py", str(lab)])
+            file = folder / f"agent-{lab}.toml"
+            seeded = "" if seed is None else f"seed = {seed}\n"
+            file.write_text(f'[agent]\nhome = "home-{lab}"\n{seeded}[objective]\ncommand = {command}\n{privacy}')
+            self.configs.append({"fedbo-agent": str(file), "fedbo-token": str(folder / f"token-{lab}")})
+
+    def agents(self) -> list[fedbo.Agent]:
+        return [fedbo.Agent(self.folder / f"home-{lab}") for lab in range(len(self.configs))]
+
+    def run(self, grid: Grid, is_over: Callable[[list[str]], bool] | None = None) -> dict[int, str]:
+        """A ServerApp, with shorter pauses."""
+        coordinator = _coordinator.Coordinator(self.data)
+        try:
+            over = is_over or server_app._End(coordinator, str(coordinator.study(None)["study"]))
+            return _exchange.Exchange(grid, coordinator, pause_s=0.02, hold_s=2.0).run(over)
+        finally:
+            coordinator.close()
+
+
+@pytest.mark.parametrize(("algorithm", "privacy", "round_s"), [("fts", "", 60.0), ("dp-fts-de", SIMULATED, 3.0)])
+def test_agents_in_flower_equal_those_over_http_and_a_simulation(
+    tmp_path: Path, program: Run, algorithm: str, privacy: str, round_s: float
+) -> None:
+    text = toml(3, algorithm, rounds=6, round_s=round_s, privacy=privacy)
+    world = World(tmp_path / "flower", program, text)
+    grid = Grid(world.configs)
+    assert world.run(grid) == {1: "complete", 2: "complete", 3: "complete"}
+    in_flower = [points(agent.trials) for agent in world.agents()]
+    assert [len(each) for each in in_flower] == [8, 8, 8]
+    with serve(tmp_path / "http", program, text) as http:
+        agents = http.enrol_all()
+        together(*(lambda lab=lab: agents[lab].run(objective(lab), seed=7) for lab in range(3)))
+        assert [points(agent.trials) for agent in agents] == in_flower
+    labs = fedbo.Federation.from_file(world.folder / "federation.toml")
+    result = labs.simulate({name: objective(lab) for lab, name in enumerate(labs.agents)})
+    for lab, name in enumerate(labs.agents):
+        rows = [(t.params["x"], t.params["y"], t.value) for t in result.rows if t.agent == name]
+        assert rows == in_flower[lab]
+    # Two for each round and agent, and four for the enrolment and the beginning.
+    assert len(grid.sent) <= 3 * (2 * 7 + 6), len(grid.sent)
+
+
+IN_A_PROCESS = """
+import pickle, sys
+from flwr.app import Context, Message, MessageType, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 0
+from fedbo.flower.client_app import app
+content, state, config = pickle.load(sys.stdin.buffer)
+context = Context(run_id=1, node_id=1, node_config=config, state=state, run_config={})
+message = Message(content, 1, MessageType.QUERY)
+message.metadata.__dict__["_message_id"] = "message"
+reply = app(message, context)
+pickle.dump((reply.content, context.state), sys.stdout.buffer)
+"""
+
+DIES = """
+import os, pathlib, signal
+evaluated = pathlib.Path("evaluated")
+
+def value(p):
+    n = int(evaluated.read_text()) if evaluated.exists() else 0
+    evaluated.write_text(str(n + 1))
+    if n == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return (p["x"] - 0.7) ** 2 + (p["y"] + 1.0) ** 2
+"""
+
+
+def in_a_process(folder: Path) -> Node:
+    """Handles a message in a process of its own, as Flower does: nothing but the node's disk outlives it."""
+
+    def node(message: Message, context: Context) -> Message:
+        given = pickle.dumps((message.content, context.state, context.node_config))
+        ended = subprocess.run(
+            [sys.executable, "-c", IN_A_PROCESS], input=given, cwd=folder, env=environment(folder), capture_output=True
+        )
+        if ended.returncode != 0:
+            raise RuntimeError(f"the process ended with {ended.returncode}")
+        content, context.state = pickle.loads(ended.stdout)
+        return Message(content, reply_to=message)
+
+    return node
+
+
+def test_a_node_and_a_coordinator_that_are_killed_charge_nothing_twice(tmp_path: Path, program: Run) -> None:
+    text = toml(3, "dp-fts-de", rounds=6, round_s=5.0, privacy=CHARGED + "[exploration]\nregions = 1\n")
+    world = World(tmp_path / "world", program, text, "[privacy]\nepsilon_max = 6.0\n", seed=None)
+    (world.folder / "dies.py").write_text(DIES)
+    world.configs[2]["fedbo-objective"] = "dies:value"
+    processes = in_a_process(world.folder)
+
+    def node(message: Message, context: Context) -> Message:
+        # One agent has a process for each message, as all have in earnest.
+        return (processes if context.node_id == 3 else client_app.app)(message, context)
+
+    coordinator = _coordinator.Coordinator(world.data)
+    charged = world.data / "labs.ledger.db"
+
+    def crash(states: list[str]) -> bool:
+        if coordinator.study("labs")["round"] >= 3:
+            os.kill(coordinator._process.pid, signal.SIGKILL)
+            coordinator._process.wait()
+        return False
+
+    # The first ServerApp loses its coordinator, and all that it knew of its nodes.
+    with contextlib.closing(coordinator), pytest.raises(fedbo.Error, match="has ended"):
+        _exchange.Exchange(Grid(world.configs, node), coordinator, pause_s=0.05, hold_s=2.0).run(crash)  # type: ignore[arg-type]
+    program("privacy", "verify", str(charged))
+    grid = Grid(world.configs, node)
+    assert world.run(grid) == {1: "complete", 2: "complete", 3: "complete"}
+    # The trial in which its process was killed was evaluated once more, and no other. Rounds go on without an agent that is away.
+    *_, killed = world.agents()
+    assert int((world.folder / "evaluated").read_text()) == len(killed.trials) + 1
+    heads = set()
+    for agent in world.agents():
+        status, privacy = agent.study_status(), agent.status().privacy
+        assert status.finished and 5 <= status.trials <= 8 and {trial.state for trial in agent.trials} == {"complete"}
+        assert privacy is not None and privacy.epsilon is not None and privacy.epsilon <= 6.0
+        # Charged at most once for each of the two rounds that collect.
+        assert 1 <= privacy.releases <= 2 and status.uploads_acknowledged <= 2
+        heads.add(status.ledger_head)
+    (head,) = heads
+    assert head is not None and head.startswith("2:")
+    program("privacy", "verify", str(charged), "--head", head)
+
+
+def test_nothing_leaves_a_node_when_a_trial_ends(tmp_path: Path, program: Run) -> None:
+    """A trial of no time at all: its upload leaves at the round's set instant, in the second half of the time to collect."""
+    world = World(tmp_path / "world", program, toml(2, "dp-fts-de", rounds=3, round_s=4.0, privacy=SIMULATED))
+    took: list[float] = []
+
+    def node(message: Message, context: Context) -> Message:
+        began = time.monotonic()
+        reply = client_app.app(message, context)
+        begins = any(answer.status == 200 and answer.body.startswith(b"FBHO") for answer in _records.answers(message.content))
+        if begins and any(request.method == "PUT" for request in _records.requests(reply.content)):
+            took.append(time.monotonic() - began)
+        return reply
+
+    assert world.run(Grid(world.configs, node)) == {1: "complete", 2: "complete"}
+    assert len(took) >= 2 and min(took) > 1.0, took
+
+
+def test_the_end_of_a_server_app_is_that_of_its_coordinator(tmp_path: Path, program: Run) -> None:
+    world = World(tmp_path / "world", program, toml(2))
+    script = f"""
+    import pathlib, time
+    from fedbo.flower._coordinator import Coordinator
+    coordinator = Coordinator(pathlib.Path({os.fspath(world.data)!r}))
+    print("serving", flush=True)
+    time.sleep(60)
+    """
+    server = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)], env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert server.stdout is not None and server.stdout.readline() == b"serving\n"
+    server.kill()
+    server.wait()
+    server.stdout.close()
+    # The folder is free again, or will be in a moment.
+    _coordinator.Coordinator(world.data).close()
+
+
+def test_what_a_node_may_not_ask_is_not_passed_on(tmp_path: Path, program: Run) -> None:
+    world = World(tmp_path / "world", program, toml(2))
+    name, ours = bytes(32), [("fedbo-protocol", "2")]
+
+    def request(method: str = "GET", target: str = "/v1/openapi.json", headers: Any = ours, body: bytes = b"") -> _records.Request:
+        return _records.Request(name, method, target, headers, body)
+
+    with contextlib.closing(_coordinator.Coordinator(world.data)) as coordinator:
+        assert coordinator.answer(request()).status == 200
+        for refused in [
+            request(target="/metrics"),
+            request(target="/v1/x HTTP/1.1\r\nhost: elsewhere\r\n\r\n"),
+            request(target="http://127.0.0.1/v1/x"),
+            request(method="DELETE"),
+            request(method="GET /metrics"),
+            request(headers=[*ours, ("transfer-encoding", "chunked")]),
+            request(headers=[("fedbo-protocol", "2\r\nx: y")]),
+        ]:
+            with pytest.raises(_coordinator.Refused):
+                coordinator.answer(refused)
+        # Unsigned, or signed by nobody that it knows.
+        assert coordinator.answer(request(target="/v1/studies/labs")).status == 401
+
+
+def test_records_that_are_none_of_ours_are_refused() -> None:
+    request = _records.Request(bytes(32), "GET", "/v1/x", [("a", "b")], b"")
+    answer = _records.Answer(bytes(32), 204, [("a", "b")], b"")
+    assert _records.requests(_records.write("asking", [request])) == [request]
+    assert _records.answers(_records.write("answers", [answer, answer])) == [answer, answer]
+    with pytest.raises(_records.Malformed, match="another app"):
+        _records.state(RecordDict())
+    with pytest.raises(_records.Malformed, match="9 requests"):
+        _records.requests(_records.write("asking", [request] * 9))
+    with pytest.raises(_records.Malformed, match="'method'"):
+        _records.requests(_records.write("asking", [answer]))  # an answer in place of a request
+    with pytest.raises(_records.Malformed, match="'status'"):
+        _records.answers(_records.write("answers", [_records.Answer(bytes(32), 7, [("a", "b")], b"")]))
+    with pytest.raises(_records.Malformed, match="'id'"):
+        _records.answers(_records.write("answers", [_records.Answer(b"short", 200, [("a", "b")], b"")]))
+
+
+def test_a_node_that_gives_up_tells_nobody_why(tmp_path: Path, program: Run, caplog: pytest.LogCaptureFixture) -> None:
+    world = World(tmp_path / "world", program, toml(2))
+    (world.folder / "token-0").write_text("fbt2_nonsense")
+    world.configs[1] = {"fedbo-agent": str(world.folder / "nowhere.toml")}
+    grid = Grid([*world.configs, {}])
+    states = world.run(grid, lambda states: len(states) == 3 and all(state in _exchange.ENDED for state in states))
+    assert states == {1: "failed", 2: "failed", 3: "none"}
+    assert "nowhere.toml" in caplog.text and "token" in caplog.text
+
+
+APP = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+[project]
+name = "labs"
+version = "1.0.0"
+license = "Apache-2.0"
+dependencies = ["flwr>=1.41", "fedbo"]
+[tool.hatch.build.targets.wheel]
+packages = ["."]
+[tool.flwr.app]
+publisher = "labs"
+[tool.flwr.app.components]
+serverapp = "fedbo.flower.server_app:app"
+clientapp = "fedbo.flower.client_app:app"
+[tool.flwr.app.config]
+fedbo-data = ""
+fedbo-study = ""
+"""
+
+
+def free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+
+
+@contextlib.contextmanager
+def deployed(world: World) -> Iterator[dict[str, str]]:
+    """A SuperLink, and a SuperNode for each agent; the environment in which apps are run."""
+    port, *others = free_ports(len(world.configs) + 1)
+    home = world.folder / "flwr"
+    home.mkdir()
+    (home / "config.toml").write_text(
+        f'[superlink]\ndefault = "here"\n[superlink.here]\naddress = "127.0.0.1:{port}"\ninsecure = true\n'
+    )
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**environment(world.folder), "FLWR_HOME": str(home), "FLWR_TELEMETRY_ENABLED": "0", "PATH": programs}
+    link = ["flower-superlink", "--insecure", "--port", str(port), "--disable-runtime-dependency-installation"]
+    nodes = [
+        ["flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{port}", "--port", str(own), "--node-config"]
+        + [" ".join(f'{key}="{value}"' for key, value in config.items())]
+        for own, config in zip(others, world.configs, strict=True)
+    ]
+    with contextlib.ExitStack() as stack:
+        for command in [link, *nodes]:
+            log = stack.enter_context((world.folder / f"{command[0]}-{command[command.index('--port') + 1]}.log").open("w"))
+            process = subprocess.Popen(
+                command, env=env, cwd=world.folder, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+            stack.callback(end_group, process)
+            if command is link:
+                wait_for_port(port)
+        yield env
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process that leads a session of its own, with all that it started there."""
+    for how, seconds in [(signal.SIGTERM, 20), (signal.SIGKILL, 5)]:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, how)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+
+
+def wait_for_port(port: int) -> None:
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"nothing listens on port {port}")
+
+
+@pytest.mark.superlink
+@pytest.mark.timeout(600)
+def test_three_supernodes_equal_a_simulation(tmp_path: Path, program: Run) -> None:
+    """The deployment engine: a process of its own for each message. Takes minutes, nearly all of them the starts of these processes."""
+    world = World(tmp_path / "world", program, toml(3, "fts", rounds=4))
+    app = world.folder / "app"
+    app.mkdir()
+    (app / "pyproject.toml").write_text(APP)
+    with deployed(world) as env:
+        command = ["flwr", "run", ".", "--stream", "--run-config", f'fedbo-data="{world.data}"']
+        ran = subprocess.run(command, cwd=app, env=env, capture_output=True, text=True, timeout=500)
+    assert ran.returncode == 0 and "{'complete': 3}" in ran.stdout + ran.stderr, ran.stdout + ran.stderr
+    labs = fedbo.Federation.from_file(world.folder / "federation.toml")
+    result = labs.simulate({name: objective(lab) for lab, name in enumerate(labs.agents)})
+    for lab, (name, agent) in enumerate(zip(labs.agents, world.agents(), strict=True)):
+        rows = [(t.params["x"], t.params["y"], t.value) for t in result.rows if t.agent == name]
+        assert rows == points(agent.trials), lab
