@@ -57,8 +57,9 @@ def test_trials_appear_while_a_study_runs_and_after_the_server_was_gone(
     tmp_path: Path, serve: Callable[..., Served], page: Page
 ) -> None:
     study = tuned(tmp_path, trials=5)
-    served = serve("sqlite:kiln.db")
-    page.open(served.url, "tbody a").click("tbody a")
+    served = serve("sqlite:kiln.db", "--token-file", "token")
+    token = (tmp_path / "token").read_text().strip()
+    page.open(f"{served.base}?token={token}", "tbody a").click("tbody a")
     shows = page.page
     wait_for_text(shows, "trials told\n5")
     began = time.monotonic()
@@ -73,11 +74,12 @@ def test_trials_appear_while_a_study_runs_and_after_the_server_was_gone(
     served.stop()
     wait_for_text(shows, "trying again")
     study.tell(study.ask(), 0.5)
-    # The token is a new one: whoever has the old one is told what to do.
-    served = serve("sqlite:kiln.db", listen=address)
-    assert served.base.split("/")[2] == address
-    again = Page(shows.context)
-    again.open(served.url, "tbody a")
+    # Another dashboard at the same address knows nothing of this page, and says what to do.
+    other = serve("sqlite:kiln.db", listen=address)
+    wait_for_text(shows, "open the address that the program printed", 40)
+    other.stop()
+    again = serve("sqlite:kiln.db", "--token-file", "token", listen=address)
+    assert again.base == served.base
     wait_for_text(shows, "trials told\n7", 40)
 
 
@@ -141,7 +143,7 @@ def test_a_run_is_shown_with_its_agents_and_grows(tmp_path: Path, serve: Callabl
     shows.click("text=many")
     shows.wait_for_selector(".uplot")
     wait_for_text(shows, "3: lab 0, lab 1, lab 2")
-    assert HOSTILE in shown(shows)
+    assert f"1 × {HOSTILE}" in shown(shows)
     # 4 agents, 12 rounds: a third of the queries follow others.
     cells = [row.inner_text() for row in shows.query_selector_all("[aria-label='agents'] tbody tr td:nth-child(4)")]
     assert sum(int(cell) for cell in cells) == 16
@@ -376,6 +378,10 @@ def test_a_graph_schedules_and_a_game_are_shown(
     wait_for_text(shows, "Payoffs by round")
     rounds = kept(shows, "actions and payoffs by round")
     assert rounds[0].startswith("round,shop.price,shop: payoff") and len(rounds) == 7
+    # Arms and agents are another's: a game has players, and all of them are counted.
+    wait_for_text(shows, "players\n2\nrounds\n6")
+    for text in ("agents\n", "Arms, with", "Agents by rounds", "Whom queries came from"):
+        assert text not in shown(shows)
     assert page.faults == []
 
 
@@ -494,13 +500,13 @@ def test_a_study_is_stopped_and_a_later_run_goes_on(tmp_path: Path, serve: Calla
         assert shows.evaluate("document.activeElement.textContent") == "Stop it"
         shows.keyboard.press("Enter")
         wait_for_text(shows, "still to be told: trials 30, 31")
+        # What stands above is as new as the answer.
+        wait_for_text(shows, "by fedbo dashboard", 5)
         go.set()
         report = running.result(60)
     assert (report.told, report.ended, report.stopped_by) == (2, "stopped", "fedbo dashboard")
     wait_for_text(shows, "trials told\n32")
     assert study.optimize(objective, 34).told == 2
-    shows.reload()
-    wait_for_text(shows, "by fedbo dashboard")
     assert page.faults == []
 
 
@@ -578,4 +584,210 @@ def test_figures_stand_beside_pictures_as_tables(tmp_path: Path, serve: Callable
         shows.click("[aria-label^='Weights of old studies'][aria-label$='as CSV']")
     lines = Path(kept.value.path()).read_text().splitlines()
     assert lines[0].startswith("old study,weight now") and len(lines) == 2
+    assert page.faults == []
+
+
+def test_the_keyboard_keeps_its_place_while_rows_come(tmp_path: Path, serve: Callable[..., Served], page: Page) -> None:
+    study = tuned(tmp_path)
+    target = results(tmp_path, 4, 100)
+    served = serve("sqlite:kiln.db", "results")
+    page.open(served.url, "tbody a")
+    shows = page.open(f"{served.base}?study=0-1", ".uplot")
+    wait_for_text(shows, "trials told\n30")
+
+    def focus(selector: str) -> Any:
+        shows.focus(selector)
+        return shows.evaluate_handle("document.activeElement")
+
+    def is_kept(element: Any) -> bool:
+        return bool(element.evaluate("each => each.isConnected && document.activeElement === each"))
+
+    link = focus(".trials tbody tr:nth-child(5) a")
+    number = link.inner_text()
+    study.tell(study.ask(), 0.7)
+    wait_for_text(shows, "trials told\n31")
+    assert is_kept(link) and link.inner_text() == number
+    # What it opens is still the trial that it names, and whoever closes it is back where it was.
+    shows.keyboard.press("Enter")
+    assert f"Trial {number}" in shows.inner_text("section h2")
+    shows.focus("text=Close")
+    shows.keyboard.press("Enter")
+    assert is_kept(link)
+    best = focus(".facts a")
+    asked = study.ask()
+    wait_for_text(shows, "held by")
+    region = focus("[aria-label='running trials']")
+    shows.wait_for_timeout(2500)
+    assert is_kept(region)
+    best.focus()
+    study.tell(asked, 0.001)
+    wait_for_text(shows, f"0.001 (trial {asked.number})")
+    assert is_kept(best)
+    # A row that is gone leaves the keyboard at its table.
+    shows.focus(".trials tbody tr:last-child a")
+    shows.select_option(".trials select", "failed")
+    shows.focus(".trials tbody tr:first-child a")
+    shows.evaluate("() => document.querySelector('.trials input').value = 'no such'")
+    shows.evaluate("() => document.querySelector('.trials input').dispatchEvent(new Event('input'))")
+    assert shows.evaluate("document.activeElement.getAttribute('aria-label')") == "trials"
+
+    shows = page.open(f"{served.base}?folder=0-many&agent=lab+1", ".tall tbody tr")
+    agent = focus("button.link >> text=lab 2")
+    shows.evaluate("document.querySelector('.tall').scrollTop = 90")
+    with (target / "results.csv").open("a") as file:
+        file.writelines(f"many,fts,lab {lab},0,101,own,0.5,0.3,0.01,,0.1,ok\n" for lab in range(4))
+    wait_for_text(shows, "iteration\n101")
+    assert is_kept(agent)
+    assert shows.evaluate("document.querySelector('.tall').scrollTop") == 90
+    assert page.faults == []
+
+
+LEAVES = """
+let away = false;
+Object.defineProperty(document, "hidden", { get: () => away });
+window.leave = (to) => { away = to; document.dispatchEvent(new Event("visibilitychange")); };
+"""
+
+
+def test_more_pages_are_open_than_a_browser_has_connections(
+    tmp_path: Path, serve: Callable[..., Served], chromium: Any
+) -> None:
+    """Browsers have six connections to a server: pages in the back take none, and go on where they were."""
+    study = tuned(tmp_path, trials=5)
+    served = serve("sqlite:kiln.db")
+    context = chromium.new_context()
+    context.add_init_script(LEAVES)
+    pages = []
+    Page(context).open(served.url, "tbody a").close()
+    for _ in range(8):
+        pages.append(Page(context))
+        shows = pages[-1].open(f"{served.base}?study=0-1", ".uplot")
+        wait_for_text(shows, "trials told\n5")
+        shows.evaluate("leave(true)")
+    study.tell(study.ask(), 0.5)
+    first = pages[0].page
+    first.wait_for_timeout(1500)
+    assert "trials told\n5" in shown(first)
+    first.evaluate("leave(false)")
+    wait_for_text(first, "trials told\n6")
+    assert first.inner_text("#connection") == "live"
+    assert [each.faults for each in pages] == [[]] * 8
+    context.close()
+
+
+def test_a_page_says_why_it_is_not_live_and_goes_on(tmp_path: Path, serve: Callable[..., Served], page: Page) -> None:
+    tuned(tmp_path, trials=5)
+    served = serve("sqlite:kiln.db")
+    page.open(served.url, "tbody a")
+    answers: list[dict[str, Any]] = [
+        {"status": 502, "body": "<h1>a proxy</h1>", "content_type": "text/html"},
+        {"status": 503, "body": "as many as may watch do so", "content_type": "text/plain; charset=utf-8"},
+        {"status": 404, "body": "the folder is away", "content_type": "text/plain; charset=utf-8"},
+    ]
+    page.page.route("**/events", lambda route: route.fulfill(**answers.pop(0)) if answers else route.continue_())
+    shows = page.open(f"{served.base}?study=0-1", "main h1")
+    for text in ("the answer was 502", "as many as may watch do so; trying again", "the folder is away", "live"):
+        wait_for_text(shows, text)
+    wait_for_text(shows, "trials told\n5")
+    # A browser logs each refusal.
+    assert all("Failed to load resource" in fault for fault in page.faults), page.faults
+
+
+def test_lists_wait_for_an_answer_before_they_ask_again(tmp_path: Path, serve: Callable[..., Served], page: Page) -> None:
+    tuned(tmp_path, trials=5)
+    served = serve("sqlite:kiln.db")
+    shows = page.open(served.url, "tbody a")
+    asked: list[Any] = []
+    refused = threading.Event()
+    refusal = "open the address that the program printed"
+
+    def handle(route: Any) -> None:
+        if refused.is_set():
+            route.fulfill(status=401, body=refusal, content_type="text/plain")
+        else:
+            asked.append(route)
+
+    shows.route("**/api/runs", handle)
+    wait_for_text(shows, "no answer yet", 30)
+    assert len(asked) == 1
+    refused.set()
+    asked[0].abort()
+    # The server's own words, where it is there.
+    wait_for_text(shows, f"{refusal}; trying again")
+    shows.unroute("**/api/runs")
+    wait_for_text(shows, "live")
+
+
+def test_long_runs_are_drawn_as_far_as_a_canvas_goes(tmp_path: Path, serve: Callable[..., Served], page: Page) -> None:
+    results(tmp_path, 2, 6000)
+    served = serve("results")
+    page.open(served.url, "tbody a")
+    shows = page.open(f"{served.base}?folder=0-many", ".uplot")
+    wait_for_text(shows, "Only the last 4000 of 6001 iterations are drawn here", 60)
+    # Neither its beginning nor its end is blank.
+    script = "document.querySelector('canvas.grid').getContext('2d').getImageData(0, 2, 16000, 1).data"
+    alphas = shows.evaluate(f"() => {{ const pixels = {script}; return [pixels[4 * 1 + 3], pixels[4 * 15990 + 3]]; }}")
+    assert alphas == [255, 255]
+    shows.evaluate(
+        "() => { const c = document.querySelector('canvas.grid'), b = c.getBoundingClientRect();"
+        "c.dispatchEvent(new MouseEvent('mousemove', {clientX: b.right - 2, clientY: b.top + 2})); }"
+    )
+    assert "lab 0, iteration 6000: " in shown(shows)
+    shows.click("button.link >> text=lab 1")
+    wait_for_text(shows, "The last 1000 of 6001")
+    assert page.faults == []
+
+
+def test_names_turn_nothing_around_and_files_have_no_formulas(
+    tmp_path: Path, serve: Callable[..., Served], page: Page
+) -> None:
+    target = results(tmp_path, 1, 2)
+    names = ("\u202eevil", "'=1+1", "'-2+cmd|' /C calc'!A0", "-1")
+    with (target / "results.csv").open("a") as file:
+        file.writelines(f"many,{arm},{name},0,0,initial,0.5,1,1,,0.1,ok\n" for name in names for arm in ("fts", "\u202eevil"))
+    served = serve("results")
+    page.open(served.url, "tbody a")
+    shows = page.open(f"{served.base}?folder=0-many", ".uplot")
+    wait_for_text(shows, "‹U+202E›evil")
+    assert "\u202e" not in shows.inner_text("body")
+    assert [row.inner_text() for row in shows.query_selector_all("[aria-label=agents] tbody th")][2:] == ["=1+1", "-2+cmd|' /C calc'!A0", "-1"]
+    agents = [line.split(",")[0] for line in kept(shows, "agents")]
+    assert agents == ["agent", "lab 0", *names]
+    assert page.faults == []
+
+
+def test_it_is_said_what_a_model_rests_on(tmp_path: Path, serve: Callable[..., Served], page: Page) -> None:
+    tuned(tmp_path)
+    served = serve("sqlite:kiln.db")
+    page.open(served.url, "tbody a")
+    shows = page.open(f"{served.base}?study=0-1", "figure table")
+    n_values = shows.request.get(f"{served.base}api/studies/0-1/importance").json()
+    assert n_values["n_values"] == n_values["n_all"] > 0
+    assert f"By a model of {n_values['n_values']} values:" in shown(shows)
+    assert "may add up to more than 100 %" in shown(shows)
+
+    def many(route: Any) -> None:
+        route.fulfill(json={**route.fetch().json(), "n_values": 2000, "n_all": 20_000})
+
+    shows.route("**/importance", many)
+    shows.route("**/surface?*", many)
+    shows.reload()
+    wait_for_text(shows, "By a model of 2000 of 20000 values (the best half")
+    shows.click("text=Compute")
+    wait_for_text(shows, "From 2000 of 20000 values (the best half")
+    assert page.faults == []
+
+
+def test_studies_of_one_name_are_told_apart_where_they_are_named(
+    tmp_path: Path, serve: Callable[..., Served], page: Page
+) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        tuned(tmp_path / folder, trials=3)
+    tuned(tmp_path, trials=3, name="alone")
+    served = serve("sqlite:one/kiln.db", "sqlite:two/kiln.db", "sqlite:kiln.db")
+    shows = page.open(served.url, "tbody a")
+    heads = [row.inner_text() for row in shows.query_selector_all("tbody th")]
+    assert [head.split("\n")[0] for head in heads] == ["kiln", "kiln", "alone"]
+    assert "one/kiln.db" in heads[0] and "two/kiln.db" in heads[1] and heads[2] == "alone"
     assert page.faults == []

@@ -66,7 +66,7 @@ class Coordinator:
         self.url: str = listening["url"]
         self.listen = self.url.removeprefix("http://")
         self.base: str = listening["dashboard"]
-        self.pages = self.base.removeprefix("http://").rstrip("/")
+        self.pages = self.base.split("/")[2]
         self.entrance = f"{self.base}?token={(self.folder / 'token').read_text().strip()}"
 
     def start(self, *words: str) -> subprocess.Popen[str]:
@@ -137,17 +137,37 @@ def test_an_operator_sees_who_is_late_and_what_was_spent(coordinator: Coordinato
     assert page.hosts == {coordinator.pages}
 
 
-def test_a_thousand_agents_and_a_hundred_rounds_are_shown_at_once(coordinator: Coordinator, page: Page) -> None:
-    """What such a coordinator would send is sent in its place: a thousand processes would measure themselves."""
-    roster = [{"agent": f"lab {slot}", "state": "enrolled", "silent_s": slot % 50} for slot in range(1000)]
-    rounds = [[number, "".join("0" if (slot + number) % 7 == 0 else "1" for slot in range(1000))] for number in range(100)]
-    about = {"study": "many", "place": "here", "algorithm": "fts", "rounds": 200, "round_s": 60.0, "collect_s": None}
-    news = {"state": "running", "round": 99, "elapsed_s": 12.5, "collects": True, "ledger_head": None, "releases": 0, "error": None}
-    body = f"event: study\nid: 1\ndata: {json.dumps({**news, 'roster': roster, 'delivered': rounds})}\n\n"
+def sends(coordinator: Coordinator, page: Page, n_agents: int, n_rounds: int) -> Any:
+    """A page to which a coordinator seems to send a large study: a thousand processes would measure themselves."""
+    roster = [{"agent": f"lab {slot}", "state": "enrolled", "silent_s": slot % 50} for slot in range(n_agents)]
+    rounds = [[number, "".join("0" if (slot + number) % 7 == 0 else "1" for slot in range(n_agents))] for number in range(n_rounds)]
+    about = {"study": "many", "place": "here", "algorithm": "fts", "rounds": 9999, "round_s": 60.0, "collect_s": None}
+    news = {"state": "running", "round": n_rounds - 1, "elapsed_s": 12.5, "collects": True, "ledger_head": None, "releases": 0}
+    body = f"event: study\nid: 1\ndata: {json.dumps({**news, 'error': None, 'roster': roster, 'delivered': rounds})}\n\n"
     shows = page.open(coordinator.entrance, "tbody a")
     described = json.dumps({"schema_version": 1, **about, "has_ledger": False, "config": ""})
     shows.route("**/api/federations/many", lambda route: route.fulfill(body=described, content_type="application/json"))
     shows.route("**/api/federations/many/events", lambda route: route.fulfill(body=body, content_type="text/event-stream"))
+    return shows
+
+
+def test_old_rounds_are_forgotten_and_the_keyboard_keeps_its_place(coordinator: Coordinator, page: Page) -> None:
+    shows = sends(coordinator, page, 6, 7000)
+    page.open(f"{coordinator.base}?federation=many", "tbody tr")
+    wait_for_text(shows, "Rounds 6800 to 6999 from left to right")
+    assert re.search(r"of 200\t", shown(shows))
+    assert shows.evaluate("document.querySelector('canvas.grid').width") < 5000
+    region = shows.query_selector("[aria-label=agents]")
+    region.focus()
+    # The events end, and come again.
+    wait_for_text(shows, "trying again")
+    shows.wait_for_timeout(4000)
+    assert region.evaluate("each => each.isConnected && document.activeElement === each")
+    assert page.faults == []
+
+
+def test_a_thousand_agents_and_a_hundred_rounds_are_shown_at_once(coordinator: Coordinator, page: Page) -> None:
+    shows = sends(coordinator, page, 1000, 100)
     began = time.monotonic()
     page.open(f"{coordinator.base}?federation=many", "tbody tr")
     painted = shows.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")

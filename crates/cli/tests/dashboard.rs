@@ -1,7 +1,11 @@
 //! `fedbo dashboard`: who gets an answer, what the pages hold, and trials as they come.
 
+#[path = "dashboard/access.rs"]
+mod access;
 #[path = "dashboard/actions.rs"]
 mod actions;
+#[path = "dashboard/anew.rs"]
+mod anew;
 mod common;
 #[path = "dashboard/runs.rs"]
 mod runs;
@@ -19,7 +23,11 @@ struct Served {
     child: Option<Child>,
     /// `127.0.0.1:PORT`.
     address: String,
+    /// `/` and the part of addresses that nobody guesses.
+    path: String,
     token: String,
+    /// `NAME=VALUE`, as it was set.
+    cookie: String,
 }
 
 struct Answer {
@@ -41,8 +49,24 @@ impl Served {
         said.read_line(&mut line).expect("a line");
         let said: serde_json::Value = serde_json::from_str(&line).expect("JSON");
         let url = said["url"].as_str().expect("an address").strip_prefix("http://").expect("HTTP");
-        let (address, token) = url.split_once("/?token=").expect("a token");
-        Self { child: Some(child), address: address.to_owned(), token: token.to_owned() }
+        let (address, rest) = url.split_once('/').expect("a path");
+        let (path, token) = rest.split_once("/?token=").unwrap_or((rest.trim_end_matches('/'), ""));
+        let mut served = Self {
+            child: Some(child),
+            address: address.to_owned(),
+            path: format!("/{path}"),
+            token: token.to_owned(),
+            cookie: String::new(),
+        };
+        served.enter(&served.token.clone());
+        served
+    }
+
+    /// Gets the cookie for a token, if it is right.
+    fn enter(&mut self, token: &str) {
+        let welcome = self.request("GET", &format!("/?token={token}"), &[]);
+        let cookie = welcome.head.split_once("set-cookie: ").map_or("", |(_, rest)| rest);
+        self.cookie = cookie.split(';').next().unwrap_or_default().to_owned();
     }
 
     fn port(&self) -> &str {
@@ -50,11 +74,16 @@ impl Served {
     }
 
     fn cookie(&self) -> String {
-        format!("Cookie: fedbo-{}={}", self.port(), self.token)
+        format!("Cookie: {}", self.cookie)
     }
 
     /// The connection of a request, whose answer is not read yet.
     fn ask(&self, method: &str, path: &str, headers: &[&str]) -> TcpStream {
+        self.ask_at(method, &format!("{}{path}", self.path), headers)
+    }
+
+    /// The same for a path from the root.
+    fn ask_at(&self, method: &str, path: &str, headers: &[&str]) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
         let mut text = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
@@ -69,12 +98,7 @@ impl Served {
     }
 
     fn request(&self, method: &str, path: &str, headers: &[&str]) -> Answer {
-        let mut bytes = Vec::new();
-        self.ask(method, path, headers).read_to_end(&mut bytes).expect("an answer");
-        let text = String::from_utf8_lossy(&bytes);
-        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
-        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
-        Answer { status, head: head.to_lowercase(), body: body.to_owned() }
+        Answer::read(self.ask(method, path, headers))
     }
 
     /// The body of a page that this user may see.
@@ -92,8 +116,8 @@ impl Served {
     fn events(
         &self,
         id: &str,
-        after: Option<u64>,
-    ) -> impl Iterator<Item = (u64, serde_json::Value)> {
+        after: Option<&str>,
+    ) -> impl Iterator<Item = (String, serde_json::Value)> + use<> {
         self.events_at(&format!("/api/studies/{id}/events"), after)
     }
 
@@ -101,18 +125,27 @@ impl Served {
     fn events_at(
         &self,
         path: &str,
-        after: Option<u64>,
-    ) -> impl Iterator<Item = (u64, serde_json::Value)> + use<> {
+        after: Option<&str>,
+    ) -> impl Iterator<Item = (String, serde_json::Value)> + use<> {
+        self.named_events_at(path, after).map(|(_, id, data)| (id, data))
+    }
+
+    /// The events at a path: name, id and data.
+    fn named_events_at(
+        &self,
+        path: &str,
+        after: Option<&str>,
+    ) -> impl Iterator<Item = (String, String, serde_json::Value)> + use<> {
         let cookie = self.cookie();
-        let last = after.map(|seq| format!("Last-Event-ID: {seq}"));
+        let last = after.map(|id| format!("Last-Event-ID: {id}"));
         let headers: Vec<&str> =
             [Some(cookie.as_str()), last.as_deref()].into_iter().flatten().collect();
         let stream = self.ask("GET", path, &headers);
         let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
         std::iter::from_fn(move || {
-            let seq = lines.find_map(|line| line.strip_prefix("id: ").map(str::to_owned))?;
-            let data = lines.find_map(|line| line.strip_prefix("data: ").map(str::to_owned))?;
-            Some((seq.parse().expect("a number"), serde_json::from_str(&data).expect("JSON")))
+            let [name, id, data] = ["event: ", "id: ", "data: "]
+                .map(|head| lines.find_map(|line| line.strip_prefix(head).map(str::to_owned)));
+            Some((name?, id?, serde_json::from_str(&data?).expect("JSON")))
         })
     }
 
@@ -133,6 +166,22 @@ impl Drop for Served {
             let _ = child.wait();
         }
     }
+}
+
+impl Answer {
+    fn read(mut stream: TcpStream) -> Self {
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).expect("an answer");
+        let text = String::from_utf8_lossy(&bytes);
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
+        Self { status, head: head.to_lowercase(), body: body.to_owned() }
+    }
+}
+
+/// The place that the id of an event names.
+fn seq(id: &str) -> u64 {
+    id.rsplit('-').next().and_then(|seq| seq.parse().ok()).expect("a number")
 }
 
 /// A study of 12 trials, some of which fail with words that a page must not take for its own.
@@ -272,6 +321,9 @@ fn a_study_is_shown_as_the_other_commands_show_it() {
         let plotted = std::fs::read_to_string(sandbox.path(&format!("pictures/{name}.svg")));
         assert_eq!(picture, plotted.expect("a picture"), "{name}");
         assert!(!picture.contains("<b>"), "{name}: a name acts as markup");
+        let path = format!("/api/studies/{id}/pictures/{name}.svg");
+        let shown = served.request("GET", &path, &[&served.cookie(), "Sec-Fetch-Dest: image"]);
+        assert!(shown.head.contains("image/svg+xml"), "{name}: {}", shown.head);
     }
     for path in
         ["/api/studies/0-9", "/api/studies/9-1", "/api/studies/x/events", "/api/studies/..%2f"]
@@ -284,7 +336,7 @@ fn a_study_is_shown_as_the_other_commands_show_it() {
     }
     let surface = served.json(&format!("/api/studies/{id}/surface?x=x&y=kind"));
     assert!(surface["mean"][0][0].is_f64() && surface["std"][0][0].as_f64() >= Some(0.0));
-    for axes in ["x=x&y=none", "x=x"] {
+    for axes in ["x=x&y=none", "x=x", "x=x&y=x"] {
         let path = format!("/api/studies/{id}/surface?{axes}");
         assert!(served.request("GET", &path, &[&served.cookie()]).status >= 400, "{axes}");
     }
@@ -300,11 +352,11 @@ fn trials_appear_as_they_are_told_and_none_twice_after_an_interruption() {
     let tuning = sandbox.start(&["tune", "study.toml", "--quiet"]);
     wait_until(|| served.json("/api/studies")["studies"][0]["id"].is_string());
     let mut numbers = Vec::new();
-    let mut last = 0;
-    for (seq, news) in served.events("0-1", None) {
+    let mut last = String::new();
+    for (id, news) in served.events("0-1", None) {
         let told = news["told"].as_array().expect("trials");
         numbers.extend(told.iter().map(|trial| trial["told_order"].as_u64().expect("an order")));
-        last = seq;
+        last = id;
         if numbers.len() >= 4 {
             break;
         }
@@ -314,10 +366,10 @@ fn trials_appear_as_they_are_told_and_none_twice_after_an_interruption() {
     // Another server goes on where the first one was: a browser says what it has seen.
     let served = Served::start(&sandbox, &["sqlite:study.db"]);
     while numbers.len() < 9 {
-        let (seq, news) = served.events("0-1", Some(last)).next().expect("an event");
+        let (id, news) = served.events("0-1", Some(&last)).next().expect("an event");
         let told = news["told"].as_array().expect("trials");
         numbers.extend(told.iter().map(|trial| trial["told_order"].as_u64().expect("an order")));
-        last = seq;
+        last = id;
     }
     assert_eq!(numbers, (1..=9).collect::<Vec<u64>>());
     served.stop();
@@ -346,11 +398,12 @@ fn the_browser_is_opened_by_a_file_that_only_its_user_reads() {
     );
     std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("a program");
     let path = format!("{}:{}", sandbox.folder.path().display(), env!("PATH"));
+    std::fs::create_dir(sandbox.path("session")).expect("a folder");
     let mut child = sandbox
         .command(&["dashboard", "--listen", "127.0.0.1:0"])
         .env("PATH", path)
         .env("DISPLAY", ":99")
-        .env("TMPDIR", sandbox.folder.path())
+        .env("XDG_RUNTIME_DIR", sandbox.folder.path().join("session"))
         .stdout(std::process::Stdio::piped())
         .spawn()
         .expect("it starts");
@@ -358,9 +411,29 @@ fn the_browser_is_opened_by_a_file_that_only_its_user_reads() {
     BufReader::new(child.stdout.take().expect("piped")).read_line(&mut url).expect("a line");
     wait_until(|| sandbox.path("page").exists());
     let read = |name: &str| std::fs::read_to_string(sandbox.path(name)).expect("a file");
-    assert!(read("page").contains(&format!("url={}\"", url.trim())), "{}", read("page"));
+    let (base, token) = url.trim().split_once("?token=").expect("a token");
+    let page = read("page");
+    let (_, opened) = page.split_once(&format!("url={base}?token=")).expect("the address");
+    let once = opened.split('"').next().expect("a token");
+    assert!(once.len() == 32 && once != token, "{page}");
     assert_eq!(read("mode").trim(), "600");
-    assert!(!read("argument").contains("token"), "{}", read("argument"));
+    let argument = read("argument");
+    assert!(argument.contains("/session/") && !argument.contains("token"), "{argument}");
+    // The token of the file lets one browser in, and no second one.
+    let (address, path) = base.trim_start_matches("http://").split_once('/').expect("a path");
+    for status in ["303", "401"] {
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        let request = format!(
+            "GET /{path}?token={once} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert_eq!(answer.split(' ').nth(1), Some(status), "{answer}");
+    }
+    // The program that opens browsers has ended, and is no zombie.
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    wait_until(|| std::fs::read_to_string(&children).is_ok_and(|children| children.is_empty()));
     interrupt(&child, Signal::INT);
     assert!(child.wait().expect("it ends").success());
     assert!(!std::path::Path::new(read("argument").trim()).exists(), "the file is left behind");
@@ -401,7 +474,7 @@ fn a_run_is_shown_and_followed_and_no_path_leads_out_of_its_folder() {
     // Rows of the arm that is shown, as they come.
     let mut events = served.events_at(&format!("{base}/events?arm=ts"), None);
     let (seen, news) = events.next().expect("the rows so far");
-    assert_eq!((seen, &news["arms"]), (1, &serde_json::json!(["fts", "ts"])));
+    assert_eq!((seq(&seen), &news["arms"]), (1, &serde_json::json!(["fts", "ts"])));
     assert_eq!(news["rows"], serde_json::json!([["north", 0, "initial", 0.5, 0.5, null, null]]));
     let more = row("ts", "<b>south</b>", 1, "message:north") + &row("fts", "north", 1, "own");
     let mut file =
@@ -411,12 +484,12 @@ fn a_run_is_shown_and_followed_and_no_path_leads_out_of_its_folder() {
     std::thread::sleep(Duration::from_millis(700));
     file.write_all(&more.as_bytes()[20..]).expect("a file");
     let (seen, news) = events.next().expect("the rows that were added");
-    assert_eq!((seen, news["n_all"].as_u64()), (2, Some(4)));
+    assert_eq!((seq(&seen), news["n_all"].as_u64()), (2, Some(4)));
     assert_eq!(news["rows"][0][0], "<b>south</b>");
     // A browser that comes back gets what follows; one that knows all, nothing.
-    let mut again = served.events_at(&format!("{base}/events?arm=ts&run=0"), Some(1));
+    let mut again = served.events_at(&format!("{base}/events?arm=ts&run=0"), Some("1"));
     assert_eq!(again.next().expect("the rest").1["rows"].as_array().map(Vec::len), Some(1));
-    let mut again = served.events_at(&format!("{base}/events?arm=ts&run=0"), Some(2));
+    let mut again = served.events_at(&format!("{base}/events?arm=ts&run=0"), Some(&seen));
     assert_eq!(again.next().expect("the rest").1["rows"].as_array().map(Vec::len), Some(0));
     // Means of both arms: north has 0.5 and 1.5.
     let means = served.json(&format!("{base}/means"));
@@ -438,6 +511,7 @@ fn a_page_in_a_file_has_everything_and_runs_nothing() {
     assert!(page.contains("default-src 'none'") && page.contains("4 of 4"), "{page}");
     assert!(page.matches("data:image/svg+xml;base64,").count() >= 3);
     assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("<script"));
+    assert!(!page.contains("@font-face") && page.contains("--ground"), "it asks for no file");
     // A run, with names that would be markup.
     let results = sandbox.path("results/lines");
     std::fs::create_dir_all(&results).expect("a folder");

@@ -39,6 +39,7 @@ mod team_regret;
 mod trace;
 mod tradeoff;
 
+pub use chart::text::{BOLD_FONT, FONT};
 pub use chart::{Picture, Scale};
 pub use curves::{Curve, CurvePoint, curves};
 pub use early_stopping::{

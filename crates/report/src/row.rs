@@ -1,7 +1,9 @@
 //! `results.csv`: one row a trial, tidy, written as the run goes. A row is one line, and no cell a formula (`fedbo_space::cell`).
 
 use std::fs::{File, OpenOptions};
+use std::hash::{Hash as _, Hasher as _};
 use std::io::{self, Read as _, Seek, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use fedbo_space::cell::{escaped, restored};
@@ -281,17 +283,46 @@ pub struct ResultsTail {
     header: Option<(csv::StringRecord, Vec<String>)>,
     /// The beginning of the next line.
     place: csv::Position,
+    /// The file that was read first, by its device and number.
+    file: Option<(u64, u64)>,
+    /// Its first two lines, the names and a row, as far as they were read.
+    head: Vec<u8>,
 }
+
+/// Bytes at most of the first lines, by which results are told from others.
+const HEAD_BYTES: usize = 4096;
 
 impl ResultsTail {
     /// The results in a folder, from their beginning.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
-        Self { path: folder.join(RESULTS_FILE), header: None, place: csv::Position::new() }
+        Self {
+            path: folder.join(RESULTS_FILE),
+            header: None,
+            place: csv::Position::new(),
+            file: None,
+            head: Vec::new(),
+        }
     }
 
-    /// The rows that were added; none of a line whose end is not written yet. `None` if the file became shorter: other results
-    /// stand in it now.
+    /// A number that other results do not have, as soon as the first row was read: of the file and its first row.
+    #[must_use]
+    pub fn identity(&self) -> Option<u64> {
+        if !self.has_head() {
+            return None;
+        }
+        let mut hasher = std::hash::DefaultHasher::new();
+        (self.file, &self.head).hash(&mut hasher);
+        Some(hasher.finish())
+    }
+
+    fn has_head(&self) -> bool {
+        let n_lines = self.head.iter().filter(|byte| **byte == b'\n').count();
+        n_lines == 2 || self.head.len() == HEAD_BYTES
+    }
+
+    /// The rows that were added; none of a line whose end is not written yet. `None` if other results stand in the place of those that
+    /// were read: the file became shorter, begins otherwise, or is another one.
     ///
     /// # Errors
     /// When the file cannot be read; a field that does not fit is named with its line and column.
@@ -336,9 +367,16 @@ impl ResultsTail {
     }
 
     /// The whole lines after those that were read.
-    fn new_lines(&self) -> io::Result<Option<Vec<u8>>> {
+    fn new_lines(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut file = File::open(&self.path)?;
-        if file.metadata()?.len() < self.place.byte() {
+        let meta = file.metadata()?;
+        let found = (meta.dev(), meta.ino());
+        if meta.len() < self.place.byte() || *self.file.get_or_insert(found) != found {
+            return Ok(None);
+        }
+        let mut head = vec![0; self.head.len()];
+        file.read_exact(&mut head)?;
+        if head != self.head {
             return Ok(None);
         }
         file.seek(io::SeekFrom::Start(self.place.byte()))?;
@@ -346,6 +384,13 @@ impl ResultsTail {
         file.read_to_end(&mut bytes)?;
         let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
         bytes.truncate(end);
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            if self.has_head() {
+                break;
+            }
+            let room = HEAD_BYTES - self.head.len();
+            self.head.extend(&line[..line.len().min(room)]);
+        }
         Ok(Some(bytes))
     }
 }
@@ -506,6 +551,40 @@ mod tests {
         let mut tail = ResultsTail { place: csv::Position::new(), ..tail };
         tail.place.set_byte(whole.len() as u64);
         assert_eq!(tail.more().expect("a shorter file"), None);
+    }
+
+    #[test]
+    fn other_results_in_the_place_of_those_that_were_read_are_told() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let write = |first: f64, n_rows: i64| {
+            let mut writer =
+                ResultsWriter::create(folder.path(), &names(), true).expect("a new file");
+            for iteration in 0..n_rows {
+                writer.append(&row(iteration, Some(first))).expect("a finite row");
+            }
+            writer.commit().expect("a writable file");
+            writer.path().to_owned()
+        };
+        let read = |tail: &mut ResultsTail| tail.more().expect("a file").map(|rows| rows.len());
+        let path = write(0.5, 0);
+        let mut tail = ResultsTail::new(folder.path());
+        assert_eq!((read(&mut tail), tail.identity()), (Some(0), None));
+        write(0.5, 1);
+        assert_eq!(read(&mut tail), Some(1));
+        let first = tail.identity();
+        assert!(first.is_some());
+        write(0.5, 3);
+        assert_eq!((read(&mut tail), tail.identity()), (Some(2), first), "it has grown");
+        // The same file with another first row, of as many bytes and more.
+        write(0.2, 4);
+        assert_eq!((read(&mut tail), tail.identity()), (None, first));
+        let mut tail = ResultsTail::new(folder.path());
+        assert_eq!(read(&mut tail), Some(4));
+        assert!(tail.identity() != first && tail.identity().is_some());
+        // Another file with the same rows.
+        let copy = folder.path().join("copy");
+        std::fs::copy(&path, &copy).and_then(|_| std::fs::rename(&copy, &path)).expect("a file");
+        assert_eq!(read(&mut tail), None);
     }
 
     #[test]

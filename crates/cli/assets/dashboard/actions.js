@@ -1,9 +1,11 @@
 // @ts-check
 /** Actions on a study: a point is added, failed trials are tried again, the study is stopped. For `fedbo dashboard --actions`. */
-import { get, h } from "./dom.js";
+import { ask, get, h, settle, words } from "./dom.js";
 
 /** Trials of one request, which has a limit of its length. */
 const TRIALS = 5000;
+/** Time after which the page says what an action may wait for. */
+const SLOW_MS = 2000;
 
 export class Actions {
   /** @param {string} base the study's address */
@@ -20,10 +22,9 @@ export class Actions {
    */
   async ask(name, body) {
     const { token } = await get("api/actions");
-    const response = await fetch(`${this.base}/${name}`, {
+    const response = await ask(`${this.base}/${name}`, {
       method: "POST", headers: { "content-type": "application/json", "x-fedbo-action": token }, body: JSON.stringify(body),
     });
-    if (!response.ok) throw new Error(await response.text());
     return response.json();
   }
 
@@ -36,11 +37,13 @@ export class Actions {
   async press(button, line, work) {
     button.setAttribute("aria-disabled", "true");
     say(line, "…");
+    const slow = setTimeout(() => say(line, "Still waiting: another program may hold the storage, for which up to 30 s are given."), SLOW_MS);
     try {
       say(line, await work());
     } catch (error) {
-      say(line, error instanceof Error ? error.message : String(error), true);
+      say(line, words(error), true);
     }
+    clearTimeout(slow);
     button.removeAttribute("aria-disabled");
   }
 
@@ -96,8 +99,9 @@ export class Actions {
    * The button that stops the study, after a question.
    * @param {string} name
    * @param {() => number} running the number of trials that run
+   * @param {() => Promise<void>} stopped shows that it was stopped
    */
-  stop(name, running) {
+  stop(name, running, stopped) {
     const line = answer();
     const open = action("Stop the study…", () => {
       if (dialog.open) return;
@@ -109,6 +113,7 @@ export class Actions {
       dialog.close();
       this.press(open, line, async () => {
         const { running: left } = await this.ask("stop", {});
+        await stopped();
         return left.length === 0 ? "The study is stopped." : `The study is stopped; still to be told: trials ${left.join(", ")}.`;
       });
     });
@@ -136,7 +141,7 @@ export function answer() {
 
 /** @param {HTMLElement} line @param {string} text */
 function say(line, text, wrong = false) {
-  line.textContent = text;
+  settle(line, text);
   line.classList.toggle("bad", wrong);
 }
 

@@ -14,10 +14,20 @@ function text(cell) {
   return shown === "–" ? "" : shown;
 }
 
+/**
+ * A value by the rules of the program's own tables: on one line, and after a `'` where a spreadsheet would take it for a formula.
+ * @param {string} value
+ */
+function escaped(value) {
+  const isEscape = /[\n\r]|\\[nr\\]/.test(value);
+  const line = isEscape ? value.replaceAll("\\", "\\\\").replaceAll("\n", "\\n").replaceAll("\r", "\\r") : value;
+  return /^'*([=@\t]|[+-].*[(|])/s.test(line) ? `'${line}` : line;
+}
+
 /** @param {Cell} cell */
 function quoted(cell) {
-  const value = text(cell);
-  return /[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
+  const value = escaped(text(cell));
+  return /[",]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
 }
 
 /**
@@ -38,14 +48,16 @@ export function csvButton(name, heads, rows) {
 }
 
 /**
- * A table with such a button below it, which keeps all rows where only the first are shown.
+ * A table with such a button below it, which keeps all rows where only the first are shown, or the last ones.
  * @param {string} label
  * @param {string[]} heads
  * @param {Cell[][]} rows
  * @param {number} shown
+ * @param {"first" | "last"} which
  */
-export function csvTable(label, heads, rows, shown = 200) {
-  const left = rows.length - shown;
-  return h("div", {}, table(label, heads, rows.slice(0, shown)),
-    h("p", { class: "quiet" }, left > 0 ? `The first ${shown} of ${rows.length}; all as ` : null, csvButton(label, heads, rows)));
+export function csvTable(label, heads, rows, shown = 200, which = "first") {
+  const isCut = rows.length > shown;
+  const part = which === "first" ? rows.slice(0, shown) : rows.slice(-shown);
+  return h("div", {}, table(label, heads, part),
+    h("p", { class: "quiet" }, isCut ? `The ${which} ${shown} of ${rows.length}; all as ` : null, csvButton(label, heads, rows)));
 }

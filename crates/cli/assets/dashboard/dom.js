@@ -1,6 +1,28 @@
 // @ts-check
 /** Building blocks of the pages. Text goes into a page as text, never as HTML. */
 
+/** Characters that turn the direction of what follows them, so that a name could read as another one. */
+const TURNS = /[\u202a-\u202e\u2066-\u2069]/g;
+
+/** A text in which such characters are seen. @param {string} text */
+export function visible(text) {
+  return text.replace(TURNS, (turn) => `‹U+${turn.charCodeAt(0).toString(16).toUpperCase()}›`);
+}
+
+/** Listeners of elements by the type of event. @type {WeakMap<Element, Record<string, (event: Event) => void>>} */
+const listeners = new WeakMap();
+
+/** Has an event heard by the listener that its element has now. @param {Event} event */
+function hear(event) {
+  if (event.currentTarget instanceof Element) listeners.get(event.currentTarget)?.[event.type]?.(event);
+}
+
+/** @param {Element} element @param {Record<string, (event: Event) => void>} heard */
+function listen(element, heard) {
+  listeners.set(element, heard);
+  for (const type of Object.keys(heard)) element.addEventListener(type, hear);
+}
+
 /**
  * An element with attributes and children. An attribute whose name begins with "on" is a listener.
  * @param {string} tag
@@ -10,15 +32,92 @@
  */
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
+  /** @type {Record<string, (event: Event) => void>} */
+  const heard = {};
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    if (name.startsWith("on")) heard[name.slice(2)] = value;
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  for (const child of children) {
-    if (child !== null && child !== undefined) element.append(child instanceof Node ? child : String(child));
-  }
+  listen(element, heard);
+  element.append(...nodes(children));
   return element;
+}
+
+/** @param {(Node | string | number | null | undefined)[]} children */
+function nodes(children) {
+  return children.filter((child) => child !== null && child !== undefined && child !== "")
+    .map((child) => (child instanceof Node ? child : new Text(visible(String(child)))));
+}
+
+/** Attributes that a page gives to an element after it was made. */
+const GIVEN_LATER = ["id", "open"];
+
+/**
+ * Gives a place other children. What was there already stays the same element, and with it the keyboard's place, what is scrolled and
+ * what is unfolded. A child that is itself kept between two calls must be a direct child of the place.
+ * @param {Element} place
+ * @param {...(Node | string | number | null | undefined)} children
+ */
+export function settle(place, ...children) {
+  /** @type {Element[]} */
+  const focused = [];
+  if (place.contains(document.activeElement)) {
+    for (let element = document.activeElement; element !== null; element = element.parentElement) focused.push(element);
+  }
+  arrange(place, nodes(children));
+  if (focused.length === 0 || document.activeElement === focused[0]) return;
+  const next = focused.find((element, index) => element.isConnected && (index === 0 || element.hasAttribute("tabindex")));
+  if (next instanceof HTMLElement) next.focus({ preventScroll: true });
+}
+
+/** @param {Element} place @param {Node[]} children */
+function arrange(place, children) {
+  const same = new Set(children.filter((child) => child.parentNode === place));
+  /** @type {Map<string, Node[]>} */
+  const there = new Map();
+  for (const child of place.childNodes) {
+    if (same.has(child)) continue;
+    const found = there.get(key(child));
+    if (found === undefined) there.set(key(child), [child]);
+    else found.push(child);
+  }
+  const kept = children.map((child) => {
+    const old = same.has(child) ? undefined : there.get(key(child))?.shift();
+    if (old === undefined) return child;
+    become(old, child);
+    return old;
+  });
+  const stays = new Set(kept);
+  for (const child of [...place.childNodes]) if (!stays.has(child)) place.removeChild(child);
+  let at = place.firstChild;
+  for (const child of kept) {
+    if (child === at) at = at.nextSibling;
+    else place.insertBefore(child, at);
+  }
+}
+
+/** What a node stands for among those beside it: a row is known by its head. @param {Node} node */
+function key(node) {
+  if (node instanceof HTMLTableRowElement) return `row ${node.cells[0]?.textContent}`;
+  return node instanceof Element ? `${node.nodeName} ${node.className}` : node.nodeName;
+}
+
+/** @param {Node} old @param {Node} fresh */
+function become(old, fresh) {
+  if (!(old instanceof Element && fresh instanceof Element)) {
+    if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
+    return;
+  }
+  for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  for (const name of old.getAttributeNames()) if (!fresh.hasAttribute(name) && !GIVEN_LATER.includes(name)) old.removeAttribute(name);
+  listen(old, listeners.get(fresh) ?? {});
+  arrange(old, [...fresh.childNodes]);
+}
+
+/** What an error says. @param {unknown} error */
+export function words(error) {
+  return error instanceof Error ? error.message : String(error);
 }
 
 /**
@@ -45,13 +144,24 @@ export function duration(seconds) {
 }
 
 /**
+ * The answer of an address; an error in the server's words otherwise.
+ * @param {string} address
+ * @param {RequestInit} options
+ */
+export async function ask(address, options = {}) {
+  const response = await fetch(address, options).catch(() => { throw new Error("no answer"); });
+  if (response.ok) return response;
+  // What stands between may answer with a page of its own.
+  const isText = response.headers.get("content-type")?.startsWith("text/plain") ?? false;
+  throw new Error(isText ? await response.text() : `the answer was ${response.status} ${response.statusText}`);
+}
+
+/**
  * The JSON at an address; an error in the server's words otherwise.
  * @param {string} address
  */
 export async function get(address) {
-  const response = await fetch(address);
-  if (!response.ok) throw new Error(await response.text());
-  return response.json();
+  return (await ask(address)).json();
 }
 
 /**
@@ -82,8 +192,8 @@ export function setView(changes) {
  */
 export function connection(text, lost = false) {
   const line = document.getElementById("connection");
-  if (!line || line.textContent === text) return;
-  line.textContent = text;
+  if (!line) return;
+  settle(line, text);
   line.classList.toggle("lost", lost);
 }
 
@@ -112,29 +222,15 @@ export function factList(facts) {
 /** The colour that a name of the style sheet has now. @param {string} name */
 export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+/** Steps of an axis of whole numbers. */
+const WHOLE = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
+
+/** An axis of whole numbers. @param {string} label */
+export function wholeAxis(label) {
+  return { ...axis(), label, incrs: WHOLE };
+}
+
 /** What the axes of all charts share. */
 export function axis() {
   return { font: '12px "Noto Sans", sans-serif', labelFont: 'bold 12px "Noto Sans", sans-serif', stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
-}
-
-/**
- * Events of an address, and a line at the top that says whether they come, or why not.
- * @param {string} address
- * @param {Record<string, (data: any) => void>} listeners
- */
-export function events(address, listeners) {
-  const source = new EventSource(address);
-  for (const [name, listener] of Object.entries(listeners)) {
-    source.addEventListener(name, (event) => {
-      connection("live");
-      listener(JSON.parse(event.data));
-    });
-  }
-  let why = "";
-  source.addEventListener("problem", (event) => { why = JSON.parse(event.data); });
-  source.addEventListener("error", () => {
-    connection(why === "" ? "no answer; trying again" : `cannot be read: ${why}`, true);
-    why = "";
-  });
-  return source;
 }

@@ -1,6 +1,6 @@
 // @ts-check
 /** A game: standings, payoffs and actions by round. */
-import { get, h, number } from "./dom.js";
+import { get, h, number, settle, words } from "./dom.js";
 import { csvTable } from "./csv.js";
 import { Lines } from "./lines.js";
 
@@ -12,6 +12,11 @@ export class Game {
     this.base = base;
     this.element = h("section", { "aria-label": "game" });
     this.shown = "";
+    this.n_players = 0;
+    this.n_rounds = 0;
+    /** Charts by what they show, which stay as rounds come. @type {Map<string, Lines>} */
+    this.charts = new Map();
+    this.actions = h("div", { class: "pictures" });
   }
 
   async refresh() {
@@ -23,13 +28,14 @@ export class Game {
       this.draw(game);
     } catch (error) {
       this.shown = "";
-      this.element.replaceChildren(h("h2", {}, "Standings"), h("p", { class: "note" }, error instanceof Error ? error.message : String(error)));
+      settle(this.element, h("h2", {}, "Standings"), h("p", { class: "note" }, words(error)));
     }
   }
 
   /** @param {any} game */
   draw({ players, standings, n_initial }) {
     const n_rounds = Math.max(0, ...players.map((/** @type {any} */ player) => player.payoffs.length));
+    [this.n_players, this.n_rounds] = [players.length, n_rounds];
     const rounds = Array.from({ length: n_rounds }, (_, index) => index + 1);
     const parts = [h("h2", {}, "Standings"),
       csvTable("standings", ["player", "plays", "mean payoff", "random rounds", "last tenth", "best", "lost", "stand-ins"], standings.map((/** @type {any} */ each) => [
@@ -39,8 +45,10 @@ export class Game {
     /** @type {(() => void)[]} */
     const draw = [];
     /** @param {string} label @param {import("./lines.js").Line[]} lines */
-    const chart = (label, lines) => {
-      const curve = new Lines("round", label);
+    const chart = (label, lines, title = "") => {
+      const name = `${title} ${label}`;
+      const curve = this.charts.get(name) ?? new Lines("round", label, title);
+      this.charts.set(name, curve);
       draw.push(() => curve.show(rounds, lines));
       return curve.element;
     };
@@ -52,16 +60,18 @@ export class Game {
     if (regrets.length > 0) {
       parts.push(h("h2", {}, "Regret by round"), chart("regret", regrets.map((/** @type {any} */ player, /** @type {number} */ index) => ({ label: player.name, values: player.regrets, colour: hue(index), dash: dash(index) }))));
     }
-    const actions = h("div", { class: "pictures" });
+    /** @type {HTMLElement[]} */
+    const actions = [];
     for (const [index, player] of players.entries()) {
       for (const { parameter, values } of player.actions) {
         const numbers = values.map(Number);
         if (!numbers.every(Number.isFinite)) continue;
-        actions.append(h("div", { class: "lines" }, h("h3", {}, `${player.name}: ${parameter}`), chart(parameter, [{ label: player.name, values: numbers, colour: hue(index), dots: true }])));
+        actions.push(chart(parameter, [{ label: player.name, values: numbers, colour: hue(index), dots: true }], `${player.name}: ${parameter}`));
       }
     }
-    parts.push(h("h2", {}, "Actions by round"), actions, h("h3", {}, "All rounds"), allRounds(players, rounds));
-    this.element.replaceChildren(...parts);
+    settle(this.actions, ...actions);
+    parts.push(h("h2", {}, "Actions by round"), this.actions, h("h3", {}, "All rounds"), allRounds(players, rounds));
+    settle(this.element, ...parts);
     for (const each of draw) each();
   }
 }

@@ -1,6 +1,6 @@
 // @ts-check
 /** Agents by rounds: where each query came from, and whether it helped. */
-import { colour, h } from "./dom.js";
+import { colour, h, settle } from "./dom.js";
 
 /** The kinds of queries, with their colours. @type {[string, string, string][]} */
 export const KINDS = [
@@ -29,6 +29,38 @@ export function trustOf(source) {
   return found === null ? null : Number(found[1]);
 }
 
+/** Pixels of a canvas at most, along a side and in all: browsers leave larger ones blank. */
+const [SIDE, AREA] = [16_000, 16_000_000];
+
+/**
+ * Sides of squares, as large as fits and what can still be seen, and how many rows and columns of them a canvas can hold.
+ * @param {number} n_rows
+ * @param {number} n_columns
+ * @param {HTMLElement} place
+ */
+export function squares(n_rows, n_columns, place) {
+  const wide = Math.max(300, (place.clientWidth || 900) - 20);
+  const x = Math.max(4, Math.min(22, Math.floor(wide / Math.max(1, n_columns))));
+  const y = n_rows > 200 ? 3 : n_rows > 50 ? 8 : 16;
+  const rows = Math.min(n_rows, Math.floor(SIDE / y));
+  const columns = Math.min(n_columns, Math.floor(Math.min(SIDE, AREA / Math.max(1, rows * y)) / x));
+  return { x, y, rows, columns };
+}
+
+/**
+ * The parts of a picture that were left out, in words; nothing where all is there.
+ * @param {ReturnType<typeof squares>} shown
+ * @param {number} n_rows
+ * @param {number} n_columns
+ * @param {string} name the columns'
+ */
+export function leftOut({ rows, columns }, n_rows, n_columns, name) {
+  const parts = [];
+  if (columns < n_columns) parts.push(`the last ${columns} of ${n_columns} ${name}`);
+  if (rows < n_rows) parts.push(`the first ${rows} of ${n_rows} agents`);
+  return parts.length === 0 ? "" : `Only ${parts.join(" and ")} are drawn here; the table below counts all.`;
+}
+
 export class Grid {
   /** @param {(agent: string, iteration: number) => void} chosen */
   constructor(chosen) {
@@ -36,7 +68,8 @@ export class Grid {
     this.says = h("p", { class: "quiet", role: "status" }, "Point at a square to read it; the table below has the same by agent.");
     const legend = h("p", { class: "legend" }, ...KINDS.map(([kind, label]) => h("span", {}, h("i", { class: `kind ${kind}` }), label)),
       h("span", {}, h("i", { class: "kind helped" }), "best so far improved"));
-    this.element = h("div", {}, legend, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "agents by rounds" }, this.canvas), this.says);
+    this.cut = h("p", { class: "quiet" });
+    this.element = h("div", {}, legend, this.cut, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "agents by rounds" }, this.canvas), this.says);
     /** @type {string[]} */
     this.agents = [];
     /** @type {Map<string, Map<number, any>>} */
@@ -62,16 +95,20 @@ export class Grid {
     this.draw();
   }
 
-  /** Sides of a square: as large as fits, and what can still be seen. */
-  sides() {
-    const columns = Math.max(1, this.last - this.first + 1);
-    const wide = Math.max(300, (this.element.clientWidth || 900) - 20);
-    return { columns, x: Math.max(4, Math.min(22, Math.floor(wide / columns))), y: this.agents.length > 200 ? 3 : this.agents.length > 50 ? 8 : 16 };
+  /** Sides of a square, what is shown of them, and the first iteration that is. */
+  area() {
+    const columns = this.last - this.first + 1;
+    const shown = squares(this.agents.length, columns, this.element);
+    return { ...shown, n_columns: columns, from: this.last - shown.columns + 1 };
   }
 
   draw() {
-    const { columns, x, y } = this.sides();
-    Object.assign(this.canvas, { width: columns * x, height: Math.max(1, this.agents.length) * y });
+    const area = this.area();
+    const { x, y, from } = area;
+    Object.assign(this.canvas, { width: Math.max(1, area.columns * x), height: Math.max(1, area.rows * y) });
+    const cut = leftOut(area, this.agents.length, area.n_columns, "iterations");
+    settle(this.cut, cut);
+    this.cut.hidden = cut === "";
     const counts = `${this.agents.length} agents, iterations ${this.first} to ${this.last}`;
     this.canvas.setAttribute("aria-label", `${counts}; the table below has the same by agent`);
     const context = this.canvas.getContext("2d");
@@ -79,9 +116,10 @@ export class Grid {
     const colours = Object.fromEntries(KINDS.map(([kind, , name]) => [kind, colour(name)]));
     const mark = colour("--ink");
     const gap = y > 4 ? 1 : 0;
-    this.agents.forEach((agent, row) => {
+    this.agents.slice(0, area.rows).forEach((agent, row) => {
       for (const [iteration, cell] of this.cells.get(agent) ?? []) {
-        const left = (iteration - this.first) * x;
+        if (iteration < from) continue;
+        const left = (iteration - from) * x;
         context.fillStyle = colours[cell.kind];
         context.fillRect(left, row * y, x - gap, y - gap);
         if (!cell.helped) continue;
@@ -94,10 +132,10 @@ export class Grid {
 
   /** @param {MouseEvent} event */
   at(event) {
-    const { x, y } = this.sides();
+    const { x, y, from } = this.area();
     const box = this.canvas.getBoundingClientRect();
     const agent = this.agents[Math.floor((event.clientY - box.top) / y)];
-    const iteration = this.first + Math.floor((event.clientX - box.left) / x);
+    const iteration = from + Math.floor((event.clientX - box.left) / x);
     const cell = agent === undefined ? undefined : this.cells.get(agent)?.get(iteration);
     return cell === undefined ? null : { agent, iteration, cell };
   }
@@ -107,6 +145,6 @@ export class Grid {
     const at = this.at(event);
     if (at === null) return;
     const { agent, iteration, cell } = at;
-    this.says.textContent = `${agent}, iteration ${iteration}: ${cell.source}${cell.helped ? ", best so far improved" : ""}${cell.failure ? `, ${cell.failure}` : ""}`;
+    settle(this.says, `${agent}, iteration ${iteration}: ${cell.source}${cell.helped ? ", best so far improved" : ""}${cell.failure ? `, ${cell.failure}` : ""}`);
   }
 }

@@ -2,7 +2,7 @@
 /** The value of each trial, and the best so far. */
 /* global uPlot */
 
-import { axis, colour } from "./dom.js";
+import { axis, colour, wholeAxis } from "./dom.js";
 
 export class History {
   /**
@@ -65,7 +65,7 @@ export class History {
     const options = {
       ...this.size(),
       scales: { x: { time: false }, y: { distr: this.log ? 3 : 1 } },
-      axes: [{ ...axis(), label: "trials told" }, { ...axis(), label: "value", size: 70 }],
+      axes: [wholeAxis("trials told"), { ...axis(), label: "value", size: 70 }],
       series: [
         { label: "told" },
         { label: "value", stroke: colour("--accent"), paths: () => null, points: { show: true, size: 5, fill: colour("--accent") } },

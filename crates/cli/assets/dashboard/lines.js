@@ -1,20 +1,21 @@
 // @ts-check
 /** Curves over one axis of whole numbers. */
 /* global uPlot */
-import { axis, colour, h, number } from "./dom.js";
+import { axis, colour, h, number, visible, wholeAxis } from "./dom.js";
 
 /** @typedef {{ label: string, values: (number | null)[], colour: string, step?: boolean, dash?: number[], dots?: boolean }} Line */
+
+const HEIGHT = 260;
 
 export class Lines {
   /**
    * @param {string} x the name of the axis
    * @param {string} y
-   * @param {number} height
+   * @param {string} title above it
    */
-  constructor(x, y, height = 260) {
+  constructor(x, y, title = "") {
     this.names = [x, y];
-    this.height = height;
-    this.element = h("div", { class: "lines" });
+    this.element = h("div", { class: "lines" }, title === "" ? null : h("h3", {}, title));
     /** @type {number[]} */
     this.x = [];
     /** @type {Line[]} */
@@ -26,7 +27,7 @@ export class Lines {
   }
 
   size() {
-    return { width: Math.max(240, this.element.clientWidth), height: this.height };
+    return { width: Math.max(240, this.element.clientWidth), height: HEIGHT };
   }
 
   /**
@@ -44,17 +45,16 @@ export class Lines {
     // A chart that is not on the page has no width yet.
     if (this.lines.length === 0 || this.element.clientWidth === 0) return;
     const series = this.lines.map((line) => ({
-      label: line.label, stroke: colour(line.colour), width: 2, dash: line.dash ?? [], spanGaps: true,
+      label: visible(line.label), stroke: colour(line.colour), width: 2, dash: line.dash ?? [], spanGaps: true,
       value: (/** @type {any} */ _, /** @type {number | null} */ value) => number(value),
       ...(line.step ? { paths: uPlot.paths.stepped({ align: 1 }) } : {}),
       ...(line.dots ? { paths: () => null } : {}),
       points: { show: line.dots === true || this.x.length < 3, size: 5, fill: colour(line.colour) },
     }));
-    const whole = (/** @type {any} */ _, /** @type {number[]} */ splits) => splits.map((split) => (Number.isInteger(split) ? split : null));
     this.plot = new uPlot({
       ...this.size(),
       scales: { x: { time: false } },
-      axes: [{ ...axis(), label: this.names[0], values: whole }, { ...axis(), label: this.names[1], size: 70 }],
+      axes: [wholeAxis(visible(this.names[0])), { ...axis(), label: visible(this.names[1]), size: 70 }],
       series: [{ label: this.names[0] }, ...series],
     }, [this.x, ...this.lines.map((line) => line.values)], this.element);
   }

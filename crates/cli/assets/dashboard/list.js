@@ -1,6 +1,7 @@
 // @ts-check
 /** The studies and runs that there are. */
-import { connection, duration, get, h, number, table } from "./dom.js";
+import { connection, duration, get, h, number, settle, table } from "./dom.js";
+import { repeat } from "./live.js";
 
 const EVERY_MS = 3000;
 
@@ -11,16 +12,14 @@ export async function list(main) {
   const refresh = async () => {
     const [found, folders] = await Promise.all([get("api/studies"), get("api/runs")]);
     connection("live");
-    const text = JSON.stringify([found, folders.runs.map((/** @type {any} */ each) => [each.id, each.state, since(each)])]);
+    const text = JSON.stringify([found, folders.runs.map((/** @type {any} */ each) => [each.id, each.state, each.problem, since(each)])]);
     if (text !== shown) {
       shown = text;
       draw(main, found, folders);
     }
   };
   await refresh();
-  setInterval(() => {
-    if (!document.hidden) refresh().catch(() => connection("no answer: is fedbo dashboard still running?", true));
-  }, EVERY_MS);
+  repeat(refresh, EVERY_MS);
 }
 
 /**
@@ -29,14 +28,16 @@ export async function list(main) {
  * @param {any} folders
  */
 function draw(main, found, folders) {
+  const names = found.studies.map((/** @type {any} */ each) => each.name);
+  const isOne = (/** @type {string} */ name) => names.indexOf(name) === names.lastIndexOf(name);
   const studies = found.studies.map((/** @type {any} */ each) => [
-    h("a", { href: `?study=${encodeURIComponent(each.id)}` }, each.name), number(each.best),
+    h("div", {}, h("a", { href: `?study=${encodeURIComponent(each.id)}` }, each.name), isOne(each.name) ? null : h("div", { class: "where" }, each.place)), number(each.best),
     each.n_trials === null ? each.n_told : `${each.n_told} of ${each.n_trials}`, each.n_running, each.n_failed,
     each.last_told_at === null ? "–" : new Date(each.last_told_at).toLocaleString(), each.place]);
   const runs = folders.runs.map((/** @type {any} */ each) => [
-    h("a", { href: `?folder=${encodeURIComponent(each.id)}` }, each.name), each.state, since(each), each.place]);
+    h("a", { href: `?folder=${encodeURIComponent(each.id)}` }, each.name), each.problem === null ? each.state : h("td", { class: "long" }, `${each.state}: ${each.problem}`), since(each), each.place]);
   const nothing = h("p", {}, "There is no study yet: it appears here with its first trial.");
-  main.replaceChildren(
+  settle(main,
     h("h1", {}, "Studies and runs"),
     ...found.unreadable.map((/** @type {any} */ each) => h("p", { class: "note" }, `${each.place}: ${each.why}`)),
     ...(studies.length > 0 ? [table("studies", ["study", "best", "trials", "running", "failed", "last told", "place"], studies)] : []),

@@ -1,6 +1,6 @@
 // @ts-check
 /** Means of arms with bands of one standard error. */
-import { axis, colour, h, number } from "./dom.js";
+import { axis, colour, h, number, visible, wholeAxis } from "./dom.js";
 /* global uPlot */
 
 /** Names of what is compared. @type {Record<string, string>} */
@@ -13,9 +13,12 @@ export class Means {
     this.chart = h("div", { class: "chart" });
     this.select = /** @type {HTMLSelectElement} */ (h("select", { onchange: () => this.create() }));
     this.log = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", onchange: () => this.create() }));
-    place.replaceChildren(h("div", { class: "tools" }, h("label", {}, "Shown", this.select), h("label", { class: "check" }, this.log, " logarithmic values")), this.chart);
+    this.why = h("p", { class: "note", hidden: true });
+    place.replaceChildren(this.why, h("div", { class: "tools" }, h("label", {}, "Shown", this.select), h("label", { class: "check" }, this.log, " logarithmic values")), this.chart);
     /** @type {any[]} */
     this.metrics = [];
+    /** True until means were shown. */
+    this.isNew = true;
     /** @type {any} */
     this.plot = null;
     new ResizeObserver(() => this.plot?.setSize(this.size())).observe(this.chart);
@@ -26,8 +29,11 @@ export class Means {
     return { width: Math.max(240, this.chart.clientWidth), height: 320 };
   }
 
-  /** @param {any[]} metrics */
-  show(metrics) {
+  /** @param {{ metrics: any[], too_large: string | null }} means */
+  show({ metrics, too_large }) {
+    this.isNew = false;
+    this.why.hidden = too_large === null;
+    this.why.textContent = too_large;
     const names = metrics.map((each) => each.metric);
     if (names.join() !== this.metrics.map((each) => each.metric).join()) {
       this.select.replaceChildren(...names.map((name) => h("option", { value: name }, LABELS[name] ?? name)));
@@ -62,14 +68,14 @@ export class Means {
       const first = data.length;
       data.push(mean, high, low);
       const dash = [[], [8, 4], [2, 3], [8, 3, 2, 3]][Math.floor(index / N_COLOURS) % 4];
-      series.push({ label: arm.arm, stroke, width: 2, dash, points: { show: x.length < 3 }, value: (/** @type {any} */ _, /** @type {number | null} */ each) => number(each) });
-      for (const edge of ["+", "−"]) series.push({ label: `${arm.arm} ${edge} 1 s.e.`, stroke: "transparent", points: { show: false }, class: "hidden" });
+      series.push({ label: visible(arm.arm), stroke, width: 2, dash, points: { show: x.length < 3 }, value: (/** @type {any} */ _, /** @type {number | null} */ each) => number(each) });
+      for (const edge of ["+", "−"]) series.push({ label: `${visible(arm.arm)} ${edge} 1 s.e.`, stroke: "transparent", points: { show: false }, class: "hidden" });
       bands.push({ series: [first + 1, first + 2], fill: `${stroke}33` });
     });
     const options = {
       ...this.size(),
       scales: { x: { time: false }, y: { distr: isLog ? 3 : 1 } },
-      axes: [{ ...axis(), label: "iterations of each agent" }, { ...axis(), label: LABELS[shown.metric] ?? shown.metric, size: 70 }],
+      axes: [wholeAxis("iterations of each agent"), { ...axis(), label: LABELS[shown.metric] ?? shown.metric, size: 70 }],
       series,
       bands,
     };

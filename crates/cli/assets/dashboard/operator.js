@@ -1,11 +1,15 @@
 // @ts-check
 /** A coordinator's studies, for its operator: rosters, rounds, who delivered, and the ledgers. */
-import { colour, connection, duration, events, factList, get, h, setView, table, view } from "./dom.js";
+import { colour, connection, duration, factList, get, h, setView, settle, table, view, visible } from "./dom.js";
+import { leftOut, squares } from "./grid.js";
+import { Events, repeat } from "./live.js";
 import { Privacy } from "./privacy.js";
 
 const EVERY_MS = 2000;
 /** Agents of a table at most; the search finds the others. */
 const ROWS = 500;
+/** Rounds that are kept: as many as a coordinator remembers. */
+const ROUNDS = 200;
 
 /** The studies of the coordinator. @param {HTMLElement} main */
 export async function federations(main) {
@@ -21,16 +25,14 @@ export async function federations(main) {
       h("a", { href: `?federation=${encodeURIComponent(each.study)}` }, each.study), each.state, `${each.round} of ${each.rounds}`,
       `${each.enrolled} of ${each.agents}`, each.delivered === null ? "–" : `${each.delivered} of ${each.agents}`,
       each.error === null ? "" : h("span", { class: "bad" }, each.error)]);
-    main.replaceChildren(
+    settle(main,
       h("h1", {}, "Coordinator"),
       h("p", { class: "quiet" }, found.place),
       rows.length > 0 ? table("studies", ["study", "state", "round", "enrolled", "delivered", "stands still"], rows)
         : h("p", {}, "There is no study yet: ", h("code", {}, "fedbo coordinator study create FILE"), " makes one."));
   };
   await refresh();
-  setInterval(() => {
-    if (!document.hidden) refresh().catch(() => connection("no answer: is the coordinator still running?", true));
-  }, EVERY_MS);
+  repeat(refresh, EVERY_MS);
 }
 
 /**
@@ -40,7 +42,7 @@ export async function federations(main) {
  */
 export async function federation(main, id) {
   const page = new Page(main, id, await get(`api/federations/${encodeURIComponent(id)}`));
-  events(`${page.base}/events`, { study: (news) => page.show(news) });
+  new Events(`${page.base}/events`, { study: (news) => page.show(news) });
 }
 
 class Page {
@@ -52,7 +54,7 @@ class Page {
   constructor(main, id, about) {
     this.base = `api/federations/${encodeURIComponent(id)}`;
     this.about = about;
-    document.title = `fedbo: ${about.study}`;
+    document.title = visible(`fedbo: ${about.study}`);
     this.facts = h("dl", { class: "facts" });
     this.note = h("div", { "aria-live": "polite" });
     this.grid = new Deliveries();
@@ -87,10 +89,12 @@ class Page {
   /** @param {any} news */
   show(news) {
     for (const [round, digits] of news.delivered) this.delivered.set(round, digits);
+    const old = [...this.delivered.keys()].sort((a, b) => a - b).slice(0, -ROUNDS);
+    for (const round of old) this.delivered.delete(round);
     this.news = news;
     this.at = Date.now();
     this.grid.show(news.roster.map((/** @type {any} */ each) => each.agent), this.delivered);
-    this.note.replaceChildren(...(news.error === null ? [] : [h("p", { class: "note" }, `The study stands still: ${news.error}`)]));
+    settle(this.note, ...(news.error === null ? [] : [h("p", { class: "note" }, `The study stands still: ${news.error}`)]));
     this.drawFacts();
     this.drawRoster();
     // The ledger begins with the study, and changes with each release.
@@ -121,7 +125,7 @@ class Page {
     const missing = this.missing();
     const names = missing.slice(0, 5).map((/** @type {any} */ each) => each.agent).join(", ") + (missing.length > 5 ? ", …" : "");
     const takes = this.takes();
-    this.facts.replaceChildren(...factList([
+    settle(this.facts, ...factList([
       ["state", news.state],
       ["round", news.state === "finished" ? `all ${about.rounds}` : `${news.round} of ${about.rounds}`],
       ["in this round", elapsed === null ? "–" : `${duration(Math.round(elapsed))} of ${duration(about.round_s)}`],
@@ -146,7 +150,7 @@ class Page {
     const says = (/** @type {any} */ each) => !takes || each.state !== "enrolled" ? "–" : this.delivered.get(round)?.[each.slot] === "1" ? "yes" : "not yet";
     const silence = (/** @type {any} */ each) => each.silent_s === null ? "not since this coordinator began" : `${duration(each.silent_s)} ago`;
     const rows = found.slice(0, ROWS).map((/** @type {any} */ each) => [each.agent, each.slot, each.state, says(each), `${each.n} of ${rounds.length}`, silence(each)]);
-    this.roster.replaceChildren(
+    settle(this.roster,
       h("p", { class: "quiet", role: "status" }, found.length > ROWS ? `${found.length} agents, the first ${ROWS} are shown` : `${found.length} agents`),
       table("agents", ["agent", "slot", "state", "in this round", "delivered in", "last heard of"], rows));
   }
@@ -165,7 +169,8 @@ class Deliveries {
     this.says = h("p", { class: "quiet", role: "status" }, "");
     const legend = h("p", { class: "legend" }, h("span", {}, h("i", { class: "kind own" }), "delivered"), h("span", {}, h("i", { class: "kind start" }), "not delivered"));
     this.empty = h("p", {}, "Nobody has delivered since this coordinator began.");
-    this.element = h("div", {}, legend, this.empty, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "deliveries by rounds" }, this.canvas), this.says);
+    this.cut = h("p", { class: "quiet" });
+    this.element = h("div", {}, legend, this.cut, this.empty, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "deliveries by rounds" }, this.canvas), this.says);
     /** @type {string[]} */
     this.agents = [];
     /** @type {[number, string][]} */
@@ -184,29 +189,32 @@ class Deliveries {
     this.empty.hidden = this.rounds.length > 0;
     const [first, last] = [this.rounds[0], this.rounds[this.rounds.length - 1]];
     if (first !== undefined && this.says.dataset.pointed !== "yes") {
-      this.says.textContent = `Rounds ${first[0]} to ${last[0]} from left to right, agents by slot from top to bottom. Point at a square to read it; the table has the same by agent, who missed most first.`;
+      settle(this.says, `Rounds ${first[0]} to ${last[0]} from left to right, agents by slot from top to bottom. Point at a square to read it; the table has the same by agent, who missed most first.`);
     }
     this.canvas.hidden = this.rounds.length === 0;
     this.draw();
   }
 
-  sides() {
-    const wide = Math.max(300, (this.element.clientWidth || 900) - 20);
-    return { x: Math.max(4, Math.min(22, Math.floor(wide / Math.max(1, this.rounds.length)))), y: this.agents.length > 200 ? 3 : this.agents.length > 50 ? 8 : 16 };
+  /** Sides of a square, what is shown of them, and the rounds that are. */
+  area() {
+    const shown = squares(this.agents.length, this.rounds.length, this.element);
+    return { ...shown, drawn: this.rounds.slice(this.rounds.length - shown.columns) };
   }
 
   draw() {
-    const { x, y } = this.sides();
-    // A canvas of more than some 30,000 pixels stays blank in browsers.
-    const shown = Math.min(this.agents.length, Math.floor(30_000 / y));
-    Object.assign(this.canvas, { width: Math.max(1, this.rounds.length * x), height: Math.max(1, shown * y) });
+    const area = this.area();
+    const { x, y, rows, drawn } = area;
+    Object.assign(this.canvas, { width: Math.max(1, drawn.length * x), height: Math.max(1, rows * y) });
+    const cut = leftOut(area, this.agents.length, this.rounds.length, "rounds");
+    settle(this.cut, cut);
+    this.cut.hidden = cut === "";
     this.canvas.setAttribute("aria-label", `${this.agents.length} agents, ${this.rounds.length} rounds; the table below has the same by agent`);
     const context = this.canvas.getContext("2d");
     if (context === null) return;
     const gap = y > 4 ? 1 : 0;
     const [yes, no] = [colour("--kind-own"), colour("--kind-start")];
-    this.rounds.forEach(([, digits], column) => {
-      for (let slot = 0; slot < shown; slot += 1) {
+    drawn.forEach(([, digits], column) => {
+      for (let slot = 0; slot < rows; slot += 1) {
         context.fillStyle = digits[slot] === "1" ? yes : no;
         context.fillRect(column * x, slot * y, x - gap, y - gap);
       }
@@ -215,12 +223,12 @@ class Deliveries {
 
   /** @param {MouseEvent} event */
   say(event) {
-    const { x, y } = this.sides();
+    const { x, y, drawn } = this.area();
     const box = this.canvas.getBoundingClientRect();
     const slot = Math.floor((event.clientY - box.top) / y);
-    const round = this.rounds[Math.floor((event.clientX - box.left) / x)];
+    const round = drawn[Math.floor((event.clientX - box.left) / x)];
     if (round === undefined || this.agents[slot] === undefined) return;
     this.says.dataset.pointed = "yes";
-    this.says.textContent = `${this.agents[slot]}, round ${round[0]}: ${round[1][slot] === "1" ? "delivered" : "not delivered"}`;
+    settle(this.says, `${this.agents[slot]}, round ${round[0]}: ${round[1][slot] === "1" ? "delivered" : "not delivered"}`);
   }
 }

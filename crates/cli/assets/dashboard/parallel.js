@@ -1,6 +1,6 @@
 // @ts-check
 /** Parallel coordinates: a line a trial, over all parameters and the value. The better a trial, the lighter and later drawn. */
-import { colour, h, number } from "./dom.js";
+import { colour, h, number, settle, visible } from "./dom.js";
 import { choicesOf, placeOf, shade } from "./scale.js";
 
 const HEIGHT = 320;
@@ -65,7 +65,8 @@ export class Parallel {
     context.textAlign = "center";
     const [ground, ink, line] = ["--ground", "--ink", "--quiet"].map(colour);
     const say = (/** @type {string} */ text, /** @type {number} */ left, /** @type {number} */ at) => {
-      const short = text.length > 14 ? `${text.slice(0, 13)}…` : text;
+      const whole = visible(text);
+      const short = whole.length > 14 ? `${whole.slice(0, 13)}…` : whole;
       const wide = context.measureText(short).width + 6;
       context.fillStyle = ground;
       context.fillRect(left - wide / 2, at - 12, wide, 16);
@@ -90,6 +91,6 @@ export class Parallel {
       say(typeof high === "number" ? number(high) : String(high), x(column), top - 6);
     }
     const left = ranked.length - shown.length;
-    this.note.textContent = shown.length === 0 ? "No trial has a value yet." : `The lighter a line, the better its trial; the axis of values has the best at the top.${left > 0 ? ` ${left} trials between the best and the last are left out.` : ""}`;
+    settle(this.note, shown.length === 0 ? "No trial has a value yet." : `The lighter a line, the better its trial; the axis of values has the best at the top.${left > 0 ? ` ${left} trials between the best and the last are left out.` : ""}`);
   }
 }

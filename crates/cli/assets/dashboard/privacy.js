@@ -1,6 +1,6 @@
 // @ts-check
 /** A ledger of releases: what was spent of its budget, what that promises, and the chain of its entries. */
-import { factList, get, h, number } from "./dom.js";
+import { factList, get, h, number, settle, words as said } from "./dom.js";
 import { csvTable } from "./csv.js";
 import { Lines } from "./lines.js";
 
@@ -16,7 +16,8 @@ export class Privacy {
     this.shown = "";
     this.chart = new Lines("releases", "epsilon");
     this.says = h("div", { role: "status" });
-    this.button = /** @type {HTMLButtonElement} */ (h("button", { type: "button", onclick: () => this.check() }, "Check the ledger"));
+    this.button = h("button", { type: "button", onclick: () => this.check() }, "Check the ledger");
+    this.tools = h("div", { class: "tools" }, this.button);
     this.element = h("section", { "aria-label": "privacy" }, h("h2", {}, "Privacy"), h("p", { class: "quiet" }, "Reading the ledger…"));
   }
 
@@ -31,7 +32,7 @@ export class Privacy {
       this.draw(ledger);
     } catch (error) {
       [this.head, this.shown] = [null, ""];
-      this.element.replaceChildren(h("h2", {}, "Privacy"), note(error instanceof Error ? error.message : String(error)));
+      settle(this.element, h("h2", {}, "Privacy"), note(said(error)));
     }
   }
 
@@ -44,16 +45,15 @@ export class Privacy {
     if (statement?.is_overdrawn) {
       parts.push(note(`More was spent than the budget has: epsilon is ${spent(statement.epsilon)}, and ${number(statement.budget_epsilon)} may be spent. Nothing more is released.`));
     }
-    const check = h("div", { class: "tools" }, this.button);
     if (statement === undefined) {
-      this.element.replaceChildren(...parts, check, this.says);
+      settle(this.element, ...parts, this.tools, this.says);
       return;
     }
-    this.element.replaceChildren(...parts, facts(ledger), ...words(ledger.promise),
+    settle(this.element, ...parts, facts(ledger), ...words(ledger.promise),
       h("h3", {}, "Epsilon after each release"), this.chart.element, courseTable(ledger),
       ...noise(ledger.scale),
       h("h3", {}, "Ledger"), h("p", { class: "quiet" }, "Each entry has a hash over itself and all before it, so that no release can be changed, left out or added unseen. The last one is the head: keep it elsewhere, and compare."),
-      check, this.says, chain(ledger));
+      this.tools, this.says, chain(ledger));
     const course = (/** @type {string} */ key) => ledger.course.map((/** @type {any} */ point) => point[key]);
     this.chart.show(course("releases"), [
       { label: "spent", values: course("epsilon"), colour: "--accent", step: true },
@@ -63,14 +63,16 @@ export class Privacy {
 
   /** Has the whole ledger verified. */
   async check() {
-    this.button.disabled = true;
+    // A button that is disabled would lose the keyboard.
+    if (this.button.getAttribute("aria-disabled") === "true") return;
+    this.button.setAttribute("aria-disabled", "true");
     this.says.replaceChildren(h("p", { class: "quiet" }, "Reading all of the ledger…"));
     try {
       this.says.replaceChildren(...verdict(await get(`${this.base}/ledger/check`)));
     } catch (error) {
-      this.says.replaceChildren(note(error instanceof Error ? error.message : String(error)));
+      this.says.replaceChildren(note(said(error)));
     }
-    this.button.disabled = false;
+    this.button.removeAttribute("aria-disabled");
   }
 }
 
@@ -180,8 +182,8 @@ function hash(value) {
  * @param {string} whole
  */
 function hashText(value, whole) {
-  const button = h("button", {
-    type: "button", class: "link", "aria-label": `copy ${whole}`, onclick: async () => {
+  return h("span", {}, h("code", { title: whole }, `${value.slice(0, DIGITS)}…`), " ", h("button", {
+    type: "button", class: "link", "aria-label": `copy ${whole}`, onclick: async (/** @type {any} */ { currentTarget: button }) => {
       try {
         await navigator.clipboard.writeText(whole);
         button.textContent = "copied";
@@ -189,8 +191,7 @@ function hashText(value, whole) {
         button.textContent = whole;
       }
     },
-  }, "copy");
-  return h("span", {}, h("code", { title: whole }, `${value.slice(0, DIGITS)}…`), " ", button);
+  }, "copy"));
 }
 
 /** The findings of a check. @param {any} found */

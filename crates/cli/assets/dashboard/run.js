@@ -1,8 +1,9 @@
 // @ts-check
 /** A run: a federation, an experiment or a game, while it runs and after. */
-import { connection, duration, events, factList, get, h, number, setView, view } from "./dom.js";
+import { duration, factList, get, h, number, setView, settle, view, visible } from "./dom.js";
 import { csvTable } from "./csv.js";
 import { Game } from "./game.js";
+import { Events, repeat } from "./live.js";
 import { Means } from "./means.js";
 import { Privacy } from "./privacy.js";
 import { Schedule } from "./schedule.js";
@@ -11,6 +12,8 @@ import { Grid, kindOf, trustOf } from "./grid.js";
 
 /** Means are drawn anew at most so often. */
 const MEANS_MS = 5000;
+/** Queries of one agent that are shown at most. */
+const QUERIES = 1000;
 /** Captions of the pictures of a folder. @type {Record<string, string>} */
 const CAPTIONS = {
   curves: "Courses of all arms, and of each agent", graph: "The graph of agents", payoffs: "Payoffs, round by round",
@@ -40,7 +43,7 @@ class Page {
   constructor(main, id, about) {
     this.base = `api/runs/${encodeURIComponent(id)}`;
     this.about = about;
-    document.title = `fedbo: ${about.name}`;
+    document.title = visible(`fedbo: ${about.name}`);
     this.arm = view().get("arm");
     this.run = view().get("run");
     this.agent = view().get("agent");
@@ -74,28 +77,30 @@ class Page {
       about.unprotected ? h("p", { class: "note" }, "The releases of this run have noise from the file's seed, or none: nothing is promised of them, and nothing was charged. They protect nobody.") : "",
       this.facts,
       this.game?.element ?? "",
-      h("h2", {}, "Arms, with bands of one standard error"),
-      means,
-      this.after,
-      this.privacy?.element ?? "",
-      h("h2", {}, "Agents by rounds"),
-      h("div", { class: "tools" }, h("label", {}, "Arm", this.arms), h("label", {}, "Repetition", this.runs)),
-      this.grid.element,
-      this.detail,
-      this.failures,
-      h("h2", {}, "Agents"),
-      this.agents,
-      h("h2", {}, "Whom queries came from"),
-      this.sources,
-      this.schedule?.element ?? "",
-      this.topology?.element ?? "",
+      ...(game ? [this.after] : [
+        h("h2", {}, "Arms, with bands of one standard error"),
+        means,
+        this.after,
+        this.privacy?.element ?? "",
+        h("h2", {}, "Agents by rounds"),
+        h("div", { class: "tools" }, h("label", {}, "Arm", this.arms), h("label", {}, "Repetition", this.runs)),
+        this.grid.element,
+        this.detail,
+        this.failures,
+        h("h2", {}, "Agents"),
+        this.agents,
+        h("h2", {}, "Whom queries came from"),
+        this.sources,
+        this.schedule?.element ?? "",
+        this.topology?.element ?? "",
+      ]),
       this.files);
     this.clear();
     this.drawSummary();
     this.privacy?.refresh();
     this.game?.refresh();
     this.topology?.load().then(() => this.drawUse());
-    setInterval(() => this.refresh(), MEANS_MS);
+    this.update = repeat(() => this.refresh(), MEANS_MS);
     setInterval(() => this.drawFacts(), 1000);
   }
 
@@ -122,7 +127,7 @@ class Page {
     const part = new URLSearchParams();
     if (this.arm !== null) part.set("arm", this.arm);
     if (this.run !== null && /^\d+$/.test(this.run)) part.set("run", this.run);
-    this.events = events(`${this.base}/events?${part}`, {
+    this.events = new Events(`${this.base}/events?${part}`, {
       replaced: () => location.reload(),
       rows: (news) => {
         if (this.news.n_all > 0 && news.n_all > this.news.n_all) this.since = Date.now();
@@ -138,13 +143,18 @@ class Page {
   add([agent, iteration, source, value, best, regret, failure]) {
     let cells = this.cells.get(agent);
     if (cells === undefined) this.cells.set(agent, (cells = new Map()));
+    if (!cells.has(iteration)) this.n_rows += 1;
     const before = cells.get(iteration - 1)?.best ?? null;
     const helped = iteration > 0 && best !== null && before !== null && best !== before;
-    cells.set(iteration, { source, value, best, regret, failure, helped, kind: kindOf(source, failure) });
-    this.n_rows += 1;
+    const why = failure?.replace(/^failed: /, "") ?? null;
+    cells.set(iteration, { source, value, best, regret, failure: why, helped, kind: kindOf(source, failure) });
   }
 
   draw() {
+    if (this.game !== null) {
+      this.drawFacts();
+      return;
+    }
     const { news } = this;
     const options = (/** @type {any[]} */ all, /** @type {any} */ chosen) => all.map((each) => h("option", { value: each, selected: each === chosen }, each));
     if (this.arms.childElementCount !== news.arms.length) this.arms.replaceChildren(...options(news.arms, news.arm));
@@ -157,18 +167,24 @@ class Page {
     this.drawAgents();
     this.drawSources();
     this.drawUse();
-    if (this.agent !== null) this.choose(this.agent);
-    if (this.means.metrics.length === 0) this.refresh();
+    if (this.agent !== null) this.showAgent(this.agent);
+    if (this.means.isNew) this.update();
   }
 
   drawFacts() {
     const { news } = this;
+    /** @type {[string, any][]} */
+    const rows = [["rows", news.n_all], ["last row", `${duration((Date.now() - this.since) / 1000)} ago`]];
+    if (this.game !== null) {
+      settle(this.facts, ...factList([["state", this.about.state], ["players", this.game.n_players], ["rounds", this.game.n_rounds], ...rows]));
+      return;
+    }
     const stragglers = [...this.cells].filter(([, cells]) => !cells.has(this.last));
     const behind = stragglers.slice(0, 5).map(([agent]) => agent).join(", ") + (stragglers.length > 5 ? ", …" : "");
-    this.facts.replaceChildren(...factList([
+    settle(this.facts, ...factList([
       ["state", this.about.state], ["arms", news.arms.length], ["repetitions", news.runs.length], ["agents", this.cells.size],
       ["iteration", this.last], ["behind", stragglers.length === 0 ? "nobody" : `${stragglers.length}: ${behind}`],
-      ["rows", news.n_all], ["last row", `${duration((Date.now() - this.since) / 1000)} ago`],
+      ...rows,
     ]));
   }
 
@@ -179,18 +195,18 @@ class Page {
       const end = all[all.length - 1];
       const trust = trustOf(end.source);
       return [
-        h("button", { type: "button", class: "link", onclick: () => this.choose(agent) }, agent),
+        h("button", { type: "button", class: "link", "data-value": agent, onclick: () => this.choose(agent) }, agent),
         count((cell) => cell.kind === "own"), count((cell) => cell.kind === "own" && cell.helped),
         count((cell) => cell.kind === "others"), count((cell) => cell.kind === "others" && cell.helped),
         count((cell) => cell.kind === "failed"), number(end.best), number(end.regret), trust === null ? "–" : `${trust} %`];
     });
-    this.agents.replaceChildren(
+    settle(this.agents,
       csvTable("agents", ["agent", "own queries", "that helped", "from others", "that helped", "failed", "best", "regret", "trust"], rows));
     /** @type {Map<string, number>} */
     const reasons = new Map();
     for (const cells of this.cells.values()) for (const { failure } of cells.values()) if (failure !== null) reasons.set(failure, (reasons.get(failure) ?? 0) + 1);
     const sorted = [...reasons].sort((a, b) => b[1] - a[1]).slice(0, 10);
-    this.failures.replaceChildren(...(sorted.length === 0 ? [] : [h("h2", {}, "Failures, by reason"), h("ul", {}, ...sorted.map(([why, n]) => h("li", {}, h("strong", {}, n), ` × ${why}`)))]));
+    settle(this.failures, ...(sorted.length === 0 ? [] : [h("h2", {}, "Failures, by reason"), h("ul", {}, ...sorted.map(([why, n]) => h("li", {}, h("strong", {}, n), ` × ${why}`)))]));
   }
 
   /** Counts what edges carried and whose messages were followed. */
@@ -211,38 +227,50 @@ class Page {
       }
     }
     const sorted = [...sources].sort((a, b) => b[1][0] - a[1][0]);
-    this.sources.replaceChildren(csvTable("sources of queries", ["source", "queries", "that improved the best so far", "share"],
+    settle(this.sources, csvTable("sources of queries", ["source", "queries", "that improved the best so far", "share"],
       sorted.map(([name, [n, helped]]) => [name, n, helped, `${Math.round((100 * n) / this.n_rows)} %`]), 50));
   }
 
-  /** Shows the queries of one agent. @param {string} agent */
+  /** Turns to the queries of one agent. @param {string} agent */
   choose(agent) {
-    const cells = this.cells.get(agent);
-    if (cells === undefined) return;
     this.agent = agent;
     setView({ agent });
-    const close = h("button", { type: "button", onclick: () => { this.agent = null; setView({ agent: null }); this.detail.replaceChildren(); } }, "Close");
-    const rows = [...cells].map(([iteration, cell]) => [iteration, cell.source, number(cell.value), number(cell.best), number(cell.regret), cell.helped ? "yes" : "", cell.failure ?? ""]);
-    this.detail.replaceChildren(h("h2", {}, `${agent} `, close), h("div", { class: "tall" }, csvTable(`queries of ${agent}`, ["iteration", "source", "value", "best", "regret", "helped", "failure"], rows, Infinity)));
+    this.showAgent(agent);
   }
 
-  /** Reads what changes seldom: means, and the summary when the run has ended. */
+  /** Shows the queries of one agent. @param {string} agent */
+  showAgent(agent) {
+    const cells = this.cells.get(agent);
+    if (cells === undefined) return;
+    const close = () => {
+      this.agent = null;
+      setView({ agent: null });
+      settle(this.detail);
+    };
+    const rows = [...cells].map(([iteration, cell]) => [iteration, cell.source, number(cell.value), number(cell.best), number(cell.regret), cell.helped ? "yes" : "", cell.failure ?? ""]);
+    settle(this.detail, h("h2", {}, `${agent} `, h("button", { type: "button", onclick: close }, "Close")),
+      h("div", { class: "tall" }, csvTable(`queries of ${agent}`, ["iteration", "source", "value", "best", "regret", "helped", "failure"], rows, QUERIES, "last")));
+  }
+
+  /** Reads what changes seldom: means where rows have come, and the summary until the run has ended. */
   async refresh() {
-    if (!this.stale || document.hidden || this.n_rows === 0) return;
+    const isOver = this.about.state !== "not finished" && this.about.problem === null;
+    if (this.n_rows === 0 || (isOver && !this.stale)) return;
+    const about = await get(this.base);
+    // A ledger, for instance, has come since: the page begins anew with it.
+    if (JSON.stringify(about.parts) !== JSON.stringify(this.about.parts)) location.reload();
+    // The summary says which means come first.
+    const isStale = this.stale || about.state !== this.about.state;
+    this.about = about;
+    this.drawSummary();
+    if (!isStale) return;
     this.stale = false;
     try {
-      const [{ metrics }, about] = await Promise.all([get(`${this.base}/means`), get(this.base)]);
-      this.means.show(metrics);
-      this.game?.refresh();
-      this.privacy?.refresh();
-      this.stale ||= about.state === "not finished";
-      // A ledger, for instance, has come since: the page begins anew with it.
-      if (JSON.stringify(about.parts) !== JSON.stringify(this.about.parts)) location.reload();
-      this.about = about;
-      this.drawSummary();
+      if (this.game === null) this.means.show(await get(`${this.base}/means`));
+      await Promise.all([this.game?.refresh(), this.privacy?.refresh()]);
     } catch (error) {
       this.stale = true;
-      connection(error instanceof Error ? error.message : String(error), true);
+      throw error;
     }
   }
 
@@ -266,8 +294,8 @@ class Page {
 
   /** Differences, privacy, pictures and files. */
   drawSummary() {
-    const { summary, pictures, files, state } = this.about;
-    const shown = JSON.stringify([summary, pictures, files, state]);
+    const { summary, pictures, files, state, problem } = this.about;
+    const shown = JSON.stringify([summary, pictures, files, state, problem]);
     if (shown === this.summary) return;
     this.summary = shown;
     const address = (/** @type {string} */ file) => `${this.base}/files/${encodeURIComponent(file)}`;
@@ -278,6 +306,7 @@ class Page {
       `${one.arm} − ${one.control}`, each.experiment, one.iteration ?? "end", number(one.estimate?.n), number(one.estimate?.mean), number(one.estimate?.standard_error),
       one.interval ? `${number(one.interval.low)} to ${number(one.interval.high)}` : "–", number(one.p_value), number(one.p_adjusted),
       VERDICTS[one.verdict] ?? one.verdict]));
+    if (problem !== null) parts.push(h("p", { class: "note" }, `The summary cannot be read: ${problem}`));
     parts.push(...this.drawArms());
     if (differences.length > 0) {
       parts.push(h("h2", {}, "Paired differences"), h("p", { class: "quiet" }, "One repetition is one value, unless the summary says otherwise. Only p (Holm) below 0.05 is a finding."),
@@ -298,7 +327,7 @@ class Page {
       })));
     }
     folder.push(h("p", {}, "Files: ",...files.flatMap((/** @type {string} */ file) => [link(file), " "])));
-    this.after.replaceChildren(...parts);
-    this.files.replaceChildren(...folder);
+    settle(this.after, ...parts);
+    settle(this.files, ...folder);
   }
 }

@@ -1,6 +1,6 @@
 // @ts-check
 /** Schedules of a federation: how often agents were to follow others, how often they did, and whom. */
-import { get, h, number } from "./dom.js";
+import { get, h, number, settle, words } from "./dom.js";
 import { csvTable } from "./csv.js";
 import { Lines } from "./lines.js";
 
@@ -27,7 +27,7 @@ export class Schedule {
   async show(arm, cells, last) {
     const head = h("h2", {}, "Schedules");
     if (arm !== null && ALONE.includes(arm)) {
-      this.element.replaceChildren(head, h("p", { class: "quiet" }, `In the arm ${arm} each agent works alone.`));
+      settle(this.element, head, h("p", { class: "quiet" }, `In the arm ${arm} each agent works alone.`));
       return;
     }
     if (last < 1) return;
@@ -35,7 +35,7 @@ export class Schedule {
       try {
         this.about = await get(`${this.base}/schedule?steps=${Math.max(2 * last, 50)}`);
       } catch (error) {
-        this.element.replaceChildren(head, h("p", { class: "note" }, error instanceof Error ? error.message : String(error)));
+        settle(this.element, head, h("p", { class: "note" }, words(error)));
         return;
       }
     }
@@ -44,7 +44,7 @@ export class Schedule {
     const shares = x.map((iteration) => ownShare(cells, iteration));
     const planned = x.map((iteration) => local_prob[iteration - 1]);
     const rows = x.map((iteration, index) => [iteration, number(planned[index]), number(shares[index].share), shares[index].n]);
-    this.element.replaceChildren(head,
+    settle(this.element, head,
       h("p", { class: "quiet" }, "p_t is the probability that an agent's query t after its initial points follows its own model. Beside it stands the share of such queries among those that followed a model; random ones, which replace a repeated point, are left out.",
         is_by_signal ? " With trust = \"signal\" releases are used less often than p_t says, the more of them is noise; how much less is not recorded." : "",
         " Where no message is left, the own model is followed too."),

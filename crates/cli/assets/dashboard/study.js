@@ -2,16 +2,17 @@
 /** One study: what was found, what is running, what failed. */
 import { Actions, answer } from "./actions.js";
 import { csvTable } from "./csv.js";
-import { duration, events, get, h, number, setView, view } from "./dom.js";
+import { duration, factList, get, h, number, setView, settle, table, view, visible, words } from "./dom.js";
 import { History } from "./history.js";
+import { Events, repeat } from "./live.js";
 import { Parallel } from "./parallel.js";
-import { Surface } from "./surface.js";
+import { Surface, modelled } from "./surface.js";
 import { Table, reason, shown } from "./table.js";
 
 /** Captions of the pictures that the server draws. @type {Record<string, string>} */
 const CAPTIONS = {
   slices: "Values against each parameter",
-  importance: "How much each parameter matters, by a model of all trials",
+  importance: "How much each parameter matters, by a model of the trials",
   "learning-curves": "Values that trainings reported, epoch by epoch",
   transfer: "Weights of old studies, query by query",
 };
@@ -30,7 +31,7 @@ const TABLES = {
     heads: ["parameter", "share of the variance", "relevance"],
     rows: found.importance.toSorted((/** @type {any} */ a, /** @type {any} */ b) => b.variance_share - a.variance_share)
       .map((/** @type {any} */ each) => [each.name, percent(each.variance_share), percent(each.relevance)]),
-    text: `By a model of ${found.n_values} values: the share of its variance that each parameter explains, and its relevance by length scales.`,
+    text: `By a model of ${modelled(found)}: the share of its variance that each parameter has a part in, and its relevance by length scales. What parameters do together counts for each, so shares may add up to more than 100 %.`,
   }),
   transfer: (found) => ({
     heads: ["old study", "weight now", "dropped", "its trials", "its best", "distance"],
@@ -48,7 +49,7 @@ const PICTURES_MS = 15000;
  */
 export async function study(main, id) {
   const about = await get(`api/studies/${encodeURIComponent(id)}`);
-  document.title = `fedbo: ${about.name}`;
+  document.title = visible(`fedbo: ${about.name}`);
   const page = new Page(main, about);
   page.listen();
 }
@@ -70,6 +71,7 @@ class Page {
     this.actions = about.actions ? new Actions(this.base) : null;
     this.facts = h("dl", { class: "facts" });
     this.running = h("div");
+    this.stopped = h("p", { class: "quiet" });
     this.failures = h("div");
     /** The groups of failures as they were drawn last. */
     this.failuresDrawn = "";
@@ -92,7 +94,7 @@ class Page {
     main.replaceChildren(
       h("h1", {}, about.name),
       h("p", { class: "quiet" }, `${about.place} · ${aim} · strategy ${about.strategy.name ?? "of its own"}`),
-      ...(about.last_stop === null ? [] : [h("p", { class: "quiet" }, `last stopped ${new Date(about.last_stop.stopped_at).toLocaleString()} by ${about.last_stop.by}`)]),
+      this.stopped,
       this.facts,
       ...this.controls(),
       this.running,
@@ -113,7 +115,9 @@ class Page {
       this.table.element);
     this.pictures.append(...this.images.map((/** @type {any} */ each) => each.figure));
     this.stale = true;
+    this.drawStop();
     setInterval(() => this.refreshPictures(), PICTURES_MS);
+    repeat(() => this.refresh(), PICTURES_MS);
     setInterval(() => this.drawRunning(), 1000);
   }
 
@@ -122,9 +126,22 @@ class Page {
     if (this.actions === null) return [];
     const running = () => this.open.filter((trial) => trial.state === "running").length;
     return [
-      this.actions.stop(this.about.name, running),
+      this.actions.stop(this.about.name, running, () => this.refresh()),
       h("details", {}, h("summary", {}, "Add a point of your own"), this.actions.form(this.about.parameters, () => this.best())),
     ];
+  }
+
+  /** Reads what may have been changed elsewhere. */
+  async refresh() {
+    this.about = await get(this.base);
+    this.drawStop();
+    this.drawFacts();
+  }
+
+  drawStop() {
+    const stop = this.about.last_stop;
+    this.stopped.hidden = stop === null;
+    settle(this.stopped, stop === null ? "" : `last stopped ${new Date(stop.stopped_at).toLocaleString()} by ${stop.by}`);
   }
 
   /** @param {string} name */
@@ -151,10 +168,10 @@ class Page {
   async tabulate(name, image, place) {
     try {
       const { heads, rows, text } = TABLES[name](await get(`${this.base}/${name}`));
-      place.replaceChildren(h("p", {}, text), ...(rows.length > 0 ? [csvTable(CAPTIONS[name], heads, rows)] : []));
+      settle(place, h("p", {}, text), ...(rows.length > 0 ? [csvTable(CAPTIONS[name], heads, rows)] : []));
       image.alt = `${CAPTIONS[name]}. ${text} ${rows.map((row) => `${row[0]}: ${row[1]}`).join(", ")}`;
     } catch (error) {
-      place.replaceChildren(h("p", { class: "note" }, error instanceof Error ? error.message : String(error)));
+      settle(place, h("p", { class: "note" }, words(error)));
     }
   }
 
@@ -177,7 +194,8 @@ class Page {
   }
 
   listen() {
-    events(`${this.base}/events`, {
+    new Events(`${this.base}/events`, {
+      replaced: () => location.reload(),
       trials: (news) => {
         const known = this.told.length === 0 ? 0 : this.told[this.told.length - 1].told_order;
         const told = news.told.filter((/** @type {any} */ trial) => trial.told_order > known);
@@ -221,6 +239,7 @@ class Page {
     const count = (/** @type {string} */ state) => this.told.filter((trial) => trial.state === state).length;
     const running = this.open.filter((trial) => trial.state === "running").length;
     const n = this.about.n_trials;
+    /** @type {[string, any][]} */
     const facts = [
       ["best", best === null ? "–" : h("a", { href: "#", onclick: (/** @type {Event} */ event) => { event.preventDefault(); this.choose(best); } }, `${number(best.value)} (trial ${best.number})`)],
       ["trials told", n === null ? this.told.length : `${this.told.length} of ${n}`],
@@ -229,24 +248,17 @@ class Page {
       ["failed", count("failed")],
     ];
     if (this.about.epochs !== null) facts.push(["stopped early", count("stopped")]);
-    this.facts.replaceChildren(...facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+    settle(this.facts, ...factList(facts));
   }
 
   drawRunning() {
     const running = this.open.filter((trial) => trial.state === "running");
-    if (running.length === 0) {
-      this.running.replaceChildren();
-      return;
-    }
     const rows = running.map((trial) => {
       const since = trial.started_at === null ? null : (Date.now() - Date.parse(trial.started_at)) / 1000;
       const last = trial.reports?.at(-1);
-      return h("tr", {}, h("th", { scope: "row" }, trial.number), h("td", {}, duration(since === null ? null : Math.max(0, since))),
-        h("td", {}, trial.holder ?? "–"), h("td", {}, last ? `epoch ${last.epoch}: ${number(last.value)}` : "–"));
+      return [trial.number, duration(since === null ? null : Math.max(0, since)), trial.holder ?? "–", last ? `epoch ${last.epoch}: ${number(last.value)}` : "–"];
     });
-    const heads = ["trial", "since", "held by", "last report"];
-    this.running.replaceChildren(h("h2", {}, "Running"),
-      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "running trials" }, h("table", {}, h("thead", {}, h("tr", {}, ...heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, ...rows))));
+    settle(this.running, ...(rows.length === 0 ? [] : [h("h2", {}, "Running"), table("running trials", ["trial", "since", "held by", "last report"], rows)]));
   }
 
   drawFailures() {
@@ -294,7 +306,12 @@ class Page {
   choose(trial) {
     if (!trial) return;
     setView({ trial: String(trial.number) });
-    const close = h("button", { type: "button", onclick: () => { setView({ trial: null }); this.detail.replaceChildren(); } }, "Close");
+    const before = document.activeElement;
+    const close = h("button", { type: "button", onclick: () => {
+      setView({ trial: null });
+      this.detail.replaceChildren();
+      if (before instanceof HTMLElement && before.isConnected) before.focus();
+    } }, "Close");
     const lines = [
       ["state", trial.state], ["value", number(trial.value)], ["source", trial.source], ["asked", trial.asked_at], ["told", trial.told_at ?? "–"],
       ["evaluated in", duration(trial.evaluate_seconds)], ["proposed in", duration(trial.ask_seconds)], ["attempts", trial.attempts],

@@ -1,9 +1,14 @@
 // @ts-check
 /** The model over two parameters: what it expects, or how little it knows. */
-import { colour, get, h, number } from "./dom.js";
+import { colour, get, h, number, settle, visible, words } from "./dom.js";
 import { choicesOf, placeOf, shade } from "./scale.js";
 
 const HEIGHT = 340;
+
+/** The values that a model rests on. @param {{ n_values: number, n_all: number }} found */
+export function modelled({ n_values, n_all }) {
+  return n_values < n_all ? `${n_values} of ${n_all} values (the best half of these, and an even spread of the others)` : `${n_values} values`;
+}
 
 export class Surface {
   /**
@@ -25,7 +30,7 @@ export class Surface {
     this.what = /** @type {HTMLSelectElement} */ (h("select", { onchange: () => this.draw() }, h("option", { value: "mean" }, "expected value"), h("option", { value: "std" }, "uncertainty (one standard deviation)")));
     const button = h("button", { type: "button", onclick: () => this.load() }, "Compute");
     this.canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { role: "img", hidden: true }));
-    this.says = h("p", { class: "quiet", role: "status" }, "Fits a model to all trials; other parameters are as in the trial that it expects to be best.");
+    this.says = h("p", { class: "quiet", role: "status" }, "Fits a model to the trials; other parameters are as in the trial that it expects to be best.");
     this.element = h("div", {},
       h("div", { class: "tools" }, h("label", {}, "Across", this.x), h("label", {}, "Upwards", this.y), h("label", {}, "Shown", this.what), button),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "model over two parameters" }, this.canvas), this.says);
@@ -35,17 +40,17 @@ export class Surface {
 
   async load() {
     if (this.x.value === this.y.value) {
-      this.says.textContent = "Choose two different parameters.";
+      settle(this.says, "Choose two different parameters.");
       return;
     }
-    this.says.textContent = "Computing…";
+    settle(this.says, "Computing…");
     try {
       const [x, y] = [this.x.value, this.y.value];
       this.shown = { ...(await get(`${this.base}/surface?${new URLSearchParams({ x, y })}`)), names: [x, y] };
       this.canvas.hidden = false;
       this.draw();
     } catch (error) {
-      this.says.textContent = error instanceof Error ? error.message : String(error);
+      settle(this.says, words(error));
     }
   }
 
@@ -90,22 +95,22 @@ export class Surface {
     }
     context.font = "12px system-ui, sans-serif";
     context.fillStyle = colour("--ink");
-    const text = (/** @type {any} */ value) => (typeof value === "number" ? number(value) : String(value).slice(0, 10));
+    const text = (/** @type {any} */ value) => (typeof value === "number" ? number(value) : visible(String(value)).slice(0, 10));
     const [x, y] = [this.shown.x, this.shown.y];
     const every = (/** @type {any[]} */ values) => Math.max(1, Math.ceil(values.length / 6));
     context.textAlign = "center";
     x.forEach((/** @type {any} */ value, /** @type {number} */ i) => i % every(x) === 0 && context.fillText(text(value), left + (i + 0.5) * side, bottom + 16));
-    context.fillText(px.name, (left + right) / 2, bottom + 36);
+    context.fillText(visible(px.name), (left + right) / 2, bottom + 36);
     context.textAlign = "right";
     y.forEach((/** @type {any} */ value, /** @type {number} */ j) => j % every(y) === 0 && context.fillText(text(value), left - 6, bottom - (j + 0.5) * height + 4));
     context.save();
     context.translate(12, (top + bottom) / 2);
     context.rotate(-Math.PI / 2);
     context.textAlign = "center";
-    context.fillText(py.name, 0, 0);
+    context.fillText(visible(py.name), 0, 0);
     context.restore();
     this.canvas.setAttribute("aria-label", `${isMean ? "expected value" : "uncertainty"} over ${px.name} and ${py.name}, from ${number(low)} to ${number(high)}`);
-    this.says.textContent = `${isMean ? "Expected values" : "Standard deviations"} from ${number(low)} to ${number(high)}; light is ${isMean ? "better" : "better known"}. From ${this.shown.n_values} values; other parameters as in trial ${this.shown.at.number}. Dots are trials.`;
+    settle(this.says, `${isMean ? "Expected values" : "Standard deviations"} from ${number(low)} to ${number(high)}; light is ${isMean ? "better" : "better known"}. From ${modelled(this.shown)}; other parameters as in trial ${this.shown.at.number}. Dots are trials.`);
   }
 
   /** @param {MouseEvent} event */
@@ -118,6 +123,6 @@ export class Surface {
     if (mean === undefined) return;
     const [px, py] = this.shown.names;
     const text = (/** @type {any} */ value) => (typeof value === "number" ? number(value) : String(value));
-    this.says.textContent = `${px} ${text(this.shown.x[i])}, ${py} ${text(this.shown.y[j])}: ${number(mean)} ± ${number(this.shown.std[j][i])}`;
+    settle(this.says, `${px} ${text(this.shown.x[i])}, ${py} ${text(this.shown.y[j])}: ${number(mean)} ± ${number(this.shown.std[j][i])}`);
   }
 }

@@ -1,6 +1,6 @@
 // @ts-check
 /** The table of trials, with filters, an order and pages. */
-import { duration, h, number, setView, view } from "./dom.js";
+import { duration, h, number, setView, settle, view } from "./dom.js";
 
 /** Characters of a reason in the table at most. */
 const REASON = 160;
@@ -90,11 +90,11 @@ export class Table {
     const pages = Math.max(1, Math.ceil(found.length / ROWS));
     this.page = Math.min(Math.max(0, this.page), pages - 1);
     const first = this.page * ROWS;
-    this.count.textContent = found.length === 0 ? "No trial is like this." : `${found.length} trials; page ${this.page + 1} of ${pages}`;
+    settle(this.count, found.length === 0 ? "No trial is like this." : `${found.length} trials; page ${this.page + 1} of ${pages}`);
     /** @type {any} */ (this.back).disabled = this.page === 0;
     /** @type {any} */ (this.on).disabled = this.page === pages - 1;
     this.heads.forEach((head, index) => head.setAttribute("aria-sort", columns[index][0] !== name ? "none" : sign > 0 ? "ascending" : "descending"));
-    this.body.replaceChildren(...found.slice(first, first + ROWS).map((trial) =>
+    settle(this.body, ...found.slice(first, first + ROWS).map((trial) =>
       h("tr", {},
         h("th", { scope: "row" }, h("a", { href: `?${withTrial(trial.number)}`, onclick: (/** @type {Event} */ event) => { event.preventDefault(); this.chosen(trial); } }, trial.number)),
         h("td", {}, trial.state),

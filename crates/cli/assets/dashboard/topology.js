@@ -1,6 +1,6 @@
 // @ts-check
 /** The graph of a run's neighbours: its picture, its figures, and what its edges carried. */
-import { get, h, number, table } from "./dom.js";
+import { get, h, number, settle, table, words } from "./dom.js";
 import { csvTable } from "./csv.js";
 
 /** Arms in which agents work alone, whatever the graph. */
@@ -21,7 +21,7 @@ export class Topology {
     try {
       this.about = await get(`${this.base}/topology`);
     } catch (error) {
-      this.element.replaceChildren(head, h("p", { class: "note" }, error instanceof Error ? error.message : String(error)));
+      this.element.replaceChildren(head, h("p", { class: "note" }, words(error)));
       return;
     }
     const { graph, too_large } = this.about;
@@ -41,7 +41,7 @@ export class Topology {
     if (this.about === null) return;
     const { edges, n_edges, agents, share_initial } = this.about;
     if (arm !== null && ALONE.includes(arm)) {
-      this.use.replaceChildren(h("p", { class: "quiet" }, `In the arm ${arm} each agent works alone: no edge carries anything.`));
+      settle(this.use, h("p", { class: "quiet" }, `In the arm ${arm} each agent works alone: no edge carries anything.`));
       return;
     }
     const told = new Map(agents.map((/** @type {[string, number]} */ [agent]) => [agent, iterationsWithValue(cells.get(agent))]));
@@ -51,7 +51,7 @@ export class Topology {
       return [a, b, edge.from ?? "start", edge.until ?? "–", of_a, of_b];
     });
     const degrees = agents.map((/** @type {[string, number]} */ [agent, degree]) => [agent, degree, (told.get(agent) ?? []).length]);
-    this.use.replaceChildren(
+    settle(this.use,
       h("h3", {}, "Edges"),
       h("p", { class: "quiet" }, "A query follows from an agent's own values and all that its neighbours reported, so that no query names a neighbour. Counted are the values in the results that the first agent reported to the second, and back; a failed trial has none."),
       csvTable("edges", ["agent", "neighbour", "from round", "until round", "values reported", "and back"], rows),

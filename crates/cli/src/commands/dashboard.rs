@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use super::parse_listen;
 use crate::console;
-use crate::dashboard::{Access, Catalog, Content, Dashboard as Pages, Token, write_page};
+use crate::dashboard::{
+    Access, Catalog, Content, Dashboard as Pages, Token, kept_token, write_page,
+};
 use crate::exit::{BadInput, Exit};
 use crate::interrupt;
 
@@ -30,11 +32,14 @@ pub(crate) struct Dashboard {
     /// Name under which a proxy in front of it is reached, with its port unless it is that of the scheme
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
+    /// File with the token of the address; one that is not there is made. Without it each start prints a new token
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// Also let the pages of studies add points, try failed trials again and stop a study, as fedbo enqueue, retry and stop do
     #[arg(long)]
     actions: bool,
     /// Write one page of one study or run to this file, with its pictures and without scripts, and end
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "hosts", "actions", "no_open", "json"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "hosts", "token_file", "actions", "no_open", "json"])]
     html: Option<PathBuf>,
     /// Only print the address, and leave the browser alone
     #[arg(long)]
@@ -60,7 +65,10 @@ impl Dashboard {
             console::result(&format!("{} has the page", file.display()))?;
             return Ok(Exit::Done);
         }
-        let token = Token::new()?;
+        let token = match &self.token_file {
+            Some(file) => kept_token(file)?,
+            None => Token::new()?,
+        };
         let actions = self.actions.then(Token::new).transpose()?;
         let stop = interrupt::stop_flag("stopping (once more to exit at once)");
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -68,24 +76,34 @@ impl Dashboard {
             .enable_all()
             .build()
             .map_err(|error| BadInput(format!("no threads can be started: {error}")))?;
-        runtime.block_on(async {
+        let done = runtime.block_on(async {
             let access = Access {
                 address: self.listen,
                 tls: None,
                 plain_http: false,
-                token: token.clone(),
+                token,
                 names: self.hosts.clone(),
             };
             let pages = Pages::start(access, Content::Studies { catalog, actions })?;
-            let url = format!("http://{}/?token={}", pages.address(), token.text());
+            // A token that is kept in a file stays there.
+            let url = match &self.token_file {
+                Some(_) => pages.base().to_owned(),
+                None => pages.entrance(),
+            };
             if self.json {
                 let listening = serde_json::json!({ "schema_version": 1, "url": url });
                 console::result(&listening.to_string())?;
             } else {
                 console::result(&url)?;
             }
-            let opener = (!self.no_open && !self.json).then(|| Opener::open(&url));
-            if let Some(None) = opener {
+            let opener =
+                (!self.no_open && !self.json).then(|| Opener::open(&pages.entrance_once()));
+            if let Some(file) = &self.token_file {
+                let shown = file.display();
+                console::note(&format!(
+                    "a new browser is let in by {url}?token=, then the token of {shown}"
+                ));
+            } else if let Some(None) = opener {
                 console::note("open this address in a browser");
             }
             while !stop.load(Ordering::Relaxed) {
@@ -93,12 +111,18 @@ impl Dashboard {
             }
             pages.stop().await;
             Ok(Exit::Done)
-        })
+        });
+        // A read that does not return keeps nobody.
+        runtime.shutdown_timeout(Duration::from_secs(1));
+        done
     }
 }
 
-/// A file that leads a browser to an address. The address has a token, and every user of this machine sees the arguments of programs;
-/// only this one reads the file.
+/// The time for which a browser may take to read the file that leads it here.
+const OPENING: Duration = Duration::from_secs(20);
+
+/// A file that leads a browser to an address. The address has a token, which is good once, and every user of this machine sees the arguments of programs;
+/// only this one reads the file. It is removed after [`OPENING`], or when the program ends.
 struct Opener(PathBuf);
 
 impl Opener {
@@ -110,8 +134,10 @@ impl Opener {
         if !is_desktop {
             return None;
         }
-        let path =
-            std::env::temp_dir().join(format!("fedbo-dashboard-{}.html", std::process::id()));
+        // A folder of this user's session goes with it.
+        let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let folder = session.filter(|path| path.is_dir()).unwrap_or_else(std::env::temp_dir);
+        let path = folder.join(format!("fedbo-dashboard-{}.html", std::process::id()));
         let page = format!(
             "<!doctype html><title>fedbo</title><meta http-equiv=\"refresh\" content=\"0; url={url}\">"
         );
@@ -121,13 +147,20 @@ impl Opener {
         file.write_all(page.as_bytes()).ok()?;
         let mut process = Process::new(program);
         process.arg(&opener.0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        process.spawn().is_ok().then_some(opener)
+        let mut child = process.spawn().ok()?;
+        let path = opener.0.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(OPENING);
+            let _ = std::fs::remove_file(path); // it may have been removed
+        });
+        // A browser may be this very process, and end long after.
+        std::thread::spawn(move || child.wait());
+        Some(opener)
     }
 }
 
 impl Drop for Opener {
     fn drop(&mut self) {
-        // Its token means nothing once the server has ended.
         let _ = std::fs::remove_file(&self.0);
     }
 }

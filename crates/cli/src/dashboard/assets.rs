@@ -29,6 +29,7 @@ const ASSETS: &[Asset] = assets! {
     "main.js": "text/javascript; charset=utf-8",
     "dom.js": "text/javascript; charset=utf-8",
     "list.js": "text/javascript; charset=utf-8",
+    "live.js": "text/javascript; charset=utf-8",
     "operator.js": "text/javascript; charset=utf-8",
     "privacy.js": "text/javascript; charset=utf-8",
     "csv.js": "text/javascript; charset=utf-8",
@@ -53,9 +54,9 @@ const ASSETS: &[Asset] = assets! {
 };
 
 /// The fonts, which pictures are drawn with too: pages look the same on every machine.
-const FONTS: &[Asset] = &[
-    Asset { name: "noto-sans.ttf", kind: "font/ttf", bytes: ttf_noto_sans::REGULAR },
-    Asset { name: "noto-sans-bold.ttf", kind: "font/ttf", bytes: ttf_noto_sans::BOLD },
+static FONTS: [Asset; 2] = [
+    Asset { name: "noto-sans.ttf", kind: "font/ttf", bytes: fedbo_report::FONT },
+    Asset { name: "noto-sans-bold.ttf", kind: "font/ttf", bytes: fedbo_report::BOLD_FONT },
 ];
 
 /// The one page: scripts fill it in, by its address.
@@ -75,7 +76,7 @@ pub(crate) async fn asset(
     Path(name): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let asset = ASSETS.iter().chain(FONTS).find(|asset| asset.name == name);
+    let asset = ASSETS.iter().chain(&FONTS).find(|asset| asset.name == name);
     let asset =
         asset.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "there is no such file"))?;
     let sum = crc::Crc::<u64>::new(&crc::CRC_64_XZ).checksum(asset.bytes);

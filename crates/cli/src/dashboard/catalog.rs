@@ -1,5 +1,7 @@
 //! The studies and runs that there are: those of the storages, files and folders that were named, as of now.
 
+use std::collections::HashMap;
+use std::fmt::{Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,38 +10,67 @@ use fedbo_report::RESULTS_FILE;
 use fedbo_storage::{Address, Mode, Storage, StorageError, StudyRecord};
 use fedbo_study::{Study, StudyFile};
 
-use super::NotThere;
+use super::runs::has_file;
+use super::{NotThere, Stamp, stamp};
 use crate::exit::BadInput;
 use crate::file_kind::{FileKind, is_database};
 
 /// Files of a folder that are looked at.
 const FILES_MAX: usize = 1000;
+/// Bytes at most of a file that may be a study's.
+const FILE_BYTES: u64 = 1 << 20;
 
 /// A storage of studies, which may not be there yet.
 struct Place {
+    /// Its name in addresses: the number of the word that means it, and in a folder the name of the file. It stays when files are added.
+    id: String,
     address: Address,
     /// The only study of it that is shown, if a file was named.
     only: Option<Only>,
-    storage: Mutex<Option<Arc<dyn Storage>>>,
 }
 
 /// The study that a file is about.
+#[derive(Clone)]
 struct Only {
     name: String,
     n_trials: u64,
 }
 
+/// The content of a file, as far as it matters here.
+#[derive(Clone)]
+enum Content {
+    Study(Address, Only),
+    Database,
+    Other,
+}
+
+/// An open storage with its studies.
+type Opened = (Arc<dyn Storage>, Vec<StudyRecord>);
+
+/// A word of the command line.
+enum Word {
+    /// The studies' files and storages of a folder.
+    Folder(PathBuf),
+    /// A study's file.
+    File(PathBuf),
+    Storage(Address),
+}
+
 /// Everything that is shown.
 #[derive(Default)]
 pub(crate) struct Catalog {
-    places: Vec<Place>,
+    words: Vec<Word>,
     /// Folders that have results, or whose folders do.
     folders: Vec<PathBuf>,
+    /// Files as they were read last.
+    files: Mutex<HashMap<PathBuf, (Stamp, Content)>>,
+    /// Storages that are open, by their addresses.
+    opened: Mutex<HashMap<String, Arc<dyn Storage>>>,
 }
 
 /// A study as it is stored, with its place.
 pub(crate) struct Entry {
-    /// Its name in addresses: the place's number and the storage's key.
+    /// Its name in addresses: the place's and the storage's key.
     pub(crate) id: String,
     pub(crate) storage: Arc<dyn Storage>,
     /// The place where it is kept, for people.
@@ -68,30 +99,35 @@ impl Catalog {
     /// # Errors
     /// If one of them is not a study's file, a storage or a folder that has one.
     pub(crate) fn new(words: &[String]) -> anyhow::Result<Self> {
-        let (mut places, mut folders) = (Vec::<Place>::new(), Vec::<PathBuf>::new());
-        for word in words {
-            let folder = PathBuf::from(word);
-            if folder.is_dir() && !folders.contains(&folder) {
-                folders.push(folder);
+        let mut catalog = Self::default();
+        for text in words {
+            let folder = PathBuf::from(text);
+            if folder.is_dir() && !catalog.folders.contains(&folder) {
+                catalog.folders.push(folder);
             }
-            for place in Place::named(word)? {
-                let is_known = places.iter().any(|known| {
-                    known.address.to_string() == place.address.to_string()
-                        && known.name() == place.name()
-                });
-                if !is_known {
-                    places.push(place);
-                }
+            let word = Word::of(text)?;
+            let places = catalog.places_of(catalog.words.len(), &word)?;
+            if let Word::Folder(folder) = &word
+                && places.is_empty()
+                && run_folders(folder).is_empty()
+            {
+                let shown = folder.display();
+                return Err(BadInput(format!(
+                    "{shown} has no study's file, no storage and no results of a run; name one, or the folder that has them"
+                ))
+                .into());
             }
+            catalog.words.push(word);
         }
-        Ok(Self { places, folders })
+        Ok(catalog)
     }
 
-    /// All studies, and what cannot be read. A storage that is not there yet has none.
+    /// All studies as of now, and what cannot be read. A storage that is not there yet has none.
     pub(crate) fn entries(&self) -> (Vec<Entry>, Vec<Unreadable>) {
         let (mut entries, mut unreadable) = (Vec::new(), Vec::new());
-        for (index, place) in self.places.iter().enumerate() {
-            match place.entries(index) {
+        let (places, mut missing) = self.places();
+        for place in places {
+            match self.entries_of(&place) {
                 Ok(some) => entries.extend(some),
                 Err(error) => unreadable.push(Unreadable {
                     place: place.address.to_string(),
@@ -99,6 +135,7 @@ impl Catalog {
                 }),
             }
         }
+        unreadable.append(&mut missing);
         (entries, unreadable)
     }
 
@@ -130,23 +167,200 @@ impl Catalog {
     /// If there is none, or its storage cannot be read.
     pub(crate) fn entry(&self, id: &str) -> anyhow::Result<Entry> {
         let absent = || NotThere(format!("there is no study {id:?} here, or not yet"));
-        let place = id.split_once('-').and_then(|(index, _)| index.parse::<usize>().ok());
-        let index = place.filter(|index| *index < self.places.len()).with_context(absent)?;
-        let entries = self.places[index].entries(index)?;
+        let (named, _) = id.rsplit_once('-').with_context(absent)?;
+        let place = self.places().0.into_iter().find(|place| place.id == named);
+        let entries = self.entries_of(&place.with_context(absent)?)?;
         entries.into_iter().find(|entry| entry.id == id).with_context(absent)
     }
+
+    /// The places that the words mean now, each once, and the words that mean none.
+    fn places(&self) -> (Vec<Place>, Vec<Unreadable>) {
+        let (mut places, mut missing) = (Vec::<Place>::new(), Vec::new());
+        for (index, word) in self.words.iter().enumerate() {
+            match self.places_of(index, word) {
+                Ok(found) => {
+                    for place in found {
+                        if !places.iter().any(|known| known.is_same(&place)) {
+                            places.push(place);
+                        }
+                    }
+                }
+                Err(error) => {
+                    missing.push(Unreadable { place: word.to_string(), why: crate::words(&error) })
+                }
+            }
+        }
+        (places, missing)
+    }
+
+    /// The places that the word with a number means now.
+    fn places_of(&self, index: usize, word: &Word) -> anyhow::Result<Vec<Place>> {
+        let id = index.to_string();
+        match word {
+            Word::Folder(folder) => self.in_folder(index, folder),
+            Word::Storage(address) => Ok(vec![Place::of(id, address.clone(), None)?]),
+            Word::File(path) => {
+                // While it is written or replaced, it is what it was.
+                let read = self.content(path, Content::of_study);
+                let content = read.or_else(|error| self.last_content(path).ok_or(error))?;
+                match content {
+                    Content::Study(address, only) => Ok(vec![Place::of(id, address, Some(only))?]),
+                    Content::Database | Content::Other => Ok(Vec::new()),
+                }
+            }
+        }
+    }
+
+    /// The studies' files of a folder, and its storages that none of them names.
+    fn in_folder(&self, index: usize, folder: &Path) -> anyhow::Result<Vec<Place>> {
+        if has_file(folder, RESULTS_FILE) {
+            // The databases of a run are its ledger.
+            return Ok(Vec::new());
+        }
+        let read = || format!("cannot read the folder {}", folder.display());
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for file in std::fs::read_dir(folder).with_context(read)?.take(FILES_MAX) {
+            paths.push(file.with_context(read)?.path());
+        }
+        paths.sort();
+        let (mut places, mut databases) = (Vec::new(), Vec::new());
+        for path in paths.into_iter().filter(|path| path.is_file()) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let id = format!("{index}-{name}");
+            // A file of a folder may be half written; what was named by itself must be whole.
+            let place = match self.content(&path, Content::of) {
+                Ok(Content::Study(address, only)) => Place::of(id, address, Some(only)),
+                Ok(Content::Database) => {
+                    databases.push((id, path));
+                    continue;
+                }
+                Ok(Content::Other) => continue,
+                Err(error) => Err(error),
+            };
+            match place {
+                Ok(place) => places.push(place),
+                Err(error) => self.warn_once(&path, &error),
+            }
+        }
+        let stored: Vec<PathBuf> = places.iter().filter_map(Place::file).collect();
+        for (id, path) in databases {
+            let is_known = path.canonicalize().is_ok_and(|path| stored.contains(&path));
+            if !is_known {
+                places.push(Place::of(id, Address::Sqlite(path), None)?);
+            }
+        }
+        Ok(places)
+    }
+
+    /// The content of a file, which is read again when the file has changed.
+    fn content(
+        &self,
+        path: &Path,
+        read: fn(&Path) -> anyhow::Result<Content>,
+    ) -> anyhow::Result<Content> {
+        let files = || self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = stamp_of(path)?;
+        if let Some((known, content)) = files().get(path)
+            && *known == stamp
+        {
+            return Ok(content.clone());
+        }
+        let content = read(path)?;
+        files().insert(path.to_owned(), (stamp, content.clone()));
+        Ok(content)
+    }
+
+    /// The content of a file as it could be read last.
+    fn last_content(&self, path: &Path) -> Option<Content> {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.get(path).map(|(_, content)| content.clone())
+    }
+
+    /// Says that a file of a folder cannot be read, and leaves it alone until it has changed.
+    fn warn_once(&self, path: &Path, error: &anyhow::Error) {
+        crate::console::note(&format!("warning: {}", crate::words(error)));
+        if let Ok(stamp) = stamp_of(path) {
+            let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+            files.insert(path.to_owned(), (stamp, Content::Other));
+        }
+    }
+
+    /// The storage of a place, opened once; none as long as it is not there.
+    fn storage(&self, address: &Address) -> Result<Option<Arc<dyn Storage>>, StorageError> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(storage) = opened.get(&address.to_string()) {
+            return Ok(Some(Arc::clone(storage)));
+        }
+        match fedbo_storage::open(address, Mode::Existing) {
+            Ok(storage) => {
+                opened.insert(address.to_string(), Arc::clone(&storage));
+                Ok(Some(storage))
+            }
+            Err(StorageError::Absent { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Forgets an open storage: the next look opens what stands in its place.
+    fn forget(&self, address: &Address) {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.remove(&address.to_string());
+    }
+
+    /// The storage of a place with its studies. A file that was deleted and begun anew is opened anew.
+    fn studies(&self, address: &Address) -> Result<Option<Opened>, StorageError> {
+        let Some(storage) = self.storage(address)? else {
+            return Ok(None);
+        };
+        match storage.studies() {
+            Ok(records) => Ok(Some((storage, records))),
+            Err(StorageError::Gone { .. }) => {
+                self.forget(address);
+                let Some(storage) = self.storage(address)? else {
+                    return Ok(None);
+                };
+                let records = storage.studies()?;
+                Ok(Some((storage, records)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn entries_of(&self, place: &Place) -> anyhow::Result<Vec<Entry>> {
+        let Some((storage, records)) = self.studies(&place.address)? else {
+            return Ok(Vec::new());
+        };
+        let shown = records
+            .into_iter()
+            .filter(|record| place.name().is_none_or(|name| name == record.name));
+        Ok(shown
+            .map(|record| Entry {
+                id: format!("{}-{}", place.id, record.key.0),
+                storage: Arc::clone(&storage),
+                place: place.address.to_string(),
+                n_trials: place.only.as_ref().map(|only| only.n_trials),
+                record,
+            })
+            .collect())
+    }
+}
+
+/// The state of the file at a path.
+fn stamp_of(path: &Path) -> anyhow::Result<Stamp> {
+    let meta = path.metadata().with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(stamp(&meta))
 }
 
 /// The folders with results: a folder itself, or those in it and in its folder `results`, which `fedbo run` writes to. Each with
 /// its path below the folder.
 fn run_folders(folder: &Path) -> Vec<(String, PathBuf)> {
-    if folder.join(RESULTS_FILE).is_file() {
+    if has_file(folder, RESULTS_FILE) {
         return vec![(String::new(), folder.to_owned())];
     }
     let mut found = Vec::new();
     for below in ["", "results/"] {
         let files = std::fs::read_dir(folder.join(below)).into_iter().flatten().take(FILES_MAX);
-        for file in files.flatten().filter(|file| file.path().join(RESULTS_FILE).is_file()) {
+        for file in files.flatten().filter(|file| has_file(&file.path(), RESULTS_FILE)) {
             if let Ok(name) = file.file_name().into_string() {
                 found.push((format!("{below}{name}"), file.path()));
             }
@@ -156,77 +370,68 @@ fn run_folders(folder: &Path) -> Vec<(String, PathBuf)> {
     found
 }
 
-impl Place {
-    /// Those that a word of the command line means.
-    fn named(word: &str) -> anyhow::Result<Vec<Self>> {
-        let path = Path::new(word);
-        if path.join(RESULTS_FILE).is_file() {
-            // The databases of a run are its ledger.
-            return Ok(Vec::new());
-        }
+impl Word {
+    fn of(text: &str) -> anyhow::Result<Self> {
+        let path = PathBuf::from(text);
         if path.is_dir() {
-            return Self::in_folder(path);
+            return Ok(Self::Folder(path));
         }
-        Ok(vec![match word.parse::<Address>() {
-            Ok(address) => Self::of(address, None)?,
-            Err(_) if is_database(path) => Self::of(Address::Sqlite(path.to_owned()), None)?,
+        match text.parse() {
+            Ok(address) => Ok(Self::Storage(address)),
+            Err(_) if is_database(&path) => Ok(Self::Storage(Address::Sqlite(path))),
             Err(_) => {
-                FileKind::Study.check(path)?;
-                Self::of_file(path)?
+                FileKind::Study.check(&path)?;
+                Ok(Self::File(path))
             }
-        }])
+        }
+    }
+}
+
+impl Display for Word {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Folder(path) | Self::File(path) => path.display().fmt(f),
+            Self::Storage(address) => address.fmt(f),
+        }
+    }
+}
+
+impl Content {
+    fn of(path: &Path) -> anyhow::Result<Self> {
+        if is_database(path) {
+            return Ok(Self::Database);
+        }
+        let is_short = path.metadata().is_ok_and(|meta| meta.len() <= FILE_BYTES);
+        if !is_short || FileKind::of(path) != Some(FileKind::Study) {
+            return Ok(Self::Other);
+        }
+        Self::of_study(path)
     }
 
-    /// The studies' files of a folder, and its storages that none of them names.
-    fn in_folder(folder: &Path) -> anyhow::Result<Vec<Self>> {
-        let shown = folder.display();
-        let read = || format!("cannot read the folder {shown}");
-        let mut paths: Vec<PathBuf> = Vec::new();
-        for file in std::fs::read_dir(folder).with_context(read)?.take(FILES_MAX) {
-            paths.push(file.with_context(read)?.path());
-        }
-        paths.sort();
-        let mut places = Vec::new();
-        for path in paths.iter().filter(|path| FileKind::of(path) == Some(FileKind::Study)) {
-            // A file of a folder may be half written; what was named by itself must be whole.
-            match Self::of_file(path) {
-                Ok(place) => places.push(place),
-                Err(error) => crate::console::note(&format!("warning: {}", crate::words(&error))),
-            }
-        }
-        let stored: Vec<PathBuf> = places.iter().filter_map(Self::file).collect();
-        for path in paths.iter().filter(|path| is_database(path)) {
-            let is_known = path.canonicalize().is_ok_and(|path| stored.contains(&path));
-            if !is_known {
-                places.push(Self::of(Address::Sqlite(path.clone()), None)?);
-            }
-        }
-        if places.is_empty() && run_folders(folder).is_empty() {
-            return Err(BadInput(format!(
-                "{shown} has no study's file, no storage and no results of a run; name one, or the folder that has them"
-            ))
-            .into());
-        }
-        Ok(places)
-    }
-
-    fn of_file(path: &Path) -> anyhow::Result<Self> {
+    fn of_study(path: &Path) -> anyhow::Result<Self> {
         let file = StudyFile::load_without_command(path)?;
         let only = Only { name: file.definition.name, n_trials: file.n_trials };
-        Self::of(file.storage, Some(only))
+        Ok(Self::Study(file.storage, only))
     }
+}
 
-    fn of(address: Address, only: Option<Only>) -> anyhow::Result<Self> {
+impl Place {
+    fn of(id: String, address: Address, only: Option<Only>) -> anyhow::Result<Self> {
         if matches!(address, Address::Memory) {
             let message = "trials in memory: are seen by the program alone that runs them; name a storage in [study], for instance \
                  storage = \"sqlite:study.db\"";
             return Err(BadInput(message.to_owned()).into());
         }
-        Ok(Self { address, only, storage: Mutex::default() })
+        Ok(Self { id, address, only })
     }
 
     fn name(&self) -> Option<&str> {
         self.only.as_ref().map(|only| only.name.as_str())
+    }
+
+    /// Returns true if another place shows the same.
+    fn is_same(&self, other: &Self) -> bool {
+        self.address.to_string() == other.address.to_string() && self.name() == other.name()
     }
 
     /// The file of the storage, if it is there.
@@ -235,35 +440,5 @@ impl Place {
             Address::Sqlite(path) => path.canonicalize().ok(),
             Address::Memory | Address::Postgres(_) => None,
         }
-    }
-
-    /// The storage, opened once; none as long as it is not there.
-    fn storage(&self) -> Result<Option<Arc<dyn Storage>>, StorageError> {
-        let mut storage = self.storage.lock().unwrap_or_else(PoisonError::into_inner);
-        if storage.is_none() {
-            *storage = match fedbo_storage::open(&self.address, Mode::Existing) {
-                Ok(opened) => Some(opened),
-                Err(StorageError::Absent { .. }) => None,
-                Err(error) => return Err(error),
-            };
-        }
-        Ok(storage.clone())
-    }
-
-    fn entries(&self, index: usize) -> anyhow::Result<Vec<Entry>> {
-        let Some(storage) = self.storage()? else {
-            return Ok(Vec::new());
-        };
-        let records = storage.studies()?.into_iter();
-        let shown = records.filter(|record| self.name().is_none_or(|name| name == record.name));
-        Ok(shown
-            .map(|record| Entry {
-                id: format!("{index}-{}", record.key.0),
-                storage: Arc::clone(&storage),
-                place: self.address.to_string(),
-                n_trials: self.only.as_ref().map(|only| only.n_trials),
-                record,
-            })
-            .collect())
     }
 }

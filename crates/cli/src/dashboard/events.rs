@@ -1,17 +1,22 @@
 //! Server-sent events with what is new.
 //!
-//! Of a study: an event `trials` has those that were told since the one before, at most [`CHUNK`], and all that are open. Its id is the
-//! place of the last in the order of telling. Of a run: an event `rows` has those of one arm and repetition; its id is their number.
-//! A browser that lost the connection asks for what follows the id, so a server that was interrupted costs nothing that was shown.
+//! Of a study: an event `trials` has those that were told since the one before, at most [`CHUNK`], and all that are open. Of a run: an
+//! event `rows` has those of one arm and repetition. An id names what is watched and a [`Place`] in it: that of the last trial in the
+//! order of telling, or the number of rows. A browser that lost the connection asks for what follows the id, so a server that was
+//! interrupted costs nothing that was shown. Where another study or other results stand now, an event `replaced` says so, and all of
+//! them follow.
 
 use std::convert::Infallible;
+use std::fmt::{Display, Formatter};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use fedbo_report::{ResultsTail, Row};
-use fedbo_storage::{Storage, StudyKey, Trial};
+use fedbo_storage::{Storage, StudyRecord, Trial};
 use fedbo_transport::closing;
 use futures_util::stream;
 use hyper::StatusCode;
@@ -112,15 +117,49 @@ impl<W: Watched> Watcher<W> {
 }
 
 /// An event as text. JSON has no line ends, so its data is one line.
-pub(super) fn event(name: &str, id: u64, data: &impl Serialize) -> anyhow::Result<String> {
+pub(super) fn event(name: &str, id: impl Display, data: &impl Serialize) -> anyhow::Result<String> {
     let data = serde_json::to_string(data)?;
     Ok(format!("event: {name}\nid: {id}\ndata: {data}\n\n"))
 }
 
-/// The id of the last event that the browser got.
-fn last_id(headers: &HeaderMap) -> u64 {
-    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse().ok());
-    last.unwrap_or(0)
+/// The place up to which a browser knows what it watches.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    /// A number that nothing else in the same place has; none where nothing is known yet, or a program does not say it.
+    identity: Option<u64>,
+    seq: u64,
+}
+
+impl Place {
+    /// The place of the last event that the browser got.
+    fn last(headers: &HeaderMap) -> Self {
+        let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
+        let (identity, seq) = last.rsplit_once('-').unwrap_or(("", last));
+        Self {
+            identity: u64::from_str_radix(identity, 16).ok(),
+            seq: seq.parse().unwrap_or_default(),
+        }
+    }
+
+    /// Returns true if what stands there now, with so many entries, can be what the browser knows.
+    fn fits(&self, identity: Option<u64>, n_entries: u64) -> bool {
+        let is_same = self.identity.is_none() || self.identity == identity;
+        self.seq == 0 || (is_same && self.seq <= n_entries)
+    }
+}
+
+impl Display for Place {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self.identity {
+            Some(identity) => write!(f, "{identity:016x}-{}", self.seq),
+            None => write!(f, "{}", self.seq),
+        }
+    }
+}
+
+/// The event by which a page begins anew.
+fn replaced() -> anyhow::Result<Vec<String>> {
+    Ok(vec![event("replaced", Place::default(), &())?])
 }
 
 /// The news of a study.
@@ -136,9 +175,10 @@ struct News<'a> {
 /// The trials of a study.
 struct Trials {
     storage: Arc<dyn Storage>,
-    study: StudyKey,
+    study: StudyRecord,
     /// The place in the order of telling that the browser knows.
-    after: u64,
+    known: Place,
+    has_looked: bool,
     /// The open trials as they were sent last.
     open: Option<String>,
 }
@@ -151,18 +191,48 @@ pub(crate) async fn trials(
 ) -> Result<Response, Problem> {
     let reader = Arc::clone(&shared);
     let entry = blocking(move || reader.catalog.entry(&id)).await?;
-    let after = last_id(&headers);
-    watched(&shared, Trials { storage: entry.storage, study: entry.record.key, after, open: None })
+    let trials = Trials {
+        storage: entry.storage,
+        study: entry.record,
+        known: Place::last(&headers),
+        has_looked: false,
+        open: None,
+    };
+    watched(&shared, trials)
+}
+
+impl Trials {
+    /// A number of this study, which one that is begun anew under its name does not have; none before the first trial is told.
+    fn identity(&self, first: Option<&Trial>) -> Option<u64> {
+        let first = first.filter(|trial| trial.told_seq == Some(1))?;
+        let mut hasher = DefaultHasher::new();
+        let study = (&self.study.name, &self.study.definition);
+        (study, first.number, first.asked_at_ms, first.told_at_ms).hash(&mut hasher);
+        Some(hasher.finish())
+    }
 }
 
 impl Watched for Trials {
     fn look(&mut self) -> anyhow::Result<Vec<String>> {
-        let snapshot = self.storage.snapshot(self.study, self.after)?;
+        // The first trial tells whether the study is the one that the browser knows.
+        let after = if self.has_looked { self.known.seq } else { 0 };
+        let snapshot = self.storage.snapshot(self.study.key, after)?;
+        if after == 0 {
+            let identity = self.identity(snapshot.told.first());
+            if !self.known.fits(identity, snapshot.told.len() as u64) {
+                self.known = Place::default();
+                return replaced();
+            }
+            self.known.identity = identity;
+        }
+        let skipped = usize::try_from(self.known.seq - after).unwrap_or(usize::MAX);
+        let told = snapshot.told.get(skipped..).unwrap_or_default();
+        self.has_looked = true;
         let records = |trials: &[Trial]| -> anyhow::Result<String> {
             Ok(serde_json::to_string(&trials.iter().map(TrialRecord::from).collect::<Vec<_>>())?)
         };
         let open = Some(records(&snapshot.open)?);
-        let mut chunks: Vec<&[Trial]> = snapshot.told.chunks(CHUNK).collect();
+        let mut chunks: Vec<&[Trial]> = told.chunks(CHUNK).collect();
         if chunks.is_empty() {
             if self.open == open {
                 return Ok(Vec::new());
@@ -173,21 +243,22 @@ impl Watched for Trials {
         let last = chunks.len() - 1;
         let mut events = Vec::new();
         for (index, chunk) in chunks.into_iter().enumerate() {
-            self.after = chunk.last().and_then(|trial| trial.told_seq).unwrap_or(self.after);
+            self.known.seq =
+                chunk.last().and_then(|trial| trial.told_seq).unwrap_or(self.known.seq);
             let news = News {
                 told: chunk.iter().map(TrialRecord::from).collect(),
                 open: snapshot.open.iter().map(TrialRecord::from).collect(),
                 n_trials: snapshot.n_trials,
                 is_all: index == last,
             };
-            events.push(event("trials", self.after, &news)?);
+            events.push(event("trials", self.known, &news)?);
         }
         Ok(events)
     }
 }
 
 /// The arm and the repetition of a run that a page shows; the first where none is named.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 pub(crate) struct Part {
     arm: Option<String>,
     run: Option<u32>,
@@ -195,13 +266,15 @@ pub(crate) struct Part {
 
 /// The rows of a part of a run's results.
 struct Rows {
+    folder: PathBuf,
+    asked: Part,
+    known: Place,
     tail: ResultsTail,
     part: Part,
     arms: Vec<String>,
     runs: Vec<u32>,
-    /// Rows of the part so far, and those that the browser has.
+    /// Rows of the part so far.
     n_rows: u64,
-    known: u64,
     /// Rows of all parts so far.
     n_all: usize,
     has_looked: bool,
@@ -232,20 +305,31 @@ pub(crate) async fn rows(
 ) -> Result<Response, Problem> {
     let reader = Arc::clone(&shared);
     let folder = blocking(move || reader.catalog.run(&id)).await?;
-    let rows = Rows {
-        tail: ResultsTail::new(&folder),
-        part,
-        arms: Vec::new(),
-        runs: Vec::new(),
-        n_rows: 0,
-        known: last_id(&headers),
-        n_all: 0,
-        has_looked: false,
-    };
-    watched(&shared, rows)
+    watched(&shared, Rows::new(folder, part, Place::last(&headers)))
 }
 
 impl Rows {
+    fn new(folder: PathBuf, asked: Part, known: Place) -> Self {
+        Self {
+            tail: ResultsTail::new(&folder),
+            folder,
+            part: asked.clone(),
+            asked,
+            known,
+            arms: Vec::new(),
+            runs: Vec::new(),
+            n_rows: 0,
+            n_all: 0,
+            has_looked: false,
+        }
+    }
+
+    /// Begins with the results that stand there now.
+    fn begin_anew(&mut self) -> anyhow::Result<Vec<String>> {
+        *self = Self::new(self.folder.clone(), self.asked.clone(), Place::default());
+        replaced()
+    }
+
     /// Returns true if a row belongs to what is shown.
     fn is_shown(&self, row: &Row) -> bool {
         self.part.arm.as_ref() == Some(&row.arm) && self.part.run == Some(row.run)
@@ -255,13 +339,11 @@ impl Rows {
 impl Watched for Rows {
     fn look(&mut self) -> anyhow::Result<Vec<String>> {
         let Some(added) = self.tail.more()? else {
-            // Other results stand in the file now: the page begins anew.
-            return Ok(vec![event("replaced", 0, &())?]);
+            return self.begin_anew();
         };
         if added.is_empty() && self.has_looked {
             return Ok(Vec::new());
         }
-        self.has_looked = true;
         for row in &added {
             if !self.arms.contains(&row.arm) {
                 self.arms.push(row.arm.clone());
@@ -274,7 +356,13 @@ impl Watched for Rows {
         self.part.run = self.part.run.or_else(|| self.runs.first().copied());
         self.n_all += added.len();
         let shown: Vec<&Row> = added.iter().filter(|row| self.is_shown(row)).collect();
-        let skipped = usize::try_from(self.known.saturating_sub(self.n_rows)).unwrap_or(usize::MAX);
+        let identity = self.tail.identity();
+        if !self.has_looked && !self.known.fits(identity, shown.len() as u64) {
+            return self.begin_anew();
+        }
+        self.has_looked = true;
+        let skipped =
+            usize::try_from(self.known.seq.saturating_sub(self.n_rows)).unwrap_or(usize::MAX);
         self.n_rows += shown.len() as u64;
         let shown = shown.get(skipped..).unwrap_or_default();
         let mut chunks: Vec<&[&Row]> = shown.chunks(ROWS).collect();
@@ -294,7 +382,7 @@ impl Watched for Rows {
                 rows: chunk.iter().map(|row| sent_row(row)).collect(),
                 is_all: index == last,
             };
-            events.push(event("rows", sent, &news)?);
+            events.push(event("rows", Place { identity, seq: sent }, &news)?);
         }
         Ok(events)
     }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::response::Response;
-use fedbo_report::{GAME_PAYOFF_FILES, ResultsTail, Row, Summary};
+use fedbo_report::{GAME_PAYOFF_FILES, ResultsTail, Row, SUMMARY_FILE};
 use serde::Serialize;
 
-use super::{Id, NotThere, Problem, Shares, answer, blocking};
+use super::{Id, NotThere, Problem, Shares, answer, blocking, runs};
 use crate::game_results::{PlayerResult, STAND_IN};
 use crate::trial_record::SCHEMA_VERSION;
 
@@ -44,9 +44,10 @@ struct Action {
     values: Vec<String>,
 }
 
-/// Returns true if a folder has the results of a game: its picture of payoffs, and no summary.
+/// Returns true if a folder has the results of a game: its picture of payoffs, and neither the settings nor the summary of a federation.
 pub(super) fn is_game(folder: &FilePath) -> bool {
-    folder.join(GAME_PAYOFF_FILES[0]).is_file() && Summary::read(folder).is_err()
+    let has_summary = folder.join(SUMMARY_FILE).symlink_metadata().is_ok();
+    runs::has_file(folder, GAME_PAYOFF_FILES[0]) && !has_summary && !runs::has_settings(folder)
 }
 
 impl Player {
@@ -99,6 +100,14 @@ impl Player {
 /// The name of a player's own parameter in a column.
 fn own_parameter<'a>(player: &str, column: &'a str) -> Option<&'a str> {
     column.strip_prefix(player)?.strip_prefix('.')
+}
+
+/// The standings that a game ended with.
+///
+/// # Errors
+/// If the folder has no game, or its results cannot be read.
+pub(super) fn standings(folder: &FilePath) -> anyhow::Result<Vec<PlayerResult>> {
+    Ok(Document::of(folder)?.standings)
 }
 
 impl Document {

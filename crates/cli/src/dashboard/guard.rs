@@ -1,7 +1,10 @@
 //! The guard in front of the pages: a request of another site's page in the same browser is refused, and of another user of this machine.
+//!
+//! All pages stand below a path that nobody guesses. Browsers send a cookie to every port of a host, but only below its path: so a
+//! server of another user on another port of this machine is sent none.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -12,6 +15,7 @@ use hyper::header::{
     HeaderValue, LOCATION, ORIGIN, REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, StatusCode, Uri};
+use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::{Problem, actions};
@@ -34,7 +38,7 @@ impl Token {
         let mut bytes = [0; 20];
         getrandom::fill(&mut bytes)
             .map_err(|error| BadInput(format!("the system has no randomness to give: {error}")))?;
-        Ok(Self(data_encoding::BASE32_NOPAD.encode(&bytes).to_lowercase()))
+        Ok(Self(letters(&bytes)))
     }
 
     /// A token that was kept as text.
@@ -47,21 +51,54 @@ impl Token {
         &self.0
     }
 
+    /// The path below which everything stands, without slashes; the same for a token that is kept.
+    pub(crate) fn path(&self) -> String {
+        letters(&self.derived("path")[..PATH_BYTES])
+    }
+
+    /// The value of the cookie: who steals it has the token no more than before, which may be kept for years.
+    fn cookie(&self) -> Self {
+        Self(letters(&self.derived("cookie")[..COOKIE_BYTES]))
+    }
+
+    /// A secret for a purpose, from which nobody finds the token.
+    fn derived(&self, purpose: &str) -> [u8; 32] {
+        Sha256::digest(format!("fedbo dashboard, {purpose}\0{}", self.0)).into()
+    }
+
     /// Compares in a time that does not depend on where they differ.
-    fn is(&self, given: &str) -> bool {
+    pub(crate) fn is(&self, given: &str) -> bool {
         self.0.as_bytes().ct_eq(given.as_bytes()).into()
     }
+}
+
+/// Bytes of the path: 80 bits, which no page finds by trying.
+const PATH_BYTES: usize = 10;
+/// Bytes of the cookie, as many as a token has.
+const COOKIE_BYTES: usize = 20;
+
+/// Bytes as letters and digits.
+fn letters(bytes: &[u8]) -> String {
+    data_encoding::BASE32_NOPAD.encode(bytes).to_lowercase()
 }
 
 /// The rules for requests.
 pub(crate) struct Guard {
     token: Token,
+    /// A token that lets one browser in, once: the one that is opened by the program keeps it in its history.
+    once: Mutex<Option<Token>>,
+    /// The path below which everything stands, without slashes.
+    path: String,
     /// Values of the header Host that mean this server.
     hosts: Vec<String>,
-    /// Attributes of the cookie beyond those that it always has.
-    attributes: &'static str,
-    /// The cookie's name: cookies are shared by all ports of a host.
+    /// Those of them under which a browser reaches a proxy that speaks TLS.
+    names: Vec<String>,
+    /// True if this server speaks TLS itself.
+    is_tls: bool,
+    /// The cookie's name: one dashboard's is not another's.
     cookie: String,
+    /// The cookie's value.
+    known: Token,
     /// The second secret, which a page shows with each action; none if no actions are served.
     actions: Option<Token>,
 }
@@ -70,13 +107,35 @@ impl Guard {
     /// The guard of a server; `names` are further names of its host, with a port where it is not that of the scheme.
     pub(crate) fn new(token: Token, address: SocketAddr, names: &[String], is_tls: bool) -> Self {
         let port = address.port();
-        let mut hosts: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
+        let names: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
+        let mut hosts = names.clone();
         hosts.push(address.to_string());
         if is_local(address.ip()) {
-            hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(|name| format!("{name}:{port}")));
+            hosts.extend(LOCAL_NAMES.map(|name| format!("{name}:{port}")));
         }
-        let attributes = if is_tls { "; Secure" } else { "" };
-        Self { token, hosts, attributes, cookie: format!("fedbo-{port}"), actions: None }
+        Self {
+            path: token.path(),
+            known: token.cookie(),
+            token,
+            once: Mutex::new(None),
+            hosts,
+            // By names of this machine `ssh -L` is reached, over plain HTTP.
+            names: names.into_iter().filter(|name| !is_local_name(name)).collect(),
+            is_tls,
+            cookie: format!("fedbo-{port}"),
+            actions: None,
+        }
+    }
+
+    /// The same, which also lets in who shows this token first.
+    pub(crate) fn with_once(self, once: Token) -> Self {
+        Self { once: Mutex::new(Some(once)), ..self }
+    }
+
+    /// Returns true if a token lets its browser in; one that is for once does so no more.
+    fn admits(&self, given: &str) -> bool {
+        let mut once = self.once.lock().unwrap_or_else(PoisonError::into_inner);
+        self.token.is(given) || once.take_if(|once| once.is(given)).is_some()
     }
 
     /// The same, which also lets actions through that show this secret.
@@ -89,13 +148,19 @@ impl Guard {
         self.hosts.contains(&host)
     }
 
-    /// Returns true if the cookie of the request is the token.
+    /// The part of a path below that of the guard, from its slash; `None` if it is elsewhere.
+    fn below<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let below = path.strip_prefix('/')?.strip_prefix(self.path.as_str())?;
+        below.starts_with('/').then_some(below)
+    }
+
+    /// Returns true if the request has the cookie.
     fn is_known(&self, request: &Request) -> bool {
         let cookies =
             request.headers().get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut pairs =
             cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        pairs.any(|(name, value)| name == self.cookie && self.token.is(value))
+        pairs.any(|(name, value)| name == self.cookie && self.known.is(value))
     }
 
     /// The answer to a request that is not passed on.
@@ -115,14 +180,20 @@ impl Guard {
         if origin.is_some_and(|origin| !own(origin)) {
             return refused(StatusCode::FORBIDDEN, "a page of another site asked for this");
         }
+        let Some(below) = self.below(request.uri().path()) else {
+            return Some(self.at_the_root(request));
+        };
         if request.method() != Method::GET && request.method() != Method::HEAD {
             return self.refusal_of_action(request).map(IntoResponse::into_response);
         }
+        if below.starts_with("/api/") && !is_same_site(headers) && !is_opened(headers) {
+            return refused(StatusCode::FORBIDDEN, "a page of another site asked for this");
+        }
         if let Some(given) = token_of(request.uri())
-            && request.uri().path() == "/"
+            && below == "/"
         {
-            return match self.token.is(&given) {
-                true => Some(self.welcome(request.uri())),
+            return match self.admits(&given) {
+                true => Some(self.welcome(request.uri(), host)),
                 false => refused(StatusCode::UNAUTHORIZED, UNKNOWN),
             };
         }
@@ -132,8 +203,18 @@ impl Guard {
         }
     }
 
+    /// The answer outside the path. Who knows the token alone, as from a file, is led to the path; nobody else learns it.
+    fn at_the_root(&self, request: &Request) -> Response {
+        let uri = request.uri();
+        let is_known = token_of(uri).is_some_and(|given| self.token.is(&given));
+        match is_known && uri.path() == "/" && request.method() == Method::GET {
+            true => led_to(&format!("./{}/?{}", self.path, uri.query().unwrap_or_default())),
+            false => Problem::new(StatusCode::UNAUTHORIZED, UNKNOWN).into_response(),
+        }
+    }
+
     /// The refusal of a request that is to change something. Pages of other sites can make a browser send the cookie, but neither this type
-    /// of content nor this header; and another user of this machine has no cookie.
+    /// of content nor this header; and another user of this machine has neither the path nor the cookie.
     fn refusal_of_action(&self, request: &Request) -> Option<Problem> {
         let refused = |status, message: &str| Some(Problem::new(status, message));
         let headers = request.headers();
@@ -167,26 +248,35 @@ impl Guard {
         }
     }
 
-    /// Sets the cookie, and leads on to the same page without the token, which so stays out of the browser's history.
-    fn welcome(&self, uri: &Uri) -> Response {
+    /// Sets the cookie, and leads on to the same page without the token, so that no bookmark or copied address has it.
+    fn welcome(&self, uri: &Uri, host: &str) -> Response {
         let rest =
             uri.query().unwrap_or_default().split('&').filter(|pair| !pair.starts_with("token="));
         let rest: Vec<&str> = rest.filter(|pair| !pair.is_empty()).collect();
         // Relative, for a proxy may serve it below a path of its own.
-        let page = match rest.is_empty() {
+        let mut response = led_to(&match rest.is_empty() {
             true => "./".to_owned(),
             false => format!("./?{}", rest.join("&")),
-        };
-        let (name, token, more) = (&self.cookie, self.token.text(), self.attributes);
-        let cookie = format!("{name}={token}; Path=/; HttpOnly; SameSite=Lax{more}");
-        let mut response = StatusCode::SEE_OTHER.into_response();
-        for (name, value) in [(LOCATION, page), (SET_COOKIE, cookie)] {
-            if let Ok(value) = HeaderValue::try_from(value) {
-                response.headers_mut().insert(name, value);
-            }
+        });
+        let is_secure = self.is_tls || self.names.contains(&host.to_lowercase());
+        let secure = if is_secure { "; Secure" } else { "" };
+        // Without a path of its own, a cookie is sent below the path of this request, as the browser and not as a proxy sees it.
+        let (name, value) = (&self.cookie, self.known.text());
+        let cookie = format!("{name}={value}; HttpOnly; SameSite=Lax{secure}");
+        if let Ok(cookie) = HeaderValue::try_from(cookie) {
+            response.headers_mut().insert(SET_COOKIE, cookie);
         }
         response
     }
+}
+
+/// The answer that leads a browser to another page.
+fn led_to(page: &str) -> Response {
+    let mut response = StatusCode::SEE_OTHER.into_response();
+    if let Ok(page) = HeaderValue::try_from(page) {
+        response.headers_mut().insert(LOCATION, page);
+    }
+    response
 }
 
 const UNKNOWN: &str = "open the address that the program printed when it began, with its token";
@@ -197,6 +287,11 @@ const SECRET: HeaderName = HeaderName::from_static("x-fedbo-action");
 /// Returns true unless the browser says that a page of another site asks.
 pub(super) fn is_same_site(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_none_or(|site| site == "same-origin")
+}
+
+/// Returns true if the user opened the address, and no page did.
+fn is_opened(headers: &HeaderMap) -> bool {
+    headers.get("sec-fetch-site").is_some_and(|site| site == "none")
 }
 
 /// The token in the query of an address.
@@ -210,9 +305,20 @@ fn is_local(address: IpAddr) -> bool {
     address.is_loopback() || address.is_unspecified()
 }
 
-/// The pages behind the guard, with the headers that every answer has.
+/// Names by which a browser reaches its own machine.
+const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// Returns true for a name of this machine alone, with a port or without.
+fn is_local_name(host: &str) -> bool {
+    LOCAL_NAMES.iter().any(|name| {
+        host.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+    })
+}
+
+/// The pages below the guard's path, with the headers that every answer has.
 pub(crate) fn guarded(pages: Router, guard: Guard) -> Router {
-    pages.layer(middleware::from_fn_with_state(Arc::new(guard), check))
+    let below = Router::new().nest(&format!("/{}/", guard.path), pages);
+    below.layer(middleware::from_fn_with_state(Arc::new(guard), check))
 }
 
 async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {

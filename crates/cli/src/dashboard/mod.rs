@@ -15,6 +15,7 @@
 //! | `schedule.rs` | the schedules of a federation as JSON |
 //! | `game.rs` | the results of a game as JSON |
 //! | `single.rs` | one page in a file of its own |
+//! | `means.rs` | the mean courses of a run's arms as JSON, computed once for what stands in its file |
 //! | `events.rs` | trials and rows as they come, as server-sent events |
 //! | `operator.rs` | a coordinator's studies for its operator |
 //! | `token_file.rs` | a token that outlives the server |
@@ -25,6 +26,7 @@ mod catalog;
 mod events;
 mod game;
 mod guard;
+mod means;
 mod operator;
 mod privacy;
 mod runs;
@@ -34,7 +36,9 @@ mod studies;
 mod token_file;
 mod topology;
 
+use std::fs::Metadata;
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,6 +66,9 @@ const WATCHERS: usize = 64;
 /// Connections at most: a browser opens six beside its stream.
 const CONNECTIONS: usize = 8 * WATCHERS;
 
+/// The time that requests have to be answered when it ends.
+const ANSWERS: Duration = Duration::from_secs(5);
+
 /// The state that all requests share.
 pub(crate) struct Shared {
     catalog: Catalog,
@@ -72,7 +79,9 @@ pub(crate) struct Shared {
     /// One permit a stream of events.
     watchers: Arc<Semaphore>,
     /// One permit for a picture that is drawn: they take a processor each.
-    drawing: Semaphore,
+    drawing: Arc<Semaphore>,
+    /// The means that were computed last.
+    means: means::Computed,
     /// One permit for a ledger that is read: all of it is verified.
     auditing: Arc<Semaphore>,
     closes: watch::Receiver<bool>,
@@ -102,7 +111,9 @@ pub(crate) struct Access {
 
 /// The dashboard, as it serves.
 pub(crate) struct Dashboard {
-    address: SocketAddr,
+    base: String,
+    token: Token,
+    once: Token,
     closes: watch::Sender<bool>,
     serving: JoinHandle<()>,
 }
@@ -111,7 +122,7 @@ impl Dashboard {
     /// Starts it on the current runtime; it answers when this returns.
     ///
     /// # Errors
-    /// If the address cannot be listened on.
+    /// If the address cannot be listened on, or the system has no randomness.
     pub(crate) fn start(access: Access, content: Content) -> anyhow::Result<Self> {
         let is_tls = access.tls.is_some();
         let listening = Listening::start(&ListenSettings {
@@ -120,7 +131,9 @@ impl Dashboard {
             plain_http: access.plain_http,
             limits: ConnectionLimits { n_connections: CONNECTIONS, ..ConnectionLimits::default() },
         })?;
-        let address = listening.address();
+        let (address, token, once) = (listening.address(), access.token.clone(), Token::new()?);
+        let scheme = if is_tls { "https" } else { "http" };
+        let base = format!("{scheme}://{address}/{}/", token.path());
         let (closes, ending) = watch::channel(false);
         let mut secret = None;
         let (routes, catalog, operator) = match content {
@@ -137,26 +150,39 @@ impl Dashboard {
             operator,
             actions: secret.clone(),
             watchers: Arc::new(Semaphore::new(WATCHERS)),
-            drawing: Semaphore::new(1),
+            drawing: Arc::new(Semaphore::new(1)),
+            means: means::Computed::default(),
             auditing: Arc::new(Semaphore::new(1)),
             closes: ending.clone(),
         });
-        let guard = Guard::new(access.token, address, &access.names, is_tls).with_actions(secret);
+        let guard = Guard::new(access.token, address, &access.names, is_tls)
+            .with_once(once.clone())
+            .with_actions(secret);
         let router = router(routes, shared, guard);
         let serving = tokio::spawn(listening.serve(router, ConnectionCounts::default(), ending));
-        Ok(Self { address, closes, serving })
+        Ok(Self { base, token, once, closes, serving })
     }
 
-    /// The address on which it listens.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+    /// The address of its pages, for browsers that know the token.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
     }
 
-    /// Ends it: streams end, and requests that are being answered are.
+    /// The address with the token, which lets a browser in.
+    pub(crate) fn entrance(&self) -> String {
+        format!("{}?token={}", self.base, self.token.text())
+    }
+
+    /// The address that lets in the browser that opens it first.
+    pub(crate) fn entrance_once(&self) -> String {
+        format!("{}?token={}", self.base, self.once.text())
+    }
+
+    /// Ends it: streams end, and requests that are being answered are, as far as they take no longer than [`ANSWERS`].
     pub(crate) async fn stop(self) {
         self.closes.send_replace(true);
-        // A panic of a connection is in the log already.
-        let _ = self.serving.await;
+        // A panic of a connection is in the log already; a storage that does not answer keeps nobody.
+        let _ = tokio::time::timeout(ANSWERS, self.serving).await;
     }
 }
 
@@ -180,7 +206,7 @@ fn routes() -> Router<Arc<Shared>> {
         .route("/api/studies/{id}/trials.json", get(studies::json))
         .route("/api/runs", get(runs::list))
         .route("/api/runs/{id}", get(runs::one))
-        .route("/api/runs/{id}/means", get(runs::means))
+        .route("/api/runs/{id}/means", get(means::means))
         .route("/api/runs/{id}/ledger", get(privacy::ledger))
         .route("/api/runs/{id}/ledger/check", get(privacy::check))
         .route("/api/runs/{id}/topology", get(topology::graph))
@@ -274,6 +300,21 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
+/// Does what takes a processor for a while, one at a time. A browser that goes away in the middle frees its place when the work is done,
+/// and no sooner.
+async fn drawing<T: Send + 'static>(
+    shared: &Arc<Shared>,
+    work: impl FnOnce(&Shared) -> anyhow::Result<T> + Send + 'static,
+) -> Result<T, Problem> {
+    let permit = Arc::clone(&shared.drawing).acquire_owned().await.map_err(|_| Problem::ends())?;
+    let shared = Arc::clone(shared);
+    blocking(move || {
+        let _one_at_a_time = permit;
+        work(&shared)
+    })
+    .await
+}
+
 /// The error that something asked for is not there, or not yet.
 #[derive(Debug)]
 pub(crate) struct NotThere(pub(crate) String);
@@ -286,8 +327,52 @@ impl std::fmt::Display for NotThere {
 
 impl std::error::Error for NotThere {}
 
+/// The state of a file: device, number, length, and the time of the last change.
+type Stamp = (u64, u64, u64, i64, i64);
+
+/// The state of a file, which changes with its content.
+fn stamp(meta: &Metadata) -> Stamp {
+    (meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())
+}
+
 type Shares = State<Arc<Shared>>;
 type Id = Path<String>;
 
 /// The time between two looks into a storage for news.
 const LOOK: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A browser that leaves does not let another computation begin beside that which it asked for.
+    #[tokio::test]
+    async fn work_that_nobody_waits_for_keeps_its_place() {
+        let shared = Arc::new(Shared {
+            catalog: Catalog::default(),
+            operator: None,
+            actions: None,
+            watchers: Arc::new(Semaphore::new(1)),
+            drawing: Arc::new(Semaphore::new(1)),
+            means: means::Computed::default(),
+            auditing: Arc::new(Semaphore::new(1)),
+            closes: watch::channel(false).1,
+        });
+        let (begins, begun) = std::sync::mpsc::channel();
+        let (goes_on, may_go_on) = std::sync::mpsc::channel();
+        let of_a_browser = Arc::clone(&shared);
+        let asked = tokio::spawn(async move {
+            let work = move |_: &Shared| {
+                begins.send(())?;
+                Ok(may_go_on.recv()?)
+            };
+            drawing(&of_a_browser, work).await.map_err(|problem| problem.message)
+        });
+        tokio::task::spawn_blocking(move || begun.recv()).await.expect("a thread").expect("begun");
+        asked.abort();
+        assert!(asked.await.expect_err("it was abandoned").is_cancelled());
+        assert_eq!(shared.drawing.available_permits(), 0, "it goes on");
+        goes_on.send(()).expect("it waits for this");
+        drawing(&shared, |_| Ok(())).await.map_err(|problem| problem.message).expect("its turn");
+    }
+}

@@ -263,7 +263,7 @@ pub(super) async fn checked(
 
 /// Returns true if a results folder has a ledger.
 pub(super) fn has_ledger(folder: &FilePath) -> bool {
-    folder.join(LEDGER_FILE).is_file()
+    super::runs::has_file(folder, LEDGER_FILE)
 }
 
 /// The ledger of a run.

@@ -1,15 +1,14 @@
 //! A results folder: federations, experiments and games, while they run and after.
 
+use std::io::ErrorKind;
 use std::path::Path as FilePath;
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::Context as _;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use fedbo_report::{
-    Clusters, Estimate, Interval, Metric, RESULTS_FILE, ResultsTail, Row, Summary, closing_table,
-    curves,
+    Estimate, Interval, Metric, RESULTS_FILE, SUMMARY_FILE, Summary, closing_table,
 };
 use fedbo_runner::federation::recorded_tables;
 use serde::Serialize;
@@ -37,17 +36,57 @@ struct Listed {
     /// Seconds since a row was written.
     seconds_since: Option<f64>,
     state: &'static str,
+    /// The reason why its summary cannot be read.
+    problem: Option<String>,
 }
 
-/// The state of a run by what stands in its folder. Whether it is running is not seen, but that it has no summary yet.
-pub(super) fn state(folder: &FilePath) -> &'static str {
-    match Summary::read(folder) {
-        Ok(summary) if summary.interrupted => "interrupted",
-        Ok(_) => "finished",
-        Err(_) if pictures(folder).is_empty() => "not finished",
-        // A game has pictures and no summary.
-        Err(_) => "finished",
+/// The state of a run by what stands in its folder, and the reason why it cannot be told. Whether it is running is not seen, but that
+/// it has no summary yet.
+pub(super) fn state(folder: &FilePath) -> (&'static str, Option<String>) {
+    match summary(folder) {
+        Ok(Some(summary)) if summary.interrupted => ("interrupted", None),
+        Ok(Some(_)) => ("finished", None),
+        // A game has no summary, and its pictures are drawn at its end.
+        Ok(None) if game::is_game(folder) => ("finished", None),
+        Ok(None) => ("not finished", None),
+        Err(error) => ("unreadable", Some(crate::words(&error))),
     }
+}
+
+/// The name of the file with the settings of a run.
+const SETTINGS_FILE: &str = "settings.json";
+
+/// Returns true if a folder has a file of its own by a name: no link to a file elsewhere, and nothing whose end never comes, such as a
+/// pipe.
+pub(super) fn has_file(folder: &FilePath, name: &str) -> bool {
+    folder.join(name).symlink_metadata().is_ok_and(|meta| meta.is_file())
+}
+
+/// The summary of a run; `None` if there is none yet.
+///
+/// # Errors
+/// If it is no file of the folder's own, or cannot be read.
+pub(super) fn summary(folder: &FilePath) -> anyhow::Result<Option<Summary>> {
+    let path = folder.join(SUMMARY_FILE);
+    let shown = path.display();
+    match path.symlink_metadata() {
+        Ok(meta) if meta.is_file() => Ok(Some(Summary::read(folder)?)),
+        Ok(_) => anyhow::bail!(
+            "{shown} is no file of this folder, but a link, a pipe or a folder; it is not read"
+        ),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {shown}")),
+    }
+}
+
+/// The settings that a run has recorded, if its folder has them.
+pub(super) fn settings(folder: &FilePath) -> Option<serde_json::Value> {
+    has_file(folder, SETTINGS_FILE).then(|| recorded_tables(folder)).flatten()
+}
+
+/// Returns true if a folder has settings, whether or not they can be read.
+pub(super) fn has_settings(folder: &FilePath) -> bool {
+    folder.join(SETTINGS_FILE).symlink_metadata().is_ok()
 }
 
 /// Seconds since the results were written to.
@@ -65,12 +104,16 @@ pub(super) fn name(folder: &FilePath) -> String {
 /// `GET /api/runs`.
 pub(crate) async fn list(State(shared): Shares) -> Result<Response, Problem> {
     let listed = blocking(move || {
-        let runs = shared.catalog.runs().into_iter().map(|(id, folder)| Listed {
-            id,
-            name: name(&folder),
-            place: folder.display().to_string(),
-            seconds_since: seconds_since(&folder),
-            state: state(&folder),
+        let runs = shared.catalog.runs().into_iter().map(|(id, folder)| {
+            let (state, problem) = state(&folder);
+            Listed {
+                id,
+                name: name(&folder),
+                place: folder.display().to_string(),
+                seconds_since: seconds_since(&folder),
+                state,
+                problem,
+            }
         });
         Ok(List { schema_version: SCHEMA_VERSION, runs: runs.collect() })
     });
@@ -85,6 +128,8 @@ struct Described {
     name: String,
     place: String,
     state: &'static str,
+    /// The reason why its summary cannot be read.
+    problem: Option<String>,
     seconds_since: Option<f64>,
     summary: Option<Summary>,
     /// The pictures of the folder, without their ending.
@@ -150,13 +195,15 @@ fn arm_records(summary: &Summary) -> Vec<ArmRecord> {
 pub(crate) async fn one(State(shared): Shares, Path(id): Id) -> Result<Response, Problem> {
     let described = blocking(move || {
         let folder = shared.catalog.run(&id)?;
-        let summary = Summary::read(&folder).ok();
+        let summary = summary(&folder).ok().flatten();
+        let (state, problem) = state(&folder);
         Ok(Described {
             schema_version: SCHEMA_VERSION,
             id,
             name: name(&folder),
             place: folder.display().to_string(),
-            state: state(&folder),
+            state,
+            problem,
             seconds_since: seconds_since(&folder),
             closing: summary.as_ref().map(|summary| closing_table(summary, None)),
             arms: summary.as_ref().map(arm_records).unwrap_or_default(),
@@ -177,72 +224,11 @@ pub(crate) async fn one(State(shared): Shares, Path(id): Id) -> Result<Response,
 
 /// Returns true if the settings of a run make releases that protect nobody: their noise has a seed, or there is none.
 fn is_unprotected(folder: &FilePath) -> bool {
-    let Some(tables) = recorded_tables(folder) else {
+    let Some(tables) = settings(folder) else {
         return false;
     };
     let privacy = &tables["privacy"];
     privacy["simulate"] == true || privacy["mode"] == "off"
-}
-
-/// The mean course of each arm, by what is compared.
-#[derive(Serialize)]
-struct Means {
-    schema_version: u32,
-    metrics: Vec<MetricMeans>,
-}
-
-/// The mean of a metric over repetitions, each the mean of its agents, with one standard error.
-#[derive(Serialize)]
-struct MetricMeans {
-    metric: Metric,
-    arms: Vec<ArmMeans>,
-}
-
-/// The course of one arm: iterations, means, standard errors, and how many values stand behind each mean.
-#[derive(Serialize)]
-struct ArmMeans {
-    arm: String,
-    iterations: Vec<i64>,
-    means: Vec<f64>,
-    standard_errors: Vec<Option<f64>>,
-    n: Vec<usize>,
-}
-
-/// `GET /api/runs/{id}/means`.
-pub(crate) async fn means(State(shared): Shares, Path(id): Id) -> Result<Response, Problem> {
-    let _one_at_a_time = shared.drawing.acquire().await.map_err(|_| Problem::ends())?;
-    let reader = Arc::clone(&shared);
-    let means = blocking(move || {
-        let folder = reader.catalog.run(&id)?;
-        let summary = Summary::read(&folder).ok();
-        let clusters = summary.as_ref().map_or(Clusters::Runs, |summary| summary.clusters);
-        let rows = ResultsTail::new(&folder).more()?.unwrap_or_default();
-        let mut metrics = vec![Metric::Regret, Metric::Best];
-        if let Some(metric) = summary.map(|summary| summary.metric) {
-            metrics.retain(|other| *other != metric);
-            metrics.insert(0, metric);
-        }
-        let metrics = metrics.into_iter().map(|metric| metric_means(&rows, metric, clusters));
-        Ok(Means {
-            schema_version: SCHEMA_VERSION,
-            metrics: metrics.filter(|means| !means.arms.is_empty()).collect(),
-        })
-    });
-    answer(&means.await?)
-}
-
-fn metric_means(rows: &[Row], metric: Metric, clusters: Clusters) -> MetricMeans {
-    let arms = curves(rows, metric, clusters).into_iter().map(|curve| {
-        let points = curve.points.iter();
-        ArmMeans {
-            arm: curve.arm,
-            iterations: points.clone().map(|point| point.iteration).collect(),
-            means: points.clone().map(|point| point.estimate.mean).collect(),
-            standard_errors: points.clone().map(|point| point.estimate.standard_error).collect(),
-            n: points.map(|point| point.estimate.n).collect(),
-        }
-    });
-    MetricMeans { metric, arms: arms.collect() }
 }
 
 /// The endings of files that are sent, with their types. A ledger is none of them.

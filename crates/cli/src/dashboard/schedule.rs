@@ -9,12 +9,12 @@ use axum::response::Response;
 use fedbo_config::{Check, TomlFile};
 use fedbo_federated::dp_fts_de::DpFtsDeTable;
 use fedbo_federated::fts::{AgentSampling, FtsTable};
-use fedbo_runner::federation::recorded_tables;
 use fedbo_strategies::LocalProb;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+use super::runs::settings;
 use super::{Id, NotThere, Problem, Shares, answer, blocking};
 use crate::exit::BadInput;
 use crate::trial_record::SCHEMA_VERSION;
@@ -58,7 +58,7 @@ pub(crate) struct Steps {
 
 /// Returns true if the settings of a run say a schedule.
 pub(super) fn has_schedule(folder: &FilePath) -> bool {
-    let tables = recorded_tables(folder);
+    let tables = settings(folder);
     tables.is_some_and(|tables| algorithm(&tables).is_some())
 }
 
@@ -79,7 +79,7 @@ impl Document {
     fn of(folder: &FilePath, steps: u64) -> anyhow::Result<Self> {
         let none =
             || NotThere("the folder does not say with which schedules it was run".to_owned());
-        let tables = recorded_tables(folder).with_context(none)?;
+        let tables = settings(folder).with_context(none)?;
         let algorithm = algorithm(&tables).with_context(none)?;
         let file = TomlFile::from_text(&folder.join("settings.json"), "");
         let check = Check::new(&file);

@@ -8,13 +8,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use data_encoding::BASE64;
-use fedbo_report::{ResultsTail, Row, Summary, closing_table};
+use fedbo_report::{ResultsTail, Row, closing_table};
 use fedbo_storage::{Told, Trial};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::catalog::{Catalog, Entry};
-use super::{runs, studies};
+use super::{game, runs, studies};
 use crate::exit::BadInput;
+use crate::game_results::PlayerResult;
 use crate::pictures::{PictureError, draw};
 use crate::text::{self, timestamp};
 
@@ -63,7 +64,7 @@ fn page(catalog: &Catalog) -> anyhow::Result<String> {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { "fedbo: " (title) }
-                style { (PreEscaped(include_str!("../../assets/dashboard/style.css"))) }
+                style { (PreEscaped(style())) }
             }
             body {
                 main {
@@ -75,6 +76,12 @@ fn page(catalog: &Catalog) -> anyhow::Result<String> {
         }
     };
     Ok(page.into_string())
+}
+
+/// The style of the pages without its fonts, which are files of their own.
+fn style() -> String {
+    let lines = include_str!("../../assets/dashboard/style.css").lines();
+    lines.filter(|line| !line.starts_with("@font-face")).collect::<Vec<_>>().join("\n")
 }
 
 /// Milliseconds since 1970.
@@ -115,8 +122,8 @@ fn table(label: &str, heads: &[String], rows: &[Vec<String>]) -> Markup {
 }
 
 /// A picture within the page. As an image it runs nothing, whatever stands in it.
-fn picture(name: &str, svg: &[u8]) -> Markup {
-    let source = format!("data:image/svg+xml;base64,{}", BASE64.encode(svg));
+fn picture(name: &str, kind: &str, bytes: &[u8]) -> Markup {
+    let source = format!("data:{kind};base64,{}", BASE64.encode(bytes));
     html! { figure { img src=(source) alt=(name); figcaption { (name) } } }
 }
 
@@ -133,7 +140,7 @@ fn of_study(entry: &Entry) -> anyhow::Result<Markup> {
     let names = studies::pictures_of(&study).into_iter();
     for (name, which) in names.filter_map(|name| Some((name, studies::picture_of(name)?))) {
         match draw(&study, which) {
-            Ok(picture) => pictures.push((name, picture.svg()?)),
+            Ok(picture) => pictures.push((name, studies::within(&picture, studies::SVG_BYTES)?)),
             // Nothing is there to be drawn yet.
             Err(
                 PictureError::NoTrial { .. }
@@ -172,7 +179,7 @@ fn of_study(entry: &Entry) -> anyhow::Result<Markup> {
             ("last told", listed.last_told_at.unwrap_or_else(|| "–".to_owned())),
         ]))
         div .pictures {
-            @for (name, svg) in &pictures { (picture(name, svg.as_bytes())) }
+            @for (name, (kind, bytes)) in &pictures { (picture(name, kind, bytes)) }
         }
         @if !reasons.is_empty() {
             h2 { "Failures, by reason" }
@@ -195,7 +202,12 @@ fn row(trial: &Trial, names: &[&str]) -> Vec<String> {
 
 fn of_run(folder: &Path) -> anyhow::Result<Markup> {
     let rows = ResultsTail::new(folder).more()?.unwrap_or_default();
-    let summary = Summary::read(folder).ok();
+    let (state, problem) = runs::state(folder);
+    let summary = runs::summary(folder).ok().flatten();
+    let standings = match game::is_game(folder) {
+        true => game::standings(folder)?,
+        false => Vec::new(),
+    };
     let mut pictures = Vec::new();
     for name in runs::pictures(folder) {
         pictures.push((name.clone(), runs::read(&folder.join(format!("{name}.svg")))?));
@@ -220,18 +232,50 @@ fn of_run(folder: &Path) -> anyhow::Result<Markup> {
     let agents: Vec<Vec<String>> = agents.collect();
     let heads = ["agent", "arm", "repetition", "iteration", "best", "regret", "failed"];
     Ok(html! {
-        (facts(&[("state", runs::state(folder).to_owned()), ("rows", rows.len().to_string())]))
+        (facts(&[("state", state.to_owned()), ("rows", rows.len().to_string())]))
+        @if let Some(problem) = &problem { p .note { (problem) } }
+        @if !standings.is_empty() {
+            h2 { "Standings" }
+            (standings_table(&standings))
+        }
         @if let Some(summary) = &summary {
             h2 { "Summary" }
             pre { (closing_table(summary, None)) }
         }
         div .pictures {
-            @for (name, svg) in &pictures { (picture(name, svg)) }
+            @for (name, svg) in &pictures { (picture(name, studies::SVG, svg)) }
         }
         h2 { "Agents" }
         @if last.len() > TRIALS { p .note { "The first " (TRIALS) " of " (last.len()) "." } }
         (table("agents", &heads.map(str::to_owned), &agents))
     })
+}
+
+/// The standings of a game, as its page shows them.
+fn standings_table(standings: &[PlayerResult]) -> Markup {
+    let heads = [
+        "player",
+        "plays",
+        "mean payoff",
+        "random rounds",
+        "last tenth",
+        "best",
+        "lost",
+        "stand-ins",
+    ];
+    let rows = standings.iter().map(|each| {
+        vec![
+            each.player.clone(),
+            each.plays.clone(),
+            number(each.mean),
+            number(each.mean_of_initial),
+            number(each.mean_of_last_tenth),
+            number(each.best),
+            each.n_lost.to_string(),
+            each.n_stand_ins.to_string(),
+        ]
+    });
+    table("standings", &heads.map(str::to_owned), &rows.collect::<Vec<_>>())
 }
 
 /// Writes the page whole, or leaves the file as it was.

@@ -1,19 +1,19 @@
 //! A study as JSON, as pictures, and as tables.
 
-use std::sync::Arc;
-
 use anyhow::Context as _;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use fedbo_report::study::STUDY_PICTURES;
+use fedbo_report::{Picture, ReportError};
 use fedbo_space::Direction;
 use fedbo_storage::{Told, Trial, TrialState};
 use fedbo_study::Study;
 use hyper::StatusCode;
+use hyper::header::HeaderMap;
 use serde::{Deserialize, Serialize};
 
 use super::catalog::Entry;
-use super::{Id, NotThere, Problem, Shares, answer, as_file, blocking, typed};
+use super::{Id, NotThere, Problem, Shares, answer, as_file, blocking, drawing, typed};
 use crate::old_studies::OldStudiesRecord;
 use crate::pictures::{PictureError, StudyPicture, draw};
 use crate::space_display::{ShownParameter, parameters};
@@ -168,10 +168,20 @@ pub(super) fn picture_of(name: &str) -> Option<StudyPicture> {
     })
 }
 
-/// `GET /api/studies/{id}/pictures/{name}.svg` and `.png`: the picture of `fedbo plot`.
+/// Bytes of an SVG above which it is shown as PNG: a browser takes seconds for the dots of many thousand trials.
+pub(super) const SVG_BYTES: usize = 1 << 20;
+
+/// Returns true if a page shows the answer as an image, and does not keep it as a file.
+fn is_shown(headers: &HeaderMap) -> bool {
+    headers.get("sec-fetch-dest").is_some_and(|purpose| purpose == "image")
+}
+
+/// `GET /api/studies/{id}/pictures/{name}.svg` and `.png`: the picture of `fedbo plot`. A large one is a PNG within a page under both
+/// names.
 pub(crate) async fn picture(
     State(shared): Shares,
     Path((id, file)): Path<(String, String)>,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let unknown = || Problem::new(StatusCode::NOT_FOUND, "there is no such picture");
     let (name, ending) = file.rsplit_once('.').ok_or_else(unknown)?;
@@ -181,11 +191,9 @@ pub(crate) async fn picture(
         "png" => false,
         _ => return Err(unknown()),
     };
-    let kind = if is_svg { "image/svg+xml" } else { "image/png" };
-    let _one_at_a_time = shared.drawing.acquire().await.map_err(|_| Problem::ends())?;
-    let reader = Arc::clone(&shared);
-    let bytes = blocking(move || {
-        let entry = reader.catalog.entry(&id)?;
+    let most = if is_shown(&headers) { SVG_BYTES } else { usize::MAX };
+    let drawn = drawing(&shared, move |shared| {
+        let entry = shared.catalog.entry(&id)?;
         let picture = draw(&entry.load()?, which).map_err(|error| match error {
             PictureError::NoTrial { .. }
             | PictureError::NoCurves { .. }
@@ -193,22 +201,44 @@ pub(crate) async fn picture(
             error => error.into(),
         })?;
         Ok(match is_svg {
-            true => picture.svg()?.into_bytes(),
-            false => picture.png()?,
+            true => within(&picture, most)?,
+            false => (PNG, picture.png()?),
         })
     });
-    Ok(typed(kind, bytes.await?))
+    let (kind, bytes) = drawn.await?;
+    Ok(typed(kind, bytes))
+}
+
+pub(super) const SVG: &str = "image/svg+xml";
+const PNG: &str = "image/png";
+
+/// A picture as SVG with its type, or as PNG where the SVG has more than `most` bytes.
+pub(super) fn within(
+    picture: &Picture,
+    most: usize,
+) -> Result<(&'static str, Vec<u8>), ReportError> {
+    let svg = picture.svg()?;
+    match svg.len() <= most {
+        true => Ok((SVG, svg.into_bytes())),
+        false => Ok((PNG, picture.png()?)),
+    }
+}
+
+/// The number of trials with a value. It is taken before a model is fitted: only where the model left some out is it larger than the model's.
+fn n_with_value(study: &Study) -> anyhow::Result<usize> {
+    Ok(study.trials()?.iter().filter(|trial| trial.value().is_some()).count())
 }
 
 /// `GET /api/studies/{id}/importance`: the figures of the picture of this name.
 pub(crate) async fn importance(State(shared): Shares, Path(id): Id) -> Result<Response, Problem> {
-    let _one_at_a_time = shared.drawing.acquire().await.map_err(|_| Problem::ends())?;
-    let reader = Arc::clone(&shared);
-    let found = blocking(move || {
+    let found = drawing(&shared, move |shared| {
         let none = || NotThere("the model needs two values".to_owned());
-        let insight = reader.catalog.entry(&id)?.load()?.insight()?.with_context(none)?;
+        let study = shared.catalog.entry(&id)?.load()?;
+        let n_all = n_with_value(&study)?;
+        let insight = study.insight()?.with_context(none)?;
         Ok(serde_json::json!({
-            "schema_version": SCHEMA_VERSION, "n_values": insight.n_values, "importance": insight.importance,
+            "schema_version": SCHEMA_VERSION, "n_values": insight.n_values, "n_all": n_all,
+            "importance": insight.importance,
         }))
     });
     answer(&found.await?)
@@ -216,10 +246,8 @@ pub(crate) async fn importance(State(shared): Shares, Path(id): Id) -> Result<Re
 
 /// `GET /api/studies/{id}/transfer`: the last figures of the picture of this name, as in `fedbo best --json`.
 pub(crate) async fn transfer(State(shared): Shares, Path(id): Id) -> Result<Response, Problem> {
-    let _one_at_a_time = shared.drawing.acquire().await.map_err(|_| Problem::ends())?;
-    let reader = Arc::clone(&shared);
-    let found = blocking(move || {
-        let study = reader.catalog.entry(&id)?.load()?;
+    let found = drawing(&shared, move |shared| {
+        let study = shared.catalog.entry(&id)?.load()?;
         let none = || NotThere("this study learns from no old ones".to_owned());
         let step = study.transfer()?.with_context(none)?;
         let meta = study.definition().meta.as_ref().with_context(none)?;
@@ -244,18 +272,21 @@ pub(crate) async fn surface(
     Path(id): Id,
     Query(axes): Query<Axes>,
 ) -> Result<Response, Problem> {
-    let _one_at_a_time = shared.drawing.acquire().await.map_err(|_| Problem::ends())?;
-    let reader = Arc::clone(&shared);
-    let surface = blocking(move || {
-        let study = reader.catalog.entry(&id)?.load()?;
+    if axes.x == axes.y {
+        let message = format!("x and y are both {:?}; name two different parameters", axes.x);
+        return Err(Problem::new(StatusCode::BAD_REQUEST, message));
+    }
+    let surface = drawing(&shared, move |shared| {
+        let study = shared.catalog.entry(&id)?.load()?;
         for name in [&axes.x, &axes.y] {
             study.space().parameter(name).map_err(|error| NotThere(error.to_string()))?;
         }
         let none = || NotThere("the model needs two values".to_owned());
+        let n_all = n_with_value(&study)?;
         let surface = study.surface(&axes.x, &axes.y)?.with_context(none)?;
         Ok(serde_json::json!({
             "schema_version": SCHEMA_VERSION, "x": surface.x, "y": surface.y, "mean": surface.mean,
-            "std": surface.std, "n_values": surface.n_values, "at": TrialRecord::from(&surface.at),
+            "std": surface.std, "n_values": surface.n_values, "n_all": n_all, "at": TrialRecord::from(&surface.at),
         }))
     });
     answer(&surface.await?)
@@ -289,4 +320,42 @@ async fn table(
         write(&study, &study.trials()?, &entry.place)
     });
     Ok(as_file(typed(kind, bytes.await?), file))
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_report::study::{PlottedParameter, PlottedTrial, PlottedValue, StudyPlot};
+    use fedbo_space::Kind;
+
+    use super::*;
+
+    /// The size of an SVG grows with the trials, and that of a PNG does not.
+    #[test]
+    fn a_picture_of_many_trials_is_shown_in_points_of_the_screen() {
+        let plot = |n_trials: u64| StudyPlot {
+            parameters: vec![PlottedParameter {
+                name: "x".to_owned(),
+                range: Kind::Float { low: 0.0, high: 1.0, log: false },
+            }],
+            trials: (0..n_trials)
+                .map(|number| {
+                    let x = number as f64 / n_trials as f64;
+                    PlottedTrial {
+                        number,
+                        value: Some(x),
+                        coordinates: vec![PlottedValue::Number(x)],
+                        initial: false,
+                    }
+                })
+                .collect(),
+            ..StudyPlot::default()
+        };
+        for (n_trials, expected) in [(100, SVG), (20_000, PNG)] {
+            let picture = plot(n_trials).picture("slices").expect("a picture");
+            let (kind, bytes) = within(&picture, SVG_BYTES).expect("bytes");
+            assert_eq!(kind, expected, "{n_trials}");
+            assert!(bytes.len() <= SVG_BYTES, "{n_trials}: {}", bytes.len());
+            assert_eq!(bytes.starts_with(b"\x89PNG"), expected == PNG);
+        }
+    }
 }

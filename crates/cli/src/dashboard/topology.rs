@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path as FilePath;
-use std::sync::Arc;
 
 use anyhow::Context as _;
 use axum::extract::{Path, State};
@@ -10,12 +9,12 @@ use axum::response::Response;
 use fedbo_config::{Check, TomlFile};
 use fedbo_federated::Exchange;
 use fedbo_federation::{ALGORITHMS, Topology, TopologyTable};
-use fedbo_runner::federation::recorded_tables;
 use fedbo_topology::{Edge, Graph};
 use hyper::StatusCode;
 use serde::{Deserialize as _, Serialize};
 
-use super::{Id, NotThere, Problem, Shares, answer, as_file, blocking, typed};
+use super::runs::settings;
+use super::{Id, NotThere, Problem, Shares, answer, as_file, drawing, typed};
 use crate::commands::topology::{GraphDocument, Source, picture};
 use crate::exit::BadInput;
 use crate::trial_record::SCHEMA_VERSION;
@@ -58,7 +57,7 @@ struct RunGraph {
 
 /// Returns true if agents of a run share with neighbours.
 pub(super) fn has_neighbours(folder: &FilePath) -> bool {
-    recorded_tables(folder).is_some_and(|tables| is_of_neighbours(&tables))
+    settings(folder).is_some_and(|tables| is_of_neighbours(&tables))
 }
 
 fn is_of_neighbours(tables: &serde_json::Value) -> bool {
@@ -71,7 +70,7 @@ impl RunGraph {
     /// Builds the graph anew from the settings that the folder recorded.
     fn of(folder: &FilePath) -> anyhow::Result<Self> {
         let none = || NotThere("agents of this run have no neighbours".to_owned());
-        let tables = recorded_tables(folder).filter(is_of_neighbours).with_context(none)?;
+        let tables = settings(folder).filter(is_of_neighbours).with_context(none)?;
         let table = match tables.get("topology") {
             Some(table) => TopologyTable::deserialize(table).context("settings.json, topology")?,
             None => TopologyTable::default(),
@@ -154,10 +153,8 @@ impl RunGraph {
 
 /// `GET /api/runs/{id}/topology`.
 pub(crate) async fn graph(State(shared): Shares, Path(id): Id) -> Result<Response, Problem> {
-    let _one_at_a_time = shared.drawing.acquire().await.map_err(|_| Problem::ends())?;
-    let reader = Arc::clone(&shared);
-    let document = blocking(move || {
-        let graph = RunGraph::of(&reader.catalog.run(&id)?)?;
+    let document = drawing(&shared, move |shared| {
+        let graph = RunGraph::of(&shared.catalog.run(&id)?)?;
         Ok(serde_json::to_value(graph.document())?)
     });
     answer(&document.await?)
@@ -173,10 +170,8 @@ pub(crate) async fn drawn(
         "graph.png" => false,
         _ => return Err(Problem::new(StatusCode::NOT_FOUND, "there is no such picture")),
     };
-    let _one_at_a_time = shared.drawing.acquire().await.map_err(|_| Problem::ends())?;
-    let reader = Arc::clone(&shared);
-    let bytes = blocking(move || {
-        let graph = RunGraph::of(&reader.catalog.run(&id)?)?.source;
+    let bytes = drawing(&shared, move |shared| {
+        let graph = RunGraph::of(&shared.catalog.run(&id)?)?.source;
         if let Some(why) = picture::too_large(&graph.graph) {
             return Err(NotThere(why).into());
         }

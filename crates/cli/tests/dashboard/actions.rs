@@ -1,6 +1,6 @@
 //! Actions of a page: who may ask for them, and that each does what its command does.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -37,12 +37,7 @@ impl Served {
         let mut stream = self.ask("POST", path, &[headers, &[length.as_str()]].concat());
         // The server may refuse it before it has read all.
         let _ = stream.write_all(body.as_bytes());
-        let mut bytes = Vec::new();
-        let _ = stream.read_to_end(&mut bytes);
-        let text = String::from_utf8_lossy(&bytes);
-        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
-        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
-        Answer { status, head: head.to_lowercase(), body: body.to_owned() }
+        Answer::read(stream)
     }
 
     /// An action of a page of this dashboard.
@@ -229,7 +224,7 @@ fn a_point_is_added_as_the_command_does_it() {
         assert_eq!(refused.status, 422, "{values}: {}", refused.body);
     }
     assert_eq!(trials(&sandbox).len(), 6);
-    let mut events = served.events_at("/api/studies/0-1/events", Some(6));
+    let mut events = served.events_at("/api/studies/0-1/events", Some("6"));
     assert_eq!(events.next().expect("an event").1["open"], serde_json::json!([]));
     let added = served.act("enqueue", &point("0.25", "4", "b"));
     assert_eq!(added.status, 200, "{}", added.body);

@@ -345,4 +345,8 @@ fn a_game_has_the_standings_of_its_end() {
     assert_eq!(shop["actions"][0]["parameter"], "price");
     assert_eq!(shop["actions"][0]["values"].as_array().map(Vec::len), Some(7));
     served.stop();
+    // A page in a file has them too.
+    sandbox.fedbo(&["dashboard", "results/duel", "--html", "duel.html"]).expect(0, &[]);
+    let page = std::fs::read_to_string(sandbox.path("duel.html")).expect("a page");
+    assert!(page.contains("<h2>Standings</h2>") && page.contains(">rival</th>"), "{page}");
 }

@@ -17,7 +17,10 @@ pub(crate) struct Pages {
     pub(crate) port: u16,
     /// `127.0.0.1:PORT` of the pages.
     address: String,
-    token: String,
+    /// `/` and the part of addresses that nobody guesses.
+    path: String,
+    /// `NAME=VALUE`, as it was set.
+    cookie: String,
 }
 
 impl Pages {
@@ -29,21 +32,32 @@ impl Pages {
         let port = line.rsplit(':').next().unwrap().trim().parse().unwrap();
         let line = service.wait_for("operator's pages on http://");
         let (_, url) = line.split_once("http://").unwrap();
-        let (address, token) = url.trim().split_once("/?token=").unwrap();
-        let (address, token) = (address.to_owned(), token.to_owned());
-        Self { service, port, address, token }
+        let (address, path) = url.trim().split_once('/').unwrap();
+        let (path, token) = path.split_once("/?token=").unwrap();
+        let mut pages = Self {
+            service,
+            port,
+            address: address.to_owned(),
+            path: format!("/{path}"),
+            cookie: String::new(),
+        };
+        let mut welcome = String::new();
+        pages.ask("GET", &format!("/?token={token}"), "").read_to_string(&mut welcome).unwrap();
+        let (_, cookie) = welcome.split_once("set-cookie: ").unwrap();
+        pages.cookie = cookie.split(';').next().unwrap().to_owned();
+        pages
     }
 
     fn cookie(&self) -> String {
-        format!("fedbo-{}={}", self.address.rsplit(':').next().unwrap(), self.token)
+        self.cookie.clone()
     }
 
     fn ask(&self, method: &str, path: &str, cookie: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        let address = &self.address;
+        let (address, below) = (&self.address, &self.path);
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {address}\r\ncookie: {cookie}\r\nconnection: close\r\n\r\n"
+            "{method} {below}{path} HTTP/1.1\r\nhost: {address}\r\ncookie: {cookie}\r\nconnection: close\r\n\r\n"
         );
         stream.write_all(head.as_bytes()).unwrap();
         stream
@@ -161,7 +175,7 @@ fn no_release_is_shown_before_its_instant() {
             let statement = &ledger["statement"];
             let n_shown = statement["releases"].as_u64().unwrap();
             assert!(n_shown <= round, "{n_shown} releases in round {round}: {ledger}");
-            assert_eq!(ledger["entries"].as_array().map(Vec::len), Some(n_shown as usize));
+            assert_eq!(ledger["entries"].as_array().unwrap().len() as u64, n_shown);
             assert!(statement["head"].as_str().unwrap().starts_with(&format!("{n_shown}:")));
             let check: Value = serde_json::from_str(&check).unwrap();
             assert!(check["entries"].as_u64().unwrap() <= round, "round {round}: {check}");
@@ -196,7 +210,13 @@ fn the_pages_are_the_operators_alone() {
         assert_eq!(status, expected, "{method} {path}: {body}");
         assert!(!body.contains("lab 0"), "{body}");
     }
-    let agents = Pages { address: format!("127.0.0.1:{}", pages.port), ..pages };
+    // Nor are they anywhere but below their path.
+    let cookie = pages.cookie();
+    let root = Pages { path: String::new(), ..pages };
+    for path in ["/", "/api/federations", "/?token=aaaa"] {
+        assert_eq!(root.answer("GET", path, &cookie).0, 401, "{path}");
+    }
+    let agents = Pages { address: format!("127.0.0.1:{}", root.port), ..root };
     for path in ["/", "/api/federations", "/assets/main.js"] {
         assert_eq!(agents.answer("GET", path, &agents.cookie()).0, 404, "{path}");
     }

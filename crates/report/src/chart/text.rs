@@ -18,11 +18,16 @@ const SHORTENED_CHARS_MAX: usize = 200;
 /// A reader's browser may set an SVG in a font that is this much wider.
 const WIDER: f64 = 1.08;
 
+/// The fonts of pictures, for pages that are to look the same: Noto Sans, as TrueType. Statics, so that a program has them once.
+pub static FONT: &[u8] = ttf_noto_sans::REGULAR;
+/// The same in bold.
+pub static BOLD_FONT: &[u8] = ttf_noto_sans::BOLD;
+
 /// Makes the font known to plotters, once.
 pub(crate) fn register_fonts() -> Result<(), String> {
     static REGISTERED: LazyLock<bool> = LazyLock::new(|| {
-        register_font(FAMILY, FontStyle::Normal, ttf_noto_sans::REGULAR).is_ok()
-            && register_font(FAMILY, FontStyle::Bold, ttf_noto_sans::BOLD).is_ok()
+        register_font(FAMILY, FontStyle::Normal, FONT).is_ok()
+            && register_font(FAMILY, FontStyle::Bold, BOLD_FONT).is_ok()
     });
     if *REGISTERED { Ok(()) } else { Err("the built-in font is damaged".to_owned()) }
 }

@@ -136,13 +136,11 @@ impl Run {
 
     /// Starts the operator's pages.
     fn serve(&self, access: Access, home: Arc<Home>, service: &Service) -> anyhow::Result<Served> {
-        let scheme = if access.tls.is_some() { "https" } else { "http" };
-        let token = access.token.clone();
         let content = Content::Coordinator(Operator { home, observer: service.observer() });
         let pages = Dashboard::start(access, content)?;
         let url = match self.dashboard_token {
-            Some(_) => format!("{scheme}://{}/", pages.address()),
-            None => format!("{scheme}://{}/?token={}", pages.address(), token.text()),
+            Some(_) => pages.base().to_owned(),
+            None => pages.entrance(),
         };
         Ok(Served { pages, url })
     }

@@ -1,0 +1,104 @@
+// @ts-check
+/** What keeps a page up to date: events of an address, and things that are asked for again and again. */
+import { ask, connection, words } from "./dom.js";
+
+/** Times until an address is asked again: at first, and at most. */
+const [AGAIN_MS, AGAIN_MAX_MS] = [1000, 15_000];
+/** Time after which the page says that it waits for an answer. */
+const PATIENCE_MS = 10_000;
+
+/**
+ * Events of an address, and a line at the top that says whether they come, or why not. They are not asked for while the page is hidden:
+ * a browser has few connections to a server, and the pages in front need them.
+ */
+export class Events {
+  /**
+   * @param {string} address
+   * @param {Record<string, (data: any) => void>} listeners
+   */
+  constructor(address, listeners) {
+    this.address = address;
+    this.listeners = listeners;
+    /** The id of the last event: the server sends what follows it. */
+    this.last = "";
+    this.wait = AGAIN_MS;
+    this.timer = 0;
+    /** @type {AbortController | null} */
+    this.asked = null;
+    this.turn = () => (document.hidden ? this.rest() : this.begin());
+    document.addEventListener("visibilitychange", this.turn);
+    this.turn();
+  }
+
+  close() {
+    document.removeEventListener("visibilitychange", this.turn);
+    this.rest();
+  }
+
+  rest() {
+    clearTimeout(this.timer);
+    this.asked?.abort();
+    this.asked = null;
+  }
+
+  async begin() {
+    this.rest();
+    const asked = new AbortController();
+    this.asked = asked;
+    const why = await this.read(asked.signal).catch((error) => (error instanceof TypeError ? "no answer" : words(error)));
+    if (this.asked !== asked) return;
+    connection(`${why}; trying again`, true);
+    this.timer = setTimeout(() => this.begin(), this.wait);
+    this.wait = Math.min(2 * this.wait, AGAIN_MAX_MS);
+  }
+
+  /** Hands events on until they end; returns the reason why they ended. @param {AbortSignal} signal */
+  async read(signal) {
+    const response = await ask(this.address, { signal, headers: this.last === "" ? {} : { "last-event-id": this.last } });
+    const reader = response.body?.getReader();
+    const decoder = new TextDecoder();
+    let [why, text] = ["no answer", ""];
+    for (;;) {
+      const part = await reader?.read();
+      if (part === undefined || part.done) return why;
+      const texts = (text + decoder.decode(part.value, { stream: true })).split("\n\n");
+      text = texts.pop() ?? "";
+      for (const each of texts) if (!signal.aborted) why = this.hand(each) ?? why;
+    }
+  }
+
+  /** Hands an event on; returns the problem where it is one. @param {string} text */
+  hand(text) {
+    const fields = new Map(text.split("\n").map((line) => /** @type {[string, string]} */ (line.split(/: ?(.*)/s, 2))));
+    const [name, data] = [fields.get("event"), fields.get("data")];
+    if (name === undefined || data === undefined) return null;
+    if (name === "problem") return `cannot be read: ${JSON.parse(data)}`;
+    this.last = fields.get("id") ?? this.last;
+    this.wait = AGAIN_MS;
+    connection("live");
+    this.listeners[name]?.(JSON.parse(data));
+    return null;
+  }
+}
+
+/**
+ * Does something again and again while the page is seen, and never twice at once; returns what does it now.
+ * @param {() => Promise<void>} work
+ * @param {number} every_ms
+ */
+export function repeat(work, every_ms) {
+  let began = 0;
+  const again = async () => {
+    if (document.hidden) return;
+    if (began > 0) {
+      if (Date.now() - began > PATIENCE_MS) connection("no answer yet", true);
+      return;
+    }
+    began = Date.now();
+    await work().catch((error) => connection(`${words(error)}; trying again`, true));
+    began = 0;
+  };
+  setInterval(again, every_ms);
+  document.addEventListener("visibilitychange", again);
+  return again;
+}
