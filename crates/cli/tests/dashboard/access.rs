@@ -1,4 +1,4 @@
-//! Who gets in: the path that nobody guesses, the cookie below it, the token of a file, and other sites.
+//! Access: the path that nobody guesses, the cookie below it, the token of a file, and other sites.
 
 use super::{Answer, Served, told};
 
