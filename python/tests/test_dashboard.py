@@ -11,14 +11,17 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
+from PIL import Image
 
 import fedbo
 from browser import HOSTILE, Page, Served, results, shown, tuned, wait_for_text
 from conftest import Run
 
 pytestmark = pytest.mark.browser
+
 
 def test_pages_show_a_study_and_take_no_text_for_markup(tmp_path: Path, serve: Callable[..., Served], page: Page) -> None:
     study = tuned(tmp_path)
@@ -790,4 +793,44 @@ def test_studies_of_one_name_are_told_apart_where_they_are_named(
     heads = [row.inner_text() for row in shows.query_selector_all("tbody th")]
     assert [head.split("\n")[0] for head in heads] == ["kiln", "kiln", "alone"]
     assert "one/kiln.db" in heads[0] and "two/kiln.db" in heads[1] and heads[2] == "alone"
+    assert page.faults == []
+
+
+def test_every_chart_of_a_page_is_kept_as_svg_and_png(tmp_path: Path, serve: Callable[..., Served], page: Page) -> None:
+    """Those that the server draws have links of their own."""
+    tuned(tmp_path)
+    target = results(tmp_path, 3, 8)
+    lines = (target / "results.csv").read_text().replace(",own,", ",shared:40%,")
+    (target / "results.csv").write_text(lines)
+    served = serve("sqlite:kiln.db", "results")
+    shows = page.open(served.url, "tbody a")
+    kept = {}
+    for address in ("?study=0-1", "?folder=0-many"):
+        page.open(served.base + address, ".uplot")
+        if "study" in address:
+            shows.click("text=Compute")
+            wait_for_text(shows, "light is better")
+        else:
+            wait_for_text(shows, "Trust over time")
+        for button in shows.query_selector_all(".keep button"):
+            with shows.expect_download() as download:
+                button.click()
+            file = tmp_path / download.value.suggested_filename
+            download.value.save_as(file)
+            kept[file.name] = file
+    names = ["agents-by-rounds", "means-of-arms", "model-over-two-parameters", "parallel-coordinates", "trust-in-the-others-"]
+    assert sorted(kept) == [f"{name}.{ending}" for name in names for ending in ("png", "svg")]
+    for name in names:
+        text = kept[f"{name}.svg"].read_text()
+        drawn = ElementTree.fromstring(text)
+        assert drawn.tag == "{http://www.w3.org/2000/svg}svg"
+        assert drawn[0].text, "a title"
+        assert len(drawn) > 10, name
+        assert not re.search("NaN|undefined|Infinity", text), name
+        size = tuple(2 * round(float(drawn.get(side, "0"))) for side in ("width", "height"))
+        picture = Image.open(kept[f"{name}.png"])
+        assert max(abs(a - b) for a, b in zip(picture.size, size, strict=True)) <= 2, name
+        assert len(picture.convert("RGB").getcolors(1 << 24) or []) > 3, name
+    # A choice that would be markup is text: of it the beginning is shown.
+    assert "&#60;img src=x" in kept["parallel-coordinates.svg"].read_text()
     assert page.faults == []

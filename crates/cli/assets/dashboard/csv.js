@@ -1,9 +1,7 @@
 // @ts-check
 /** Tables that can be kept as a file of comma-separated values. */
 import { h, table } from "./dom.js";
-
-/** Time until the address of a file is given up: browsers take it when the download begins. */
-const KEEP_MS = 10_000;
+import { keep } from "./picture.js";
 
 /** @typedef {Node | string | number | null | undefined} Cell */
 
@@ -40,9 +38,7 @@ export function csvButton(name, heads, rows) {
   return h("button", {
     type: "button", class: "link", "aria-label": `${name} as CSV`, onclick: () => {
       const lines = [heads, ...rows].map((row) => `${row.map(quoted).join(",")}\n`);
-      const address = URL.createObjectURL(new Blob(lines, { type: "text/csv;charset=utf-8" }));
-      h("a", { href: address, download: `${name.replace(/[^\w.-]+/g, "-")}.csv` }).click();
-      setTimeout(() => URL.revokeObjectURL(address), KEEP_MS);
+      keep(`${name}.csv`, new Blob(lines, { type: "text/csv;charset=utf-8" }));
     },
   }, "CSV");
 }

@@ -1,6 +1,7 @@
 // @ts-check
 /** Agents by rounds: where each query came from, and whether it helped. */
 import { colour, h, settle } from "./dom.js";
+import { SvgContext, pictureButtons } from "./picture.js";
 
 /** The kinds of queries, with their colours. @type {[string, string, string][]} */
 export const KINDS = [
@@ -69,7 +70,8 @@ export class Grid {
     const legend = h("p", { class: "legend" }, ...KINDS.map(([kind, label]) => h("span", {}, h("i", { class: `kind ${kind}` }), label)),
       h("span", {}, h("i", { class: "kind helped" }), "best so far improved"));
     this.cut = h("p", { class: "quiet" });
-    this.element = h("div", {}, legend, this.cut, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "agents by rounds" }, this.canvas), this.says);
+    this.element = h("div", {}, legend, this.cut, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "agents by rounds" }, this.canvas), this.says,
+      pictureButtons("agents by rounds", () => this.svg()));
     /** @type {string[]} */
     this.agents = [];
     /** @type {Map<string, Map<number, any>>} */
@@ -104,19 +106,33 @@ export class Grid {
 
   draw() {
     const area = this.area();
-    const { x, y, from } = area;
-    Object.assign(this.canvas, { width: Math.max(1, area.columns * x), height: Math.max(1, area.rows * y) });
+    Object.assign(this.canvas, { width: Math.max(1, area.columns * area.x), height: Math.max(1, area.rows * area.y) });
     const cut = leftOut(area, this.agents.length, area.n_columns, "iterations");
     settle(this.cut, cut);
     this.cut.hidden = cut === "";
     const counts = `${this.agents.length} agents, iterations ${this.first} to ${this.last}`;
     this.canvas.setAttribute("aria-label", `${counts}; the table below has the same by agent`);
     const context = this.canvas.getContext("2d");
-    if (context === null) return;
+    if (context !== null) this.paint(context, area);
+  }
+
+  /** The grid as SVG. */
+  svg() {
+    const area = this.area();
+    const picture = new SvgContext(Math.max(1, area.columns * area.x), Math.max(1, area.rows * area.y), `${this.agents.length} agents, iterations ${area.from} to ${this.last}`);
+    this.paint(picture, area);
+    return picture.text();
+  }
+
+  /**
+   * @param {CanvasRenderingContext2D | SvgContext} context
+   * @param {ReturnType<Grid["area"]>} area
+   */
+  paint(context, { x, y, from, rows }) {
     const colours = Object.fromEntries(KINDS.map(([kind, , name]) => [kind, colour(name)]));
     const mark = colour("--ink");
     const gap = y > 4 ? 1 : 0;
-    this.agents.slice(0, area.rows).forEach((agent, row) => {
+    this.agents.slice(0, rows).forEach((agent, row) => {
       for (const [iteration, cell] of this.cells.get(agent) ?? []) {
         if (iteration < from) continue;
         const left = (iteration - from) * x;

@@ -2,6 +2,7 @@
 /** Curves over one axis of whole numbers. */
 /* global uPlot */
 import { axis, colour, h, number, visible, wholeAxis } from "./dom.js";
+import { chartSvg, pictureButtons } from "./picture.js";
 
 /** @typedef {{ label: string, values: (number | null)[], colour: string, step?: boolean, dash?: number[], dots?: boolean }} Line */
 
@@ -15,7 +16,9 @@ export class Lines {
    */
   constructor(x, y, title = "") {
     this.names = [x, y];
-    this.element = h("div", { class: "lines" }, title === "" ? null : h("h3", {}, title));
+    this.title = title === "" ? y : title;
+    this.place = h("div");
+    this.element = h("div", { class: "lines" }, title === "" ? null : h("h3", {}, title), this.place, pictureButtons(this.title, () => this.svg()));
     /** @type {number[]} */
     this.x = [];
     /** @type {Line[]} */
@@ -56,6 +59,13 @@ export class Lines {
       scales: { x: { time: false } },
       axes: [wholeAxis(visible(this.names[0])), { ...axis(), label: visible(this.names[1]), size: 70 }],
       series: [{ label: this.names[0] }, ...series],
-    }, [this.x, ...this.lines.map((line) => line.values)], this.element);
+    }, [this.x, ...this.lines.map((line) => line.values)], this.place);
+  }
+
+  /** The chart as SVG. */
+  svg() {
+    if (this.lines.length === 0) return null;
+    const lines = this.lines.map((line) => ({ ...line, colour: colour(line.colour) }));
+    return chartSvg({ title: this.title, names: [this.names[0], this.names[1]], x: this.x, lines });
   }
 }

@@ -1,6 +1,7 @@
 // @ts-check
 /** Means of arms with bands of one standard error. */
 import { axis, colour, h, number, visible, wholeAxis } from "./dom.js";
+import { chartSvg, pictureButtons } from "./picture.js";
 /* global uPlot */
 
 /** Names of what is compared. @type {Record<string, string>} */
@@ -14,7 +15,10 @@ export class Means {
     this.select = /** @type {HTMLSelectElement} */ (h("select", { onchange: () => this.create() }));
     this.log = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", onchange: () => this.create() }));
     this.why = h("p", { class: "note", hidden: true });
-    place.replaceChildren(this.why, h("div", { class: "tools" }, h("label", {}, "Shown", this.select), h("label", { class: "check" }, this.log, " logarithmic values")), this.chart);
+    place.replaceChildren(this.why, h("div", { class: "tools" }, h("label", {}, "Shown", this.select), h("label", { class: "check" }, this.log, " logarithmic values")), this.chart,
+      pictureButtons("means of arms", () => (this.drawn === null ? null : chartSvg(this.drawn))));
+    /** The chart as it is drawn. @type {Parameters<typeof chartSvg>[0] | null} */
+    this.drawn = null;
     /** @type {any[]} */
     this.metrics = [];
     /** True until means were shown. */
@@ -45,7 +49,7 @@ export class Means {
   create() {
     const shown = this.metrics.find((each) => each.metric === this.select.value) ?? this.metrics[0];
     this.plot?.destroy();
-    this.plot = null;
+    [this.plot, this.drawn] = [null, null];
     if (shown === undefined) return;
     const x = [...new Set(shown.arms.flatMap((/** @type {any} */ arm) => arm.iterations))].sort((a, b) => a - b);
     const place = new Map(x.map((iteration, index) => [iteration, index]));
@@ -54,6 +58,9 @@ export class Means {
     const isLog = this.log.checked && isAbove;
     /** @type {any[]} */
     const [data, series, bands] = [[x], [{ label: "iteration" }], []];
+    const label = LABELS[shown.metric] ?? shown.metric;
+    const drawn = { title: `${label} of arms`, names: /** @type {[string, string]} */ (["iterations of each agent", label]), x, isLog,
+      lines: /** @type {import("./picture.js").SvgLine[]} */ ([]), bands: /** @type {import("./picture.js").SvgBand[]} */ ([]) };
     shown.arms.forEach((/** @type {any} */ arm, /** @type {number} */ index) => {
       const stroke = colour(`--arm-${index % N_COLOURS}`);
       const column = () => new Array(x.length).fill(null);
@@ -70,15 +77,18 @@ export class Means {
       const dash = [[], [8, 4], [2, 3], [8, 3, 2, 3]][Math.floor(index / N_COLOURS) % 4];
       series.push({ label: visible(arm.arm), stroke, width: 2, dash, points: { show: x.length < 3 }, value: (/** @type {any} */ _, /** @type {number | null} */ each) => number(each) });
       for (const edge of ["+", "−"]) series.push({ label: `${visible(arm.arm)} ${edge} 1 s.e.`, stroke: "transparent", points: { show: false }, class: "hidden" });
+      drawn.lines.push({ label: arm.arm, values: mean, colour: stroke, dash });
+      drawn.bands.push({ low, high, colour: stroke });
       bands.push({ series: [first + 1, first + 2], fill: `${stroke}33` });
     });
     const options = {
       ...this.size(),
       scales: { x: { time: false }, y: { distr: isLog ? 3 : 1 } },
-      axes: [wholeAxis("iterations of each agent"), { ...axis(), label: LABELS[shown.metric] ?? shown.metric, size: 70 }],
+      axes: [wholeAxis("iterations of each agent"), { ...axis(), label, size: 70 }],
       series,
       bands,
     };
     this.plot = new uPlot(options, data, this.chart);
+    this.drawn = drawn;
   }
 }

@@ -3,6 +3,7 @@
 import { colour, connection, duration, factList, get, h, setView, settle, table, view, visible } from "./dom.js";
 import { leftOut, squares } from "./grid.js";
 import { Events, repeat } from "./live.js";
+import { SvgContext, pictureButtons } from "./picture.js";
 import { Privacy } from "./privacy.js";
 
 const EVERY_MS = 2000;
@@ -162,6 +163,11 @@ function shortHead(head) {
   return hash === undefined ? head : `${seq}:${hash.slice(0, 8)}…`;
 }
 
+/** Width and height of a grid. @param {ReturnType<Deliveries["area"]>} area @returns {[number, number]} */
+function size({ x, y, rows, drawn }) {
+  return [Math.max(1, drawn.length * x), Math.max(1, rows * y)];
+}
+
 /** Agents by rounds, with who delivered. */
 class Deliveries {
   constructor() {
@@ -170,7 +176,8 @@ class Deliveries {
     const legend = h("p", { class: "legend" }, h("span", {}, h("i", { class: "kind own" }), "delivered"), h("span", {}, h("i", { class: "kind start" }), "not delivered"));
     this.empty = h("p", {}, "Nobody has delivered since this coordinator began.");
     this.cut = h("p", { class: "quiet" });
-    this.element = h("div", {}, legend, this.cut, this.empty, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "deliveries by rounds" }, this.canvas), this.says);
+    this.element = h("div", {}, legend, this.cut, this.empty, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "deliveries by rounds" }, this.canvas), this.says,
+      pictureButtons("deliveries by rounds", () => (this.rounds.length === 0 ? null : this.svg())));
     /** @type {string[]} */
     this.agents = [];
     /** @type {[number, string][]} */
@@ -203,14 +210,29 @@ class Deliveries {
 
   draw() {
     const area = this.area();
-    const { x, y, rows, drawn } = area;
-    Object.assign(this.canvas, { width: Math.max(1, drawn.length * x), height: Math.max(1, rows * y) });
+    const [width, height] = size(area);
+    Object.assign(this.canvas, { width, height });
     const cut = leftOut(area, this.agents.length, this.rounds.length, "rounds");
     settle(this.cut, cut);
     this.cut.hidden = cut === "";
     this.canvas.setAttribute("aria-label", `${this.agents.length} agents, ${this.rounds.length} rounds; the table below has the same by agent`);
     const context = this.canvas.getContext("2d");
-    if (context === null) return;
+    if (context !== null) this.paint(context, area);
+  }
+
+  /** The grid as SVG. */
+  svg() {
+    const area = this.area();
+    const picture = new SvgContext(...size(area), `${this.agents.length} agents, rounds ${area.drawn[0][0]} to ${area.drawn[area.drawn.length - 1][0]}`);
+    this.paint(picture, area);
+    return picture.text();
+  }
+
+  /**
+   * @param {CanvasRenderingContext2D | SvgContext} context
+   * @param {ReturnType<Deliveries["area"]>} area
+   */
+  paint(context, { x, y, rows, drawn }) {
     const gap = y > 4 ? 1 : 0;
     const [yes, no] = [colour("--kind-own"), colour("--kind-start")];
     drawn.forEach(([, digits], column) => {

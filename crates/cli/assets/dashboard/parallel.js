@@ -1,6 +1,7 @@
 // @ts-check
 /** Parallel coordinates: a line a trial, over all parameters and the value. The better a trial, the lighter and later drawn. */
 import { colour, h, number, settle, visible } from "./dom.js";
+import { SvgContext, pictureButtons } from "./picture.js";
 import { choicesOf, placeOf, shade } from "./scale.js";
 
 const HEIGHT = 320;
@@ -19,7 +20,8 @@ export class Parallel {
     this.trials = [];
     this.canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { role: "img" }));
     this.note = h("p", { class: "quiet" });
-    this.element = h("div", {}, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "parallel coordinates" }, this.canvas), this.note);
+    this.element = h("div", {}, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "parallel coordinates" }, this.canvas), this.note,
+      pictureButtons("parallel coordinates", () => this.svg()));
     new ResizeObserver(() => this.draw()).observe(this.element);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
@@ -33,17 +35,38 @@ export class Parallel {
   draw() {
     const context = this.canvas.getContext("2d");
     if (context === null || this.element.clientWidth === 0) return;
-    const better = (/** @type {any} */ a, /** @type {any} */ b) => (this.minimize ? a.value - b.value : b.value - a.value);
-    const ranked = [...this.trials].sort(better);
-    const shown = ranked.length <= LINES ? ranked : [...new Set([...ranked.slice(0, LINES / 2), ...this.trials.slice(-LINES / 2)])].sort(better);
-    const n = this.parameters.length + 1;
-    const width = Math.max(this.element.clientWidth - 4, n * 90);
+    const width = this.width();
     const ratio = devicePixelRatio || 1;
     Object.assign(this.canvas, { width: width * ratio, height: HEIGHT * ratio });
     this.canvas.setAttribute("height", String(HEIGHT * ratio));
     this.canvas.style.setProperty("width", `${width}px`);
-    this.canvas.setAttribute("aria-label", `${shown.length} trials over ${n - 1} parameters; the table of trials has the same numbers`);
     context.scale(ratio, ratio);
+    const { n_ranked, n_shown } = this.paint(context, width);
+    this.canvas.setAttribute("aria-label", `${n_shown} trials over ${this.parameters.length} parameters; the table of trials has the same numbers`);
+    const left = n_ranked - n_shown;
+    settle(this.note, n_shown === 0 ? "No trial has a value yet." : `The lighter a line, the better its trial; the axis of values has the best at the top.${left > 0 ? ` ${left} trials between the best and the last are left out.` : ""}`);
+  }
+
+  width() {
+    return Math.max(this.element.clientWidth - 4, (this.parameters.length + 1) * 90);
+  }
+
+  /** The lines as SVG. */
+  svg() {
+    const picture = new SvgContext(this.width(), HEIGHT, "trials over all parameters");
+    this.paint(picture, this.width());
+    return picture.text();
+  }
+
+  /**
+   * @param {CanvasRenderingContext2D | SvgContext} context
+   * @param {number} width
+   */
+  paint(context, width) {
+    const better = (/** @type {any} */ a, /** @type {any} */ b) => (this.minimize ? a.value - b.value : b.value - a.value);
+    const ranked = [...this.trials].sort(better);
+    const shown = ranked.length <= LINES ? ranked : [...new Set([...ranked.slice(0, LINES / 2), ...this.trials.slice(-LINES / 2)])].sort(better);
+    const n = this.parameters.length + 1;
     const [top, bottom] = [34, HEIGHT - 24];
     const x = (/** @type {number} */ index) => 45 + (index * (width - 90)) / Math.max(1, n - 1);
     const y = (/** @type {number} */ share) => bottom - share * (bottom - top);
@@ -90,7 +113,6 @@ export class Parallel {
       say(typeof low === "number" ? number(low) : String(low), x(column), bottom + 16);
       say(typeof high === "number" ? number(high) : String(high), x(column), top - 6);
     }
-    const left = ranked.length - shown.length;
-    settle(this.note, shown.length === 0 ? "No trial has a value yet." : `The lighter a line, the better its trial; the axis of values has the best at the top.${left > 0 ? ` ${left} trials between the best and the last are left out.` : ""}`);
+    return { n_ranked: ranked.length, n_shown: shown.length };
   }
 }

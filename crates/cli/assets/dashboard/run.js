@@ -8,6 +8,7 @@ import { Means } from "./means.js";
 import { Privacy } from "./privacy.js";
 import { Schedule } from "./schedule.js";
 import { Topology } from "./topology.js";
+import { Trust } from "./trust.js";
 import { Grid, kindOf, trustOf } from "./grid.js";
 
 /** Means are drawn anew at most so often. */
@@ -67,6 +68,7 @@ class Page {
     this.summary = "";
     this.files = h("div");
     const { ledger, topology, schedule, game } = about.parts;
+    this.trust = new Trust();
     this.privacy = ledger ? new Privacy(this.base) : null;
     this.topology = topology ? new Topology(this.base) : null;
     this.schedule = schedule ? new Schedule(this.base) : null;
@@ -91,6 +93,7 @@ class Page {
         this.agents,
         h("h2", {}, "Whom queries came from"),
         this.sources,
+        this.trust.element,
         this.schedule?.element ?? "",
         this.topology?.element ?? "",
       ]),
@@ -212,6 +215,7 @@ class Page {
   /** Counts what edges carried and whose messages were followed. */
   drawUse() {
     const arm = this.news.arm ?? this.arm;
+    this.trust.show(this.cells, this.last);
     this.topology?.show(arm, this.cells);
     this.schedule?.show(arm, this.cells, this.last);
   }

@@ -1,6 +1,7 @@
 // @ts-check
 /** The model over two parameters: what it expects, or how little it knows. */
 import { colour, get, h, number, settle, visible, words } from "./dom.js";
+import { SvgContext, pictureButtons } from "./picture.js";
 import { choicesOf, placeOf, shade } from "./scale.js";
 
 const HEIGHT = 340;
@@ -33,7 +34,8 @@ export class Surface {
     this.says = h("p", { class: "quiet", role: "status" }, "Fits a model to the trials; other parameters are as in the trial that it expects to be best.");
     this.element = h("div", {},
       h("div", { class: "tools" }, h("label", {}, "Across", this.x), h("label", {}, "Upwards", this.y), h("label", {}, "Shown", this.what), button),
-      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "model over two parameters" }, this.canvas), this.says);
+      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "model over two parameters" }, this.canvas), this.says,
+      pictureButtons("model over two parameters", () => this.svg()));
     this.canvas.addEventListener("mousemove", (event) => this.say(event));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
@@ -57,7 +59,7 @@ export class Surface {
   /** Where things stand: the area of the cells, and their sides. */
   area() {
     const width = Math.max(300, Math.min(760, this.element.clientWidth - 4));
-    const [left, top, right, bottom] = [70, 12, width - 16, HEIGHT - 44];
+    const [left, top, right, bottom] = [92, 12, width - 16, HEIGHT - 44];
     const { x, y } = this.shown;
     return { width, left, top, right, bottom, side: (right - left) / x.length, height: (bottom - top) / y.length };
   }
@@ -65,11 +67,28 @@ export class Surface {
   draw() {
     const context = this.canvas.getContext("2d");
     if (this.shown === null || context === null) return;
-    const { width, left, top, right, bottom, side, height } = this.area();
+    const { width } = this.area();
     const ratio = devicePixelRatio || 1;
     Object.assign(this.canvas, { width: width * ratio, height: HEIGHT * ratio });
     this.canvas.style.setProperty("width", `${width}px`);
     context.scale(ratio, ratio);
+    const { isMean, low, high } = this.paint(context);
+    const [px, py] = this.shown.names;
+    this.canvas.setAttribute("aria-label", `${isMean ? "expected value" : "uncertainty"} over ${px} and ${py}, from ${number(low)} to ${number(high)}`);
+    settle(this.says, `${isMean ? "Expected values" : "Standard deviations"} from ${number(low)} to ${number(high)}; light is ${isMean ? "better" : "better known"}. From ${modelled(this.shown)}; other parameters as in trial ${this.shown.at.number}. Dots are trials.`);
+  }
+
+  /** The model as SVG; none before it was computed. */
+  svg() {
+    if (this.shown === null) return null;
+    const picture = new SvgContext(this.area().width, HEIGHT, `${this.what.value === "mean" ? "expected value" : "uncertainty"} over ${this.shown.names.join(" and ")}`);
+    this.paint(picture);
+    return picture.text();
+  }
+
+  /** @param {CanvasRenderingContext2D | SvgContext} context */
+  paint(context) {
+    const { left, top, right, bottom, side, height } = this.area();
     const isMean = this.what.value === "mean";
     const cells = isMean ? this.shown.mean : this.shown.std;
     const all = cells.flat();
@@ -109,8 +128,7 @@ export class Surface {
     context.textAlign = "center";
     context.fillText(visible(py.name), 0, 0);
     context.restore();
-    this.canvas.setAttribute("aria-label", `${isMean ? "expected value" : "uncertainty"} over ${px.name} and ${py.name}, from ${number(low)} to ${number(high)}`);
-    settle(this.says, `${isMean ? "Expected values" : "Standard deviations"} from ${number(low)} to ${number(high)}; light is ${isMean ? "better" : "better known"}. From ${modelled(this.shown)}; other parameters as in trial ${this.shown.at.number}. Dots are trials.`);
+    return { isMean, low, high };
   }
 
   /** @param {MouseEvent} event */
