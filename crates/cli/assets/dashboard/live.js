@@ -88,14 +88,23 @@ export class Events {
  */
 export function repeat(work, every_ms) {
   let began = 0;
+  /** Failures in a row, and the time before which nothing is asked after them. */
+  let [failed, until] = [0, 0];
   const again = async () => {
-    if (document.hidden) return;
+    if (document.hidden || Date.now() < until) return;
     if (began > 0) {
       if (Date.now() - began > PATIENCE_MS) connection("no answer yet", true);
       return;
     }
     began = Date.now();
-    await work().catch((error) => connection(`${words(error)}; trying again`, true));
+    try {
+      await work();
+      failed = 0;
+    } catch (error) {
+      connection(`${words(error)}; trying again`, true);
+      failed += 1;
+      until = Date.now() + Math.min(15_000, every_ms * 2 ** Math.min(failed, 4));
+    }
     began = 0;
   };
   setInterval(again, every_ms);

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::fmt::{Display, Formatter};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use fedbo_report::RESULTS_FILE;
@@ -15,6 +16,11 @@ use super::{NotThere, Stamp, stamp};
 use crate::exit::BadInput;
 use crate::file_kind::{FileKind, is_database};
 
+/// Storages by address; none in place of one that is being opened.
+type Opening = HashMap<String, Option<Arc<dyn Storage>>>;
+
+/// The time for which a request waits for another one that opens the same storage.
+const OPENS: Duration = Duration::from_secs(3);
 /// Files of a folder that are looked at.
 const FILES_MAX: usize = 1000;
 /// Bytes at most of a file that may be a study's.
@@ -65,7 +71,7 @@ pub(crate) struct Catalog {
     /// Files as they were read last.
     files: Mutex<HashMap<PathBuf, (Stamp, Content)>>,
     /// Storages that are open, by their addresses.
-    opened: Mutex<HashMap<String, Arc<dyn Storage>>>,
+    opened: Mutex<Opening>,
 }
 
 /// A study as it is stored, with its place.
@@ -126,6 +132,7 @@ impl Catalog {
     pub(crate) fn entries(&self) -> (Vec<Entry>, Vec<Unreadable>) {
         let (mut entries, mut unreadable) = (Vec::new(), Vec::new());
         let (places, mut missing) = self.places();
+        self.keep(&places);
         for place in places {
             match self.entries_of(&place) {
                 Ok(some) => entries.extend(some),
@@ -285,30 +292,62 @@ impl Catalog {
         }
     }
 
-    /// The storage of a place, opened once; none as long as it is not there.
-    fn storage(&self, address: &Address) -> Result<Option<Arc<dyn Storage>>, StorageError> {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(storage) = opened.get(&address.to_string()) {
-            return Ok(Some(Arc::clone(storage)));
+    /// The storage of a place, opened once; none as long as it is not there. A server that does not answer holds up one request, and
+    /// no other storage.
+    fn storage(&self, address: &Address) -> anyhow::Result<Option<Arc<dyn Storage>>> {
+        let (name, began) = (address.to_string(), Instant::now());
+        loop {
+            let mut opened = self.opened();
+            match opened.get(&name) {
+                Some(Some(storage)) => return Ok(Some(Arc::clone(storage))),
+                Some(None) if began.elapsed() > OPENS => {
+                    anyhow::bail!("{name} has not answered yet")
+                }
+                Some(None) => {}
+                None => {
+                    opened.insert(name.clone(), None);
+                    break;
+                }
+            }
+            drop(opened);
+            std::thread::sleep(Duration::from_millis(20));
         }
-        match fedbo_storage::open(address, Mode::Existing) {
+        let found = fedbo_storage::open(address, Mode::Existing);
+        let mut opened = self.opened();
+        opened.remove(&name);
+        match found {
             Ok(storage) => {
-                opened.insert(address.to_string(), Arc::clone(&storage));
+                opened.insert(name, Some(Arc::clone(&storage)));
                 Ok(Some(storage))
             }
             Err(StorageError::Absent { .. }) => Ok(None),
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
+    }
+
+    fn opened(&self) -> MutexGuard<'_, Opening> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes storages that are gone, and forgets files that are.
+    fn keep(&self, places: &[Place]) {
+        let addresses: Vec<String> = places.iter().map(|place| place.address.to_string()).collect();
+        self.opened().retain(|address, storage| storage.is_none() || addresses.contains(address));
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that was named may be away for the moment in which it is replaced.
+        let is_named = |path: &PathBuf| {
+            self.words.iter().any(|word| matches!(word, Word::File(named) if named == path))
+        };
+        files.retain(|path, _| path.exists() || is_named(path));
     }
 
     /// Forgets an open storage: the next look opens what stands in its place.
     fn forget(&self, address: &Address) {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        opened.remove(&address.to_string());
+        self.opened().remove(&address.to_string());
     }
 
     /// The storage of a place with its studies. A file that was deleted and begun anew is opened anew.
-    fn studies(&self, address: &Address) -> Result<Option<Opened>, StorageError> {
+    fn studies(&self, address: &Address) -> anyhow::Result<Option<Opened>> {
         let Some(storage) = self.storage(address)? else {
             return Ok(None);
         };
@@ -322,7 +361,7 @@ impl Catalog {
                 let records = storage.studies()?;
                 Ok(Some((storage, records)))
             }
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 

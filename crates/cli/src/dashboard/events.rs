@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use std::fmt::{Display, Formatter};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
@@ -50,7 +50,8 @@ struct Watcher<W> {
     looked: Option<Instant>,
     silent: u32,
     closes: watch::Receiver<bool>,
-    _permit: OwnedSemaphorePermit,
+    /// Held by a look as well: it may outlive the browser.
+    permit: Arc<OwnedSemaphorePermit>,
 }
 
 /// The answer that goes on as long as the browser and the server do.
@@ -65,7 +66,7 @@ pub(super) fn watched(shared: &Arc<Shared>, watched: impl Watched) -> Result<Res
         looked: None,
         silent: 0,
         closes: shared.closes.clone(),
-        _permit: permit,
+        permit: Arc::new(permit),
     };
     let events = stream::unfold(watcher, |mut watcher| async move {
         let event = watcher.next().await?;
@@ -89,7 +90,9 @@ impl<W: Watched> Watcher<W> {
             }
             self.looked = Some(Instant::now());
             let mut watched = self.watched.take()?;
+            let permit = Arc::clone(&self.permit);
             let look = move || {
+                let _still_held = permit;
                 let events = watched.look()?;
                 Ok((watched, events))
             };
@@ -267,6 +270,8 @@ pub(crate) struct Part {
 /// The rows of a part of a run's results.
 struct Rows {
     folder: PathBuf,
+    /// Held while results are read from their beginning: all of them are in memory then.
+    reading: Arc<Mutex<()>>,
     asked: Part,
     known: Place,
     tail: ResultsTail,
@@ -305,12 +310,14 @@ pub(crate) async fn rows(
 ) -> Result<Response, Problem> {
     let reader = Arc::clone(&shared);
     let folder = blocking(move || reader.catalog.run(&id)).await?;
-    watched(&shared, Rows::new(folder, part, Place::last(&headers)))
+    let reading = Arc::clone(&shared.reading);
+    watched(&shared, Rows::new(folder, reading, part, Place::last(&headers)))
 }
 
 impl Rows {
-    fn new(folder: PathBuf, asked: Part, known: Place) -> Self {
+    fn new(folder: PathBuf, reading: Arc<Mutex<()>>, asked: Part, known: Place) -> Self {
         Self {
+            reading,
             tail: ResultsTail::new(&folder),
             folder,
             part: asked.clone(),
@@ -326,7 +333,12 @@ impl Rows {
 
     /// Begins with the results that stand there now.
     fn begin_anew(&mut self) -> anyhow::Result<Vec<String>> {
-        *self = Self::new(self.folder.clone(), self.asked.clone(), Place::default());
+        *self = Self::new(
+            self.folder.clone(),
+            Arc::clone(&self.reading),
+            self.asked.clone(),
+            Place::default(),
+        );
         replaced()
     }
 
@@ -338,6 +350,10 @@ impl Rows {
 
 impl Watched for Rows {
     fn look(&mut self) -> anyhow::Result<Vec<String>> {
+        let reading = Arc::clone(&self.reading);
+        // What one reader left behind means nothing to the next.
+        let _one_at_a_time =
+            (!self.has_looked).then(|| reading.lock().unwrap_or_else(PoisonError::into_inner));
         let Some(added) = self.tail.more()? else {
             return self.begin_anew();
         };

@@ -10,6 +10,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use fedbo_transport::authenticate;
 use hyper::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName,
     HeaderValue, LOCATION, ORIGIN, REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
@@ -198,7 +199,11 @@ impl Guard {
             };
         }
         match self.is_known(request) {
-            true => None,
+            true => {
+                // Others are cut off first when connections run out.
+                authenticate(request);
+                None
+            }
             false => refused(StatusCode::UNAUTHORIZED, UNKNOWN),
         }
     }

@@ -39,7 +39,7 @@ mod topology;
 use std::fs::Metadata;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -78,6 +78,8 @@ pub(crate) struct Shared {
     actions: Option<Token>,
     /// One permit a stream of events.
     watchers: Arc<Semaphore>,
+    /// Held while a page reads results from their beginning.
+    reading: Arc<Mutex<()>>,
     /// One permit for a picture that is drawn: they take a processor each.
     drawing: Arc<Semaphore>,
     /// The means that were computed last.
@@ -150,6 +152,7 @@ impl Dashboard {
             operator,
             actions: secret.clone(),
             watchers: Arc::new(Semaphore::new(WATCHERS)),
+            reading: Arc::default(),
             drawing: Arc::new(Semaphore::new(1)),
             means: means::Computed::default(),
             auditing: Arc::new(Semaphore::new(1)),

@@ -1,5 +1,7 @@
 //! Access: the path that nobody guesses, the cookie below it, the token of a file, and other sites.
 
+use std::net::TcpStream;
+
 use super::{Answer, Served, told};
 
 /// Any other port of a host is sent its cookies, but only below their path.
@@ -102,4 +104,38 @@ fn a_token_of_a_file_keeps_addresses_and_cookies_good() {
     other.stop();
     std::fs::write(sandbox.path("short"), "abc").expect("a file");
     sandbox.fedbo(&["dashboard", "study.toml", "--token-file", "short"]).expect(2, &["short: "]);
+}
+
+/// Connections of those who are let in outlive any number of others.
+#[test]
+fn strangers_connections_cut_off_nobody_who_watches() {
+    let sandbox = told(3);
+    let served = Served::start(&sandbox, &["study.toml"]);
+    let mut events = served.events("0-1", None);
+    events.next().expect("the trials so far");
+    // More than there may be connections: the oldest of those that nobody vouches for are closed.
+    let strangers: Vec<TcpStream> =
+        (0..600).map(|_| TcpStream::connect(&served.address).expect("it listens")).collect();
+    sandbox.fedbo(&["enqueue", "study.toml", "x=0.25", "n=4", "kind=b"]).expect(0, &[]);
+    assert!(events.next().is_some(), "the stream goes on");
+    drop(strangers);
+    served.stop();
+}
+
+/// A database server that accepts and then says nothing, such as the end of a tunnel to a host that is gone.
+#[test]
+fn a_server_that_does_not_answer_holds_up_no_other_storage() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let database = format!(
+        "postgresql://me@{}/tuning?sslmode=disable",
+        silent.local_addr().expect("an address")
+    );
+    let sandbox = told(3);
+    let served = Served::start(&sandbox, &["study.toml", &database]);
+    let _waiting = served.ask("GET", "/api/studies", &[&served.cookie()]);
+    let (_connection, _) = silent.accept().expect("the database is asked");
+    let began = std::time::Instant::now();
+    assert_eq!(served.json("/api/studies/0-1")["name"], "test <b>");
+    assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+    served.stop();
 }
