@@ -40,7 +40,12 @@ Status = Literal["full", "stopped"]
 """Why there is no further trial: the study has its trials, or somebody has stopped it."""
 
 _RETRIED = (429, 502, 503, 504)
+_PASSING = ("unreachable", "busy", "unavailable")
 _WAIT_S = 30.0
+_TIMEOUT_S = 60.0
+# A request has at most 64 KiB, in which JSON writes a character of a message in up to 12 bytes.
+_MESSAGE_CHARACTERS = 8000
+_MESSAGE_BYTES = 48_000
 
 
 class ServeError(Error):
@@ -135,6 +140,11 @@ class Worker:
         token = (token or os.environ.get("FEDBO_WORKER_TOKEN", "")).strip()
         if not token:
             raise Error("a worker needs the token of fedbo serve: token=..., or the variable FEDBO_WORKER_TOKEN")
+        if not (token.isascii() and token.isprintable() and " " not in token):
+            raise Error(
+                "the token has a blank, an end of a line, or another character that no token of fedbo serve has; "
+                "give what is in its --token-file, and nothing else"
+            )
         if not url.startswith(("http://", "https://")):
             raise Error(f"url = {url!r}, expected an address that begins with https:// or http://")
         self.name = name or _some_name()
@@ -201,7 +211,7 @@ class Worker:
                 self._of(trial, "tell", {"value": value})
                 return
             failed, kind = f"the value is {value}, which is not a finite number", "not-finite"
-        self._of(trial, "tell", {"failed": {"kind": kind, "message": str(failed)[:8000]}})
+        self._of(trial, "tell", {"failed": {"kind": kind, "message": _message(failed)}})
 
     def release(self, trial: WorkerTrial) -> None:
         """Give a trial back: another worker gets it."""
@@ -215,17 +225,23 @@ class Worker:
     def holding(self, trial: WorkerTrial) -> Iterator[None]:
         """Renew the lease of a trial by a thread, every third of it, until the block ends."""
         ended = threading.Event()
+        third = trial.lease_s / 3
 
         def renew() -> None:
-            while not ended.wait(trial.lease_s / 3):
+            pause = third
+            while not ended.wait(pause):
+                pause = third
                 try:
-                    self.renew(trial)
+                    # One that hangs leaves time for another before the lease is over.
+                    body = {"lease_s": trial.lease_s}
+                    self._of(trial, "renew", body, patience_s=third, timeout_s=third, ended=ended)
                 except ServeError as error:
                     if ended.is_set():
                         return
                     logger.warning("the lease of trial %d could not be renewed: %s", trial.number, error)
-                    if error.code != "unreachable":
+                    if error.code not in _PASSING:
                         return
+                    pause = min(third / 10, 1.0)
 
         thread = threading.Thread(target=renew, name=f"fedbo-lease-{trial.number}", daemon=True)
         thread.start()
@@ -233,6 +249,7 @@ class Worker:
             yield
         finally:
             ended.set()
+            thread.join(1.0)
 
     def run(self, function: Callable[[WorkerTrial], float], n_trials: int | None = None) -> WorkerReport:
         """Evaluate trials, one after another, until the study is full or was stopped, or this call has told ``n_trials``.
@@ -263,24 +280,29 @@ class Worker:
                     raise
                 except Exception as error:
                     logger.warning("trial %d failed", trial.number, exc_info=error)
-                    failure = f"{type(error).__name__}: {error}"
+                    failure = _words(error)
             if trial.stop_reason is None:
                 self.tell(trial, value, failed=failure, kind="exception" if failure else "reported")
         except ServeError as error:
             if error.code not in ("not-held", "told-otherwise"):
+                self._give_back(trial)
                 raise
             logger.warning("the result of trial %d is not used: %s", trial.number, error)
             counts["lost"] += 1
             return
         except BaseException:
-            with contextlib.suppress(Error):
-                self._of(trial, "release", {}, patience_s=2.0)
+            self._give_back(trial)
             raise
         counts["told"] += 1
         if trial.stop_reason is not None:
             counts["stopped"] += 1
         elif failure is not None or not math.isfinite(value or 0.0):
             counts["failed"] += 1
+
+    def _give_back(self, trial: WorkerTrial) -> None:
+        """Release a trial if the server answers soon; without that, its lease ends by itself."""
+        with contextlib.suppress(Error):
+            self._of(trial, "release", {}, patience_s=2.0)
 
     def _asked(self, wait_s: float | None) -> dict[str, Any]:
         """The answer to a request for a trial that is not ``wait``."""
@@ -289,9 +311,20 @@ class Worker:
         nonce = secrets.token_hex(8)
         while True:
             left = until - time.monotonic()
-            body = {"worker": self.name, "nonce": nonce, "lease_s": self.lease_s, "wait_s": min(_WAIT_S, max(left, 0.0))}
+            # The server is to answer before the request times out.
+            wait = min(_WAIT_S, max(left, 0.0), self.patience_s / 2)
+            body = {"worker": self.name, "nonce": nonce, "lease_s": self.lease_s, "wait_s": wait}
             began = time.monotonic()
-            answer = self._request("/v1/ask", body)
+            try:
+                answer = self._request("/v1/ask", body)
+            except ServeError as error:
+                if error.code != "nonce-used":
+                    raise
+                # The answer was lost for longer than the lease, and the trial is another's.
+                logger.info("%s", error)
+                nonce = secrets.token_hex(8)
+                time.sleep(random.uniform(0.1, 0.5))
+                continue
             if answer["status"] != "wait":
                 return answer
             if time.monotonic() >= until:
@@ -299,34 +332,46 @@ class Worker:
             if time.monotonic() - began < 1.0:  # the server ends, and has not waited
                 time.sleep(random.uniform(0.5, 1.5))
 
-    def _of(
-        self, trial: WorkerTrial, action: str, body: dict[str, Any], patience_s: float | None = None
-    ) -> dict[str, Any]:
+    def _of(self, trial: WorkerTrial, action: str, body: dict[str, Any], **limits: Any) -> dict[str, Any]:
         body = {"worker": self.name, **body}
-        return self._request(f"/v1/trials/{trial.number}/{action}", body, patience_s)
+        return self._request(f"/v1/trials/{trial.number}/{action}", body, **limits)
 
-    def _request(self, path: str, body: dict[str, Any] | None, patience_s: float | None = None) -> dict[str, Any]:
-        """The answer to a request, which is repeated while nobody answers: it may be, by its nonce or by what it tells."""
-        until = time.monotonic() + (self.patience_s if patience_s is None else patience_s)
+    def _request(
+        self,
+        path: str,
+        body: dict[str, Any] | None,
+        *,
+        patience_s: float | None = None,
+        timeout_s: float = _TIMEOUT_S,
+        ended: threading.Event | None = None,
+    ) -> dict[str, Any]:
+        """The answer to a request, which is repeated while nobody answers: it may be, by its nonce or by what it tells.
+
+        It is not repeated once ``ended`` is set.
+        """
+        patience = self.patience_s if patience_s is None else patience_s
+        timeout = min(timeout_s, max(patience, 1.0))
+        until = time.monotonic() + patience
+        ended = ended or threading.Event()
         delay = 0.1
         while True:
             try:
-                return self._once(path, body)
+                return self._once(path, body, timeout)
             except ServeError as error:
-                if error.code not in ("unreachable", "busy", "unavailable"):
+                if error.code not in _PASSING:
                     raise
                 pause = random.uniform(delay / 2, delay)
                 if time.monotonic() + pause > until:
                     raise
                 logger.info("%s; asking again in %.1f s", error, pause)
-                time.sleep(pause)
+                if ended.wait(pause):
+                    raise
                 delay = min(delay * 2, 10.0)
 
-    def _once(self, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
+    def _once(self, path: str, body: dict[str, Any] | None, timeout: float) -> dict[str, Any]:
         data = None if body is None else json.dumps(body, allow_nan=False).encode()
         headers = {"Authorization": self._authorization, "Content-Type": "application/json"}
         request = urllib.request.Request(self._url + path, data, headers)
-        timeout = 30.0 + _WAIT_S
         try:
             with self._opener.open(request, timeout=timeout) as response:
                 answer = json.loads(response.read())
@@ -366,6 +411,22 @@ def _refusal(error: urllib.error.HTTPError) -> ServeError:
     except (OSError, ValueError, TypeError, KeyError):
         code = "unavailable" if error.code in _RETRIED else "bad-answer"
         return ServeError(code, f"{error.url} answers {error.code} {error.reason}, which is not fedbo serve")
+
+
+def _words(error: Exception) -> str:
+    """The type and the text of an exception, which may have none that can be made."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return f"{type(error).__name__}, whose text cannot be made"
+
+
+def _message(text: object) -> str:
+    """A text as a request may carry it: without halves of characters, and cut where it is too long."""
+    message = str(text).encode("utf-8", "replace").decode()[:_MESSAGE_CHARACTERS]
+    while len(json.dumps(message)) > _MESSAGE_BYTES:
+        message = message[:-500]
+    return message
 
 
 def _number(value: object) -> float:

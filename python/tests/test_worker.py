@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import math
 import os
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -132,6 +135,44 @@ def test_failures_are_told_with_their_reasons(begin: Callable[..., Served], tmp_
         assert part in message
 
 
+class _Mute(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "begins"),
+    [
+        (ValueError("half \ud83d of a character"), "ValueError: half ? of a character"),
+        (ValueError("\U0001f600" * 8000), "ValueError: " + "\U0001f600" * 3000),
+        (ValueError("\0" * 9000), "ValueError: " + "\0" * 7000),
+        (_Mute(), "_Mute, whose text"),
+    ],
+    ids=["half", "wide", "control", "mute"],
+)
+def test_no_text_of_an_exception_ends_a_worker(
+    begin: Callable[..., Served], tmp_path: Path, error: Exception, begins: str
+) -> None:
+    """The test fails if a text that is no UTF-8, too long as JSON, or cannot be made ends the worker instead of the trial."""
+    served = begin(trials=1)
+
+    def function(trial: fedbo.WorkerTrial) -> float:
+        raise error
+
+    report = served.worker().run(function)
+    assert (report.told, report.failed, report.ended) == (1, 1, "full")
+    assert (told(tmp_path)[0].message or "").startswith(begins)
+
+
+def test_a_report_that_is_refused_gives_the_trial_back(begin: Callable[..., Served]) -> None:
+    served = begin(trials=1, more='[early_stopping]\nrule = "median"\nepochs = 9')
+    with pytest.raises(fedbo.ServeError) as refused:
+        served.worker().run(lambda trial: float(trial.report(10, 0.5)))
+    assert refused.value.code == "bad-request"
+    trials = served.worker().study()["trials"]
+    assert (trials["waiting"], trials["running"]) == (1, 0)
+
+
 def test_calls_one_by_one(begin: Callable[..., Served]) -> None:
     served = begin(trials=2)
     worker, other = served.worker(name="a"), served.worker(name="b")
@@ -207,11 +248,72 @@ def test_a_lease_that_is_not_renewed_is_lost_to_another(begin: Callable[..., Ser
         assert next_one.run(lambda _: 7.0).told == 1
         return 1.0
 
-    # The renewals fail, as they do on a machine that is cut off.
-    gone.renew = lambda trial: None  # type: ignore[method-assign]
+    # Nothing is renewed, as on a machine that is cut off.
+    gone.holding = lambda trial: contextlib.nullcontext()  # type: ignore[method-assign]
     report = gone.run(function)
     assert (report.told, report.lost, report.ended) == (0, 1, "full")
     assert [trial.value for trial in told(tmp_path)] == [7.0]
+
+
+def test_an_answer_that_is_lost_for_longer_than_the_lease_costs_one_trial_and_no_worker(
+    begin: Callable[..., Served], tmp_path: Path
+) -> None:
+    """The test fails if a worker ends because the trial of its nonce is another's by now."""
+    served = begin(trials=2)
+    cut_off, other = served.worker(name="cut-off", lease_s=1.0), served.worker(name="other")
+    once, lost = cut_off._once, []
+
+    def lossy(path: str, body: dict[str, Any] | None, timeout: float) -> dict[str, Any]:
+        answer = once(path, body, timeout)
+        if lost:
+            return answer
+        lost.append(answer["number"])
+        time.sleep(1.2)
+        assert other.run(lambda _: 7.0, n_trials=1).told == 1
+        raise fedbo.ServeError("unreachable", "the answer is lost")
+
+    cut_off._once = lossy  # type: ignore[method-assign]
+    report = cut_off.run(lambda _: 1.0)
+    assert (report.told, report.lost, report.ended, lost) == (1, 0, "full", [0])
+    assert [trial.value for trial in told(tmp_path)] == [7.0, 1.0]
+
+
+@pytest.mark.parametrize("n_hanging", [1, 1000])
+def test_renewals_that_hang_cost_neither_the_lease_nor_the_end(begin: Callable[..., Served], n_hanging: int) -> None:
+    """The test fails if one renewal without an answer loses the trial, or if its thread goes on after the trial."""
+    served = begin(trials=1)
+    worker = served.worker(lease_s=2.4)
+    once, hanging = worker._once, []
+
+    def hangs(path: str, body: dict[str, Any] | None, timeout: float) -> dict[str, Any]:
+        if not path.endswith("/renew") or len(hanging) >= n_hanging:
+            return once(path, body, timeout)
+        hanging.append(timeout)
+        time.sleep(timeout)
+        raise fedbo.ServeError("unreachable", "no answer")
+
+    worker._once = hangs  # type: ignore[method-assign]
+    trial = worker.ask()
+    assert isinstance(trial, fedbo.WorkerTrial)
+    with worker.holding(trial):
+        time.sleep(3.6 if n_hanging == 1 else 1.0)
+    assert not any("fedbo-lease" in thread.name for thread in threading.enumerate())
+    assert hanging and max(hanging) <= 0.81
+    if n_hanging == 1:
+        with pytest.raises(fedbo.ServeError) as still_held:
+            served.worker().ask(wait_s=0)
+        assert still_held.value.code == "wait"
+    worker.tell(trial, 1.0)
+
+
+def test_a_server_that_hangs_is_given_up_after_the_patience() -> None:
+    """The test fails if a connection that is never answered takes longer than ``patience_s``: Ctrl-C would take as long."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        worker = fedbo.Worker(f"http://127.0.0.1:{silent.getsockname()[1]}", "t" * 32, patience_s=1.0)
+        began = time.monotonic()
+        with pytest.raises(fedbo.ServeError) as unreachable:
+            worker.ask()
+        assert unreachable.value.code == "unreachable" and time.monotonic() - began < 5
 
 
 def test_a_server_that_is_killed_and_started_again_loses_nothing(begin: Callable[..., Served], tmp_path: Path) -> None:
@@ -298,6 +400,13 @@ def test_a_wrong_token_and_an_absent_server_are_errors(begin: Callable[..., Serv
             fedbo.Worker(url, token)
 
 
+@pytest.mark.parametrize("token", ["secret\nX-Other: 1", "secret second", "secret\x7f", "sécret"])
+def test_a_token_that_no_header_can_carry_is_refused_and_not_said(token: str) -> None:
+    with pytest.raises(fedbo.Error, match="--token-file") as refused:
+        fedbo.Worker("http://127.0.0.1:1", token)
+    assert "cret" not in str(refused.value)
+
+
 def test_refusals_that_pass_and_answers_that_break_off_are_repeated_with_the_same_nonce() -> None:
     """The test fails if a request is given up, or repeated as another one: that would take a second trial."""
     nonces: list[str] = []
@@ -370,8 +479,16 @@ def test_the_worker_of_the_documentation_runs_in_a_shell(begin: Callable[..., Se
     text = (ROOT / "docs/serve.md").read_text(encoding="utf-8")
     script = text.split("```sh\n#!/bin/sh\n")[1].split("```")[0]
     served = begin(trials=4)
+    recorder = tmp_path / "bin" / "curl"
+    recorder.parent.mkdir()
+    recorder.write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/requests"\nexec {shutil.which("curl")} "$@"\n')
+    recorder.chmod(0o755)
     environ = {**os.environ, "FEDBO_URL": served.url, "FEDBO_WORKER_TOKEN": served.token}
+    environ["PATH"] = f"{recorder.parent}:{environ['PATH']}"
     command = ["sh", "-c", script, "sh", "shell"]
     ran = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stderr
     assert [trial.value for trial in told(tmp_path)] == [(trial["x"] - 0.5) ** 2 for trial in told(tmp_path)]
+    # A number of the process would come again with a container.
+    nonces = re.findall(r'"nonce": "([^"]*)"', (tmp_path / "requests").read_text())
+    assert len(set(nonces)) == 5 and all(re.fullmatch("[0-9a-f]{16}", nonce) for nonce in nonces)

@@ -295,7 +295,7 @@ fn a_trial_is_told_once() {
 #[test]
 fn a_worker_acts_on_its_own_trials_only() {
     let (sandbox, served) = random(10);
-    served.ask("a", "1");
+    served.ask("holder", "1");
     for (action, body) in [
         ("tell", json!({ "worker": "b", "value": 1.0 })),
         ("renew", json!({ "worker": "b" })),
@@ -304,7 +304,8 @@ fn a_worker_acts_on_its_own_trials_only() {
         let refusal = served.refused(409, &format!("/v1/trials/0/{action}"), &body);
         assert_eq!(refusal["code"], "not-held");
         let message = refusal["message"].as_str().expect("words");
-        assert!(message.contains("held by worker \"a\", not by worker \"b\""), "{message}");
+        assert!(message.contains("held by another worker, not by worker \"b\""), "{message}");
+        assert!(!message.contains("holder"), "the name is what it takes to act as it: {message}");
         let absent = served.refused(404, &format!("/v1/trials/9/{action}"), &body);
         assert_eq!(absent["code"], "no-trial");
     }
@@ -312,12 +313,12 @@ fn a_worker_acts_on_its_own_trials_only() {
     sandbox.fedbo(&["ask", "study.toml"]).expect(0, &[]);
     served.refused(409, "/v1/trials/1/tell", &json!({ "worker": "b", "value": 1.0 }));
     assert_eq!(
-        served.done("/v1/trials/0/release", &json!({ "worker": "a" })),
+        served.done("/v1/trials/0/release", &json!({ "worker": "holder" })),
         json!({ "released": 0 })
     );
-    served.refused(409, "/v1/trials/0/tell", &json!({ "worker": "a", "value": 1.0 }));
+    served.refused(409, "/v1/trials/0/tell", &json!({ "worker": "holder", "value": 1.0 }));
     assert_eq!(number(&served.ask("b", "1")), 0, "what was given back comes first");
-    let given_back = served.refused(409, "/v1/ask", &json!({ "worker": "a", "nonce": "1" }));
+    let given_back = served.refused(409, "/v1/ask", &json!({ "worker": "holder", "nonce": "1" }));
     assert_eq!(given_back["code"], "nonce-used");
     // Who else looks sees by whom it is held.
     let seen = sandbox.fedbo(&["trials", "study.toml", "--json"]).stdout;
@@ -374,6 +375,26 @@ fn who_waits_is_answered_when_the_last_trial_is_told_and_when_the_server_ends() 
         assert_eq!(second.join().expect("an answer")["status"], "wait");
     });
     finished_error(child);
+}
+
+/// The test fails if the server waits, at its end, for a call of the storage that waits itself: a lock of another program takes 30 s.
+#[test]
+fn the_end_of_the_server_waits_for_no_storage_that_is_locked() {
+    let (sandbox, mut served) = random(2);
+    let lock = rusqlite::Connection::open(sandbox.path("study.db")).expect("SQLite");
+    lock.execute_batch("BEGIN IMMEDIATE").expect("a lock");
+    let body = r#"{"worker":"w","nonce":"1"}"#;
+    let (token, length) = (&served.token, body.len());
+    let head = format!("POST /v1/ask HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {token}");
+    let mut stream = TcpStream::connect(&served.address).expect("it listens");
+    write!(stream, "{head}\r\nContent-Length: {length}\r\n\r\n{body}").expect("it reads");
+    std::thread::sleep(Duration::from_millis(500)); // it waits for the lock
+    drop(stream);
+    let began = Instant::now();
+    let child = served.child.take().expect("it runs");
+    interrupt(&child, Signal::TERM);
+    finished_error(child);
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl Serve {
             .enable_all()
             .build()
             .map_err(|error| BadInput(format!("no threads can be started: {error}")))?;
-        runtime.block_on(async {
+        let done = runtime.block_on(async {
             let server = Server::start(&self.settings(), token.clone(), opened)?;
             self.announce(server.address(), &token)?;
             console::remark(&format!("{name}: {n_told} of {wanted} told in {place}"));
@@ -67,7 +67,10 @@ impl Serve {
             }
             server.stop().await;
             Ok(Exit::Done)
-        })
+        });
+        // A call of the storage that does not return keeps nobody: what it writes was not answered.
+        runtime.shutdown_timeout(Duration::from_secs(1));
+        done
     }
 
     fn token(&self) -> Result<Token, BadInput> {

@@ -356,6 +356,7 @@ mod tests {
             operator: None,
             actions: None,
             watchers: Arc::new(Semaphore::new(1)),
+            reading: Arc::default(),
             drawing: Arc::new(Semaphore::new(1)),
             means: means::Computed::default(),
             auditing: Arc::new(Semaphore::new(1)),

@@ -374,15 +374,15 @@ fn without_trial(open: &[Trial], why: &str) -> Asked {
     }
 }
 
-/// The refusal of a worker that does not hold a trial.
+/// The refusal of a worker that does not hold a trial. It leaves out the holder's name, by which anybody with the token can act on the trial.
 fn not_held(name: &str, number: u64, trial: Option<&Trial>) -> Problem {
     let by = match trial.map(|trial| &trial.state) {
-        Some(TrialState::Running(held)) => match name_of(&held.worker.id) {
-            Some(other) => format!("is held by worker {other:?}"),
-            None => "is held by somebody who asked elsewhere".to_owned(),
-        },
-        Some(TrialState::Waiting) => "waits to be asked for".to_owned(),
-        _ => "has ended".to_owned(),
+        Some(TrialState::Running(held)) if name_of(&held.worker.id).is_some() => {
+            "is held by another worker"
+        }
+        Some(TrialState::Running(_)) => "is held by somebody who asked elsewhere",
+        Some(TrialState::Waiting) => "waits to be asked for",
+        _ => "has ended",
     };
     let message = format!(
         "trial {number} {by}, not by worker {name:?}; a lease that is over may be somebody else's, so renew in time"
