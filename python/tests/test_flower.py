@@ -78,6 +78,10 @@ class Grid:
         return [self.replies.pop(name) for name in names if name in self.replies]
 
 
+def exchange(grid: Grid, service: _exchange.Service) -> _exchange.Exchange:
+    return _exchange.Exchange(grid, service, pause_s=0.02, hold_s=2.0)  # type: ignore[arg-type]
+
+
 class World:
     """A study on a ServerApp's machine, and the agents' files on those of their nodes."""
 
@@ -100,12 +104,12 @@ class World:
     def agents(self) -> list[fedbo.Agent]:
         return [fedbo.Agent(self.folder / f"home-{lab}") for lab in range(len(self.configs))]
 
-    def run(self, grid: Grid, is_over: Callable[[list[str]], bool] | None = None) -> dict[int, str]:
-        """A ServerApp, with shorter pauses."""
+    def run(self, grid: Grid, is_over: Callable[[_exchange.States], bool] | None = None) -> dict[int, str]:
+        """A ServerApp, with shorter pauses. Returns the states of nodes."""
         coordinator = _coordinator.Coordinator(self.data)
         try:
             over = is_over or server_app._End(coordinator, str(coordinator.study(None)["study"]))
-            return _exchange.Exchange(grid, coordinator, pause_s=0.02, hold_s=2.0).run(over)
+            return exchange(grid, coordinator).run(over).nodes
         finally:
             coordinator.close()
 
@@ -190,7 +194,7 @@ def test_a_node_and_a_coordinator_that_are_killed_charge_nothing_twice(tmp_path:
     coordinator = _coordinator.Coordinator(world.data)
     charged = world.data / "labs.ledger.db"
 
-    def crash(states: list[str]) -> bool:
+    def crash(states: _exchange.States) -> bool:
         if coordinator.study("labs")["round"] >= 3:
             os.kill(coordinator._process.pid, signal.SIGKILL)
             coordinator._process.wait()
@@ -279,6 +283,106 @@ def test_what_a_node_may_not_ask_is_not_passed_on(tmp_path: Path, program: Run) 
         assert coordinator.answer(request(target="/v1/studies/labs")).status == 401
 
 
+def test_nothing_is_passed_on_to_what_took_the_port_of_a_coordinator_that_ended(tmp_path: Path, program: Run) -> None:
+    """A request has a raw vector; another user's program may listen on the port as soon as it is free."""
+    world = World(tmp_path / "world", program, toml(2))
+    with contextlib.closing(_coordinator.Coordinator(world.data)) as coordinator, socket.socket() as other:
+        coordinator._process.kill()
+        coordinator._process.wait()
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind((coordinator._host, coordinator._port))
+        other.listen()
+        other.settimeout(0.5)
+        with pytest.raises(fedbo.Error, match="has ended"):
+            coordinator.answer(_records.Request(bytes(32), "GET", "/v1/openapi.json", [("fedbo-protocol", "2")], b""))
+        with pytest.raises(TimeoutError):
+            other.accept()
+
+
+class Knows:
+    """A coordinator of three agents that checks a key in place of a signature."""
+
+    def answer(self, request: _records.Request) -> _records.Answer:
+        knows = request.target == "/v1/openapi.json" or dict(request.headers)["fedbo-key"] in ("a", "b", "c")
+        return _records.Answer(request.id, 200 if knows else 401, [], b"")
+
+    def check(self) -> None:
+        pass
+
+    def study(self, name: str) -> dict[str, Any]:
+        return {"study": name, "agents": 3, "state": "running"}
+
+
+def test_a_run_ends_with_its_agents_whatever_other_nodes_say() -> None:
+    """One of three agents comes back under another node. Nodes without an agent, or with another's key, say that they are complete."""
+    service, gave_up, is_back = Knows(), threading.Event(), threading.Event()
+    asked: dict[int, int] = {}
+
+    def reply(node: int) -> tuple[str, str, str]:
+        """The word, and the key and target of the request."""
+        times = asked[node] = asked.get(node, 0) + 1
+        match node:
+            case 1:  # the first node of agent a
+                return ("failed" if times > 1 else "asking"), "a", "/v1/studies/labs"
+            case 2:  # agent b ends last
+                is_over = is_back.is_set() and times > 10
+                return ("complete" if is_over else "asking"), "b", "/v1/studies/labs"
+            case 3:
+                return ("complete" if times > 1 else "asking"), "c", "/v1/studies/labs"
+            case 4:  # the second node of agent a
+                gave_up.wait(10)
+                return ("complete" if times > 3 else "asking"), "a", "/v1/studies/labs"
+            case 5:  # what anybody may ask for, with the key of another
+                return ("complete" if times > 1 else "asking"), "b", "/v1/openapi.json"
+            case 6:
+                return ("complete" if times > 1 else "asking"), "unknown", "/v1/studies/labs"
+            case 7:  # an agent of another study of the same folder
+                return ("complete" if times > 1 else "asking"), "a", "/v1/studies/wine/handouts?wait=25"
+            case _:
+                return "complete", "", ""
+
+    def node(message: Message, context: Context) -> Message:
+        word, key, target = reply(context.node_id)
+        parts = [_records.Request(bytes(32), "GET", target, [("fedbo-key", key)], b"")] if word == "asking" else []
+        return Message(_records.write(word, parts), reply_to=message)
+
+    over = server_app._End(service, "labs")  # type: ignore[arg-type]
+
+    def is_over(states: _exchange.States) -> bool:
+        if states.nodes[1] == "failed":
+            gave_up.set()
+        if states.nodes[4] == "complete":
+            is_back.set()
+        return over(states)
+
+    states = exchange(Grid([{}] * 9, node), service).run(is_over)
+    assert states.agents == {("labs", key): "complete" for key in "abc"} | {("wine", "a"): "complete"}
+    assert [states.nodes[each] for each in (1, 2, 4)] == ["failed", "complete", "complete"]
+
+
+def test_a_run_fails_if_an_agent_gave_up_and_not_if_another_node_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(fedbo.Error, match="gave up: 1;"):
+        server_app._report(_exchange.States({1: "complete", 2: "failed"}, {("labs", "a"): "complete", ("labs", "b"): "failed"}), "labs")
+    others = {("labs", "a"): "complete", ("wine", "a"): "failed"}
+    server_app._report(_exchange.States({1: "complete", 2: "failed", 3: "failed"}, others), "labs")
+    assert "elsewhere: 2" in caplog.text
+
+
+def test_a_node_cannot_write_into_the_log_of_a_server_app(caplog: pytest.LogCaptureFixture) -> None:
+    def node(message: Message, context: Context) -> Message:
+        if context.node_id == 1:
+            raise RuntimeError("gone\nfedbo: forged" + "x" * 5000)
+        return Message(_records.write("complete\nfedbo: forged"), reply_to=message)
+
+    def is_over(states: _exchange.States) -> bool:
+        return "no reply" in caplog.text and states.nodes[2] != "new"
+
+    assert exchange(Grid([{}, {}], node), Knows()).run(is_over).nodes[2] == "failed"
+    messages = [record.getMessage() for record in caplog.records]
+    assert any("no reply: 'gone" in each for each in messages) and any("'state'" in each for each in messages)
+    assert all("\n" not in each and len(each) < 300 for each in messages), messages
+
+
 def test_records_that_are_none_of_ours_are_refused() -> None:
     request = _records.Request(bytes(32), "GET", "/v1/x", [("a", "b")], b"")
     answer = _records.Answer(bytes(32), 204, [("a", "b")], b"")
@@ -286,6 +390,8 @@ def test_records_that_are_none_of_ours_are_refused() -> None:
     assert _records.answers(_records.write("answers", [answer, answer])) == [answer, answer]
     with pytest.raises(_records.Malformed, match="another app"):
         _records.state(RecordDict())
+    with pytest.raises(_records.Malformed, match="'state'"):
+        _records.state(_records.write("finished"))
     with pytest.raises(_records.Malformed, match="9 requests"):
         _records.requests(_records.write("asking", [request] * 9))
     with pytest.raises(_records.Malformed, match="'method'"):
@@ -301,7 +407,7 @@ def test_a_node_that_gives_up_tells_nobody_why(tmp_path: Path, program: Run, cap
     (world.folder / "token-0").write_text("fbt2_nonsense")
     world.configs[1] = {"fedbo-agent": str(world.folder / "nowhere.toml")}
     grid = Grid([*world.configs, {}])
-    states = world.run(grid, lambda states: len(states) == 3 and all(state in _exchange.ENDED for state in states))
+    states = world.run(grid, lambda states: len(states.nodes) == 3 and all(state in _records.ENDED for state in states.nodes.values()))
     assert states == {1: "failed", 2: "failed", 3: "none"}
     assert "nowhere.toml" in caplog.text and "token" in caplog.text
 

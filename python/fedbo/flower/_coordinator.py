@@ -19,14 +19,24 @@ from fedbo.flower._records import Answer, Request
 
 _HEADERS = frozenset({"fedbo-protocol", "fedbo-key", "fedbo-time", "fedbo-signature", "content-type"})
 """Headers of requests; others are not passed on."""
+_SIGNED = re.compile(r"/v1/studies/([^/?]+)")
+"""What the coordinator answers to agents of a study alone."""
 _TARGET = re.compile(r"/v1/[!-~]*")
 _VALUE = re.compile(r"[ -~]{0,512}")
+Signer = tuple[str, str]
+"""An agent: its study and its key."""
 _METHODS = frozenset({"GET", "PUT", "POST"})
 
 _WAIT_S = 60.0
 """The longest wait for an answer: polls ask for less."""
 _TAKES_OVER_S = 20.0
 """The time that an earlier coordinator of the folder has to end."""
+
+
+def signer(request: Request) -> Signer | None:
+    """The agent that signed a request, if the coordinator answers such requests only after it has checked the signature."""
+    signed, key = _SIGNED.match(request.target), dict(request.headers).get("fedbo-key")
+    return None if signed is None or key is None else (signed[1], key)
 
 
 class Refused(ValueError):
@@ -88,6 +98,8 @@ class Coordinator:
 
         Raises :class:`Refused` for anything else, and :class:`Unavailable` if there is no answer.
         """
+        # Once it has ended, its port may be another's.
+        self.check()
         if request.method not in _METHODS or not _TARGET.fullmatch(request.target):
             raise Refused("a request that is none of the protocol")
         if any(name not in _HEADERS or not _VALUE.fullmatch(value) for name, value in request.headers):

@@ -13,8 +13,8 @@ from flwr.app import Message, MessageType
 from flwr.serverapp import Grid
 
 from fedbo.flower import _records
-from fedbo.flower._coordinator import Refused, Unavailable
-from fedbo.flower._records import Answer, Malformed, Request
+from fedbo.flower._coordinator import Refused, Signer, Unavailable, signer
+from fedbo.flower._records import ENDED, Answer, Malformed, Request
 
 logger = logging.getLogger("fedbo.flower")
 
@@ -31,8 +31,15 @@ _RETRY_S = (2.0, 60.0)
 _NODES_S = 3.0
 """The interval at which new nodes are looked for."""
 
-ENDED = frozenset({"complete", "study-over", "failed", "none"})
-"""States in which a node asks nothing more in this run."""
+
+@dataclass(frozen=True)
+class States:
+    """What nodes said last. Anybody's node may say anything; an agent's was shown to be its own by the agent's signature."""
+
+    nodes: dict[int, str]
+    """By the grid's identifier."""
+    agents: dict[Signer, str]
+    """By the agent: the state of the node that spoke last of those from which the agent has asked."""
 
 
 class Service(Protocol):
@@ -53,10 +60,13 @@ class _Node:
 
     id: int
     state: str = "new"
+    heard_at: float = 0.0
+    agent: Signer | None = None
+    """Its agent, once the coordinator has answered a request that it signed."""
     sent: set[str] = field(default_factory=set)
     """Messages without a reply."""
     sent_at: float = 0.0
-    answering: Future[list[Answer]] | None = None
+    answering: Future[tuple[list[Answer], Signer | None]] | None = None
     answers: list[Answer] = field(default_factory=list)
     next_at: float | None = 0.0
     """When the next message is sent; None while a reply or answers are waited for."""
@@ -74,8 +84,8 @@ class Exchange:
         self._nodes: dict[int, _Node] = {}
         self._ending = False
 
-    def run(self, is_over: Callable[[list[str]], bool]) -> dict[int, str]:
-        """Runs until ``is_over``, which is given the states of all nodes each time around, returns True. Returns the state of each node."""
+    def run(self, is_over: Callable[[States], bool]) -> States:
+        """Runs until ``is_over``, which is given all states each time around, returns True. Returns the states then."""
         looked_at = float("-inf")
         with ThreadPoolExecutor(max_workers=1024, thread_name_prefix="fedbo-answers") as pool:
             try:
@@ -87,11 +97,18 @@ class Exchange:
                     self._pull(pool)
                     for node in self._nodes.values():
                         self._advance(node)
-                    if is_over([node.state for node in self._nodes.values()]):
-                        return {node.id: node.state for node in self._nodes.values()}
+                    states = self._states()
+                    if is_over(states):
+                        return states
                     time.sleep(self._pause_s)
             finally:
                 self._ending = True
+
+    def _states(self) -> States:
+        nodes = self._nodes.values()
+        # A site that was started anew may have another node: the later one counts.
+        in_order = sorted(nodes, key=lambda node: node.heard_at)
+        return States({node.id: node.state for node in nodes}, {node.agent: node.state for node in in_order if node.agent})
 
     def _look_for_nodes(self) -> None:
         for node_id in self._grid.get_node_ids():
@@ -102,7 +119,9 @@ class Exchange:
     def _advance(self, node: _Node) -> None:
         now = time.monotonic()
         if node.answering is not None and node.answering.done():
-            node.answers, node.answering, node.next_at = node.answering.result(), None, now
+            node.answers, agent = node.answering.result()
+            node.agent = agent or node.agent
+            node.answering, node.next_at = None, now
         if node.next_at is not None and node.next_at <= now:
             self._push(node)
         elif node.sent and now - node.sent_at > _PROBE_S:
@@ -129,7 +148,7 @@ class Exchange:
     def _take(self, node: _Node, reply: Message, pool: ThreadPoolExecutor) -> None:
         node.sent.discard(reply.metadata.reply_to_message_id)
         if reply.has_error():
-            logger.warning("node %d: no reply: %s", node.id, reply.error.reason)
+            logger.warning("node %d: no reply: %.200r", node.id, reply.error.reason)
             node.next_at = None if node.sent else self._later(node)
             return
         try:
@@ -143,7 +162,7 @@ class Exchange:
             return
         if state != node.state:
             logger.info("node %d: %s", node.id, state)
-        node.state, node.n_failed = state, 0
+        node.state, node.heard_at, node.n_failed = state, time.monotonic(), 0
         node.sent.clear()
         node.answers = []
         if state not in ENDED:
@@ -154,18 +173,23 @@ class Exchange:
         node.n_failed += 1
         return time.monotonic() + pause
 
-    def _answer(self, node_id: int, requests: list[Request]) -> list[Answer]:
-        answers = []
+    def _answer(self, node_id: int, requests: list[Request]) -> tuple[list[Answer], Signer | None]:
+        """The answers to a node's requests, and the agent that asked, if the coordinator knows it."""
+        answers: list[Answer] = []
+        agent = None
         for request in requests:
             try:
-                answers.append(self._held(request))
+                answer = self._held(request)
+                answers.append(answer)
+                if answer.status < 400:
+                    agent = signer(request) or agent
             except Refused as error:
                 logger.warning("node %d: %s", node_id, error)
             except Unavailable as error:
                 # What has no answer is asked again.
                 logger.warning("node %d: %s", node_id, error)
                 time.sleep(_RETRY_S[0])
-        return answers
+        return answers, agent
 
     def _held(self, request: Request) -> Answer:
         """The answer to a request. A poll without news is repeated, as it was signed: no process has to start for an answer without
@@ -186,5 +210,5 @@ class Exchange:
 
 
 def counted(states: list[str]) -> dict[str, int]:
-    """The number of nodes in each state."""
+    """How often each state is there."""
     return {state: states.count(state) for state in sorted(set(states))}

@@ -12,6 +12,9 @@ from flwr.app import ConfigRecord, RecordDict
 
 HEAD = "fedbo"
 """The name of the record that is in every message."""
+ENDED = frozenset({"complete", "study-over", "failed", "none"})
+"""Words of a node that asks nothing more in this run."""
+_WORDS = ENDED | {"asking", "busy"}
 REQUESTS_MAX = 8
 """Requests of one reply at most; an agent has three."""
 
@@ -58,8 +61,11 @@ def write(state: str, parts: Iterable[Request | Answer] = ()) -> RecordDict:
 
 
 def state(records: RecordDict) -> str:
-    """The word of a message."""
-    return _text(_record(records, HEAD), "state")
+    """The word of a node's message, one of those that are known: others would stand in the receiver's log."""
+    word = _text(_record(records, HEAD), "state")
+    if word not in _WORDS:
+        raise Malformed("'state' of a record is no word of this version of fedbo")
+    return word
 
 
 def requests(records: RecordDict) -> list[Request]:

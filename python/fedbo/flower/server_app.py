@@ -16,8 +16,9 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedbo._errors import DefinitionError, Error
 from fedbo.flower._coordinator import Coordinator
-from fedbo.flower._exchange import ENDED, Exchange, counted
+from fedbo.flower._exchange import Exchange, States, counted
 from fedbo.flower._log import show_log
+from fedbo.flower._records import ENDED
 
 logger = logging.getLogger("fedbo.flower")
 
@@ -45,14 +46,26 @@ def main(grid: Grid, context: Context) -> None:
         states = Exchange(grid, coordinator).run(_End(coordinator, str(study["study"])))
     finally:
         coordinator.close()
-    logger.info("nodes: %s", counted(list(states.values())))
-    n_failed = list(states.values()).count("failed")
+    _report(states, str(study["study"]))
+
+
+def _report(states: States, study: str) -> None:
+    """Logs how nodes and the study's agents ended. Raises an error if agents gave up."""
+    nodes = list(states.nodes.values())
+    agents = [state for (of, _), state in states.agents.items() if of == study]
+    logger.info("nodes: %s; agents: %s", counted(nodes), counted(agents))
+    n_failed = agents.count("failed")
     if n_failed:
-        raise Error(f"the agents of {n_failed} nodes gave up; the logs of these SuperNodes say why")
+        raise Error(f"agents that gave up: {n_failed}; the logs of their SuperNodes say why")
+    if "failed" in nodes:
+        logger.warning("nodes that gave up without a known agent, or whose agent came back elsewhere: %d", nodes.count("failed"))
 
 
 class _End:
-    """Decides when a run is over: when all agents have ended, or some time after the study is finished."""
+    """Decides when a run is over: when all agents have ended, or some time after the study is finished.
+
+    Nodes do not count: a site that comes back may have a new one, and anybody's says what it likes.
+    """
 
     def __init__(self, coordinator: Coordinator, study: str) -> None:
         self._coordinator = coordinator
@@ -61,8 +74,8 @@ class _End:
         self._finished_at: float | None = None
         self._n_agents = int(coordinator.study(study)["agents"])
 
-    def __call__(self, states: list[str]) -> bool:
-        ended = [state for state in states if state in ENDED and state != "none"]
+    def __call__(self, states: States) -> bool:
+        ended = [key for (study, key), state in states.agents.items() if study == self._study and state in ENDED]
         if len(ended) >= self._n_agents:
             return True
         now = time.monotonic()

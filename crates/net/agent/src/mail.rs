@@ -118,14 +118,14 @@ struct State {
 
 impl Mail {
     /// The mail of a process. `challenge` and `asked_ms` are what the process before left: [`Mail::challenge`], and when its requests
-    /// left, in milliseconds since 1970 by the agent's clock.
+    /// left, in milliseconds since 1970 by the agent's clock. Without that the answers count as old.
     #[must_use]
     pub fn new(
         answers: impl IntoIterator<Item = (RequestId, CarriedAnswer)>,
         challenge: Option<Digest>,
         asked_ms: Option<u64>,
     ) -> Self {
-        let is_old = asked_ms.is_some_and(|asked| SystemClock.now_ms().abs_diff(asked) > OLD_MS);
+        let is_old = asked_ms.is_none_or(|asked| SystemClock.now_ms().abs_diff(asked) > OLD_MS);
         Self {
             opened_ms: SystemClock.elapsed_ms(),
             is_old,

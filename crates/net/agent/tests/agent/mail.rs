@@ -146,6 +146,10 @@ fn answers_that_were_under_way_for_long_do_not_show_that_clocks_differ() {
     let (mail, link) = opened(vec![refused()], Some(now_ms - 400_000));
     assert_eq!(link.handouts(&key(), "wine", POLL).err(), Some(LinkError::Stopped));
     assert_eq!(mail.outbox().len(), 2);
+    // A process that does not know when it asked was started anew: its answers may be of any age.
+    let (mail, link) = opened(vec![stale()], None);
+    assert_eq!(link.status(&key(), "wine").err(), Some(LinkError::Stopped));
+    assert_eq!(mail.outbox().len(), 1);
     // One that was asked for just now does.
     let (_, link) = opened(vec![stale()], Some(now_ms - 1_000));
     assert_eq!(link.status(&key(), "wine").unwrap().time_ms, now_ms - 400_000);
@@ -167,6 +171,12 @@ fn answers_that_are_none_are_named() {
     assert!(unusable(asked(answer(200, &[("a header", "x")], b"handout"))));
     assert!(unusable(asked(answer(200, &[("x", "a\r\nb")], b"handout"))));
     assert!(unusable(asked(answer(204, &[], b"")))); // without the round
+    // With the protocol's, 64 headers pass and 65 do not; tens of thousands are more than a map of headers can hold.
+    let with_others = |count: usize| answer(200, &vec![("x", "y"); count], b"handout");
+    let (_, link) = opened(vec![(poll[0].0, with_others(63))], None);
+    assert!(link.handouts(&key(), "wine", POLL).is_ok());
+    assert!(unusable(asked(with_others(64))));
+    assert!(unusable(asked(with_others(40_000))));
     assert!(unusable(asked(CarriedAnswer { status: 200, headers: Vec::new(), body: Vec::new() })));
     let other = CarriedAnswer {
         status: 200,

@@ -22,6 +22,8 @@ use crate::{Clock as _, SystemClock};
 
 /// Bytes of a JSON answer at most.
 pub const JSON_BYTES_MAX: u64 = 64 * 1024;
+/// Headers of an answer that a courier brings at most.
+const CARRIED_HEADERS_MAX: usize = 64;
 /// Longest time until the stop flag is looked at.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -371,6 +373,11 @@ impl OutgoingRequest {
         let limit = self.limit(answer.status);
         if u64::try_from(answer.body.len()).map_or(true, |length| length > limit) {
             return Err(too_long(limit));
+        }
+        let count = answer.headers.len();
+        if count > CARRIED_HEADERS_MAX {
+            let reason = format!("the answer has {count} headers; at most {CARRIED_HEADERS_MAX}");
+            return Err(LinkError::Unusable { reason });
         }
         let mut headers = HeaderMap::new();
         for (name, value) in &answer.headers {
