@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.server
 import json
+import logging
 import math
 import os
 import re
@@ -151,9 +152,11 @@ class _Mute(Exception):
     ids=["half", "wide", "control", "mute"],
 )
 def test_no_text_of_an_exception_ends_a_worker(
-    begin: Callable[..., Served], tmp_path: Path, error: Exception, begins: str
+    begin: Callable[..., Served], tmp_path: Path, caplog: pytest.LogCaptureFixture, error: Exception, begins: str
 ) -> None:
     """The test fails if a text that is no UTF-8, too long as JSON, or cannot be made ends the worker instead of the trial."""
+    # What is logged is reported between processes of the tests, which half a character ends.
+    caplog.set_level(logging.CRITICAL, logger="fedbo")
     served = begin(trials=1)
 
     def function(trial: fedbo.WorkerTrial) -> float:
