@@ -267,7 +267,7 @@ fn news(record: &StudyRecord, slots: &[SlotRecord], seen: Option<ObservedStudy>)
         round: record.round,
         elapsed_s: seen.as_ref().and_then(|seen| seen.elapsed).map(|time| time.as_secs_f64()),
         collects: seen.as_ref().is_some_and(|seen| seen.collects),
-        ledger_head: seen.as_ref().and_then(|seen| seen.head.clone()).or(record.head.clone()),
+        ledger_head: seen.as_ref().and_then(|seen| seen.head.clone()),
         releases: seen.as_ref().map_or(0, |seen| seen.n_releases),
         error: seen.and_then(|seen| seen.error),
         roster: roster.collect(),
