@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::fmt::{Display, Formatter};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use fedbo_report::RESULTS_FILE;
@@ -72,6 +72,8 @@ pub(crate) struct Catalog {
     files: Mutex<HashMap<PathBuf, (Stamp, Content)>>,
     /// Storages that are open, by their addresses.
     opened: Mutex<Opening>,
+    /// Told when a storage was opened, or could not be.
+    is_opened: Condvar,
 }
 
 /// A study as it is stored, with its place.
@@ -295,26 +297,21 @@ impl Catalog {
     /// The storage of a place, opened once; none as long as it is not there. A server that does not answer holds up one request, and
     /// no other storage.
     fn storage(&self, address: &Address) -> anyhow::Result<Option<Arc<dyn Storage>>> {
-        let (name, began) = (address.to_string(), Instant::now());
-        loop {
-            let mut opened = self.opened();
+        let name = address.to_string();
+        {
+            let is_opening = |opened: &mut Opening| matches!(opened.get(&name), Some(None));
+            let waited = self.is_opened.wait_timeout_while(self.opened(), OPENS, is_opening);
+            let (mut opened, _) = waited.unwrap_or_else(PoisonError::into_inner);
             match opened.get(&name) {
                 Some(Some(storage)) => return Ok(Some(Arc::clone(storage))),
-                Some(None) if began.elapsed() > OPENS => {
-                    anyhow::bail!("{name} has not answered yet")
-                }
-                Some(None) => {}
-                None => {
-                    opened.insert(name.clone(), None);
-                    break;
-                }
-            }
-            drop(opened);
-            std::thread::sleep(Duration::from_millis(20));
+                Some(None) => anyhow::bail!("{name} has not answered yet"),
+                None => opened.insert(name.clone(), None),
+            };
         }
         let found = fedbo_storage::open(address, Mode::Existing);
         let mut opened = self.opened();
         opened.remove(&name);
+        self.is_opened.notify_all();
         match found {
             Ok(storage) => {
                 opened.insert(name, Some(Arc::clone(&storage)));
