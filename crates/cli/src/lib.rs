@@ -4,6 +4,7 @@
 //! standard output, all else to standard error. What is computed is decided elsewhere.
 
 mod advice;
+mod answers;
 mod commands;
 mod console;
 mod core_dumps;
@@ -28,6 +29,7 @@ mod study_display;
 mod study_ref;
 mod table;
 mod text;
+mod token;
 mod trial_record;
 
 use std::ffi::OsString;

@@ -11,11 +11,10 @@ use std::time::Duration;
 
 use super::parse_listen;
 use crate::console;
-use crate::dashboard::{
-    Access, Catalog, Content, Dashboard as Pages, Token, kept_token, write_page,
-};
+use crate::dashboard::{Access, Catalog, Content, Dashboard as Pages, write_page};
 use crate::exit::{BadInput, Exit};
 use crate::interrupt;
+use crate::token::{Token, kept_token};
 
 /// Show studies and runs in the browser, live, until Ctrl-C
 ///
@@ -101,7 +100,7 @@ impl Dashboard {
             if let Some(file) = &self.token_file {
                 let shown = file.display();
                 console::note(&format!(
-                    "a new browser is let in by {url}?token=, then the token of {shown}"
+                    "in a new browser, open {url}?token=TOKEN with the token in {shown}"
                 ));
             } else if let Some(None) = opener {
                 console::note("open this address in a browser");

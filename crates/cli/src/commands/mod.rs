@@ -28,6 +28,7 @@ mod serve;
 mod stop;
 mod storage;
 mod tell;
+pub(crate) mod tls_options;
 pub(crate) mod topology;
 mod trials;
 mod tune;

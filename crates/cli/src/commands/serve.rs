@@ -5,16 +5,17 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fedbo_transport::{ConnectionLimits, ListenSettings, TlsFiles};
+use fedbo_transport::{ConnectionLimits, ListenSettings};
 
 use super::parse_listen;
+use super::tls_options::TlsOptions;
 use crate::console;
-use crate::dashboard::{Token, kept_token};
 use crate::exit::{BadInput, Exit};
 use crate::interrupt;
 use crate::serve::Server;
 use crate::study_ref::StudyRef;
 use crate::text::counted;
+use crate::token::{Token, kept_token};
 
 /// Give the trials of a study to workers over HTTP, until Ctrl-C or SIGTERM
 ///
@@ -28,15 +29,8 @@ pub(crate) struct Serve {
     /// Address and port to listen on; port 0 for any that is free
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7436", value_parser = parse_listen)]
     listen: SocketAddr,
-    /// Certificate and those between it and its authority (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-    /// Key of the certificate (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
-    /// Speak plain HTTP on an address that others reach: for a proxy that speaks TLS in front of it
-    #[arg(long, conflicts_with = "tls_cert")]
-    plain_http: bool,
+    #[command(flatten)]
+    tls: TlsOptions,
     /// File with the token of the workers; one that is not there is made. Without it each start prints a new token
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -85,18 +79,17 @@ impl Serve {
     }
 
     fn settings(&self) -> ListenSettings {
-        let files = self.tls_cert.clone().zip(self.tls_key.clone());
         ListenSettings {
             address: self.listen,
-            tls: files.map(|(certificate, key)| TlsFiles { certificate, key }),
-            plain_http: self.plain_http,
+            tls: self.tls.files(),
+            plain_http: self.tls.plain_http,
             limits: ConnectionLimits::default(),
         }
     }
 
     /// Prints where it listens, and the token unless a file has it.
     fn announce(&self, address: SocketAddr, token: &Token) -> anyhow::Result<()> {
-        let scheme = if self.tls_cert.is_some() { "https" } else { "http" };
+        let scheme = if self.tls.files().is_some() { "https" } else { "http" };
         let url = format!("{scheme}://{address}");
         let token = self.token_file.is_none().then(|| token.text());
         if self.json {

@@ -5,7 +5,8 @@ use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH};
 
-use super::{Problem, typed};
+use super::Problem;
+use crate::answers::typed;
 
 /// A file, by its name in addresses.
 struct Asset {

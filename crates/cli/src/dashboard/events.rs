@@ -25,7 +25,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 
-use super::{Id, LOOK, Problem, Shared, Shares, blocking, typed};
+use super::{Id, LOOK, Problem, Shared, Shares, blocking};
+use crate::answers::typed;
 use crate::trial_record::TrialRecord;
 
 /// Told trials of one event at most, so that the first are drawn before the last are read.

@@ -16,72 +16,23 @@ use hyper::header::{
     HeaderValue, LOCATION, ORIGIN, REFERRER_POLICY, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, StatusCode, Uri};
-use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
 
 use super::{Problem, actions};
-use crate::exit::BadInput;
+use crate::token::Token;
 
 /// Nothing but what this server sends: no script within a page, no request elsewhere, no frame around it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; font-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The secret that a browser shows to be let in.
-#[derive(Clone)]
-pub(crate) struct Token(String);
-
-impl Token {
-    /// A new one of 160 bits.
-    ///
-    /// # Errors
-    /// If the system has no randomness.
-    pub(crate) fn new() -> Result<Self, BadInput> {
-        let mut bytes = [0; 20];
-        getrandom::fill(&mut bytes)
-            .map_err(|error| BadInput(format!("the system has no randomness to give: {error}")))?;
-        Ok(Self(letters(&bytes)))
-    }
-
-    /// A token that was kept as text.
-    pub(super) fn kept(text: String) -> Self {
-        Self(text)
-    }
-
-    /// The token as text, for the address that is opened.
-    pub(crate) fn text(&self) -> &str {
-        &self.0
-    }
-
-    /// The path below which everything stands, without slashes; the same for a token that is kept.
-    pub(crate) fn path(&self) -> String {
-        letters(&self.derived("path")[..PATH_BYTES])
-    }
-
-    /// The value of the cookie: who steals it has the token no more than before, which may be kept for years.
-    fn cookie(&self) -> Self {
-        Self(letters(&self.derived("cookie")[..COOKIE_BYTES]))
-    }
-
-    /// A secret for a purpose, from which nobody finds the token.
-    fn derived(&self, purpose: &str) -> [u8; 32] {
-        Sha256::digest(format!("fedbo dashboard, {purpose}\0{}", self.0)).into()
-    }
-
-    /// Compares in a time that does not depend on where they differ.
-    pub(crate) fn is(&self, given: &str) -> bool {
-        self.0.as_bytes().ct_eq(given.as_bytes()).into()
-    }
+/// The path below which everything stands, without slashes; the same for a token that is kept.
+pub(super) fn path_of(token: &Token) -> String {
+    token.derived("dashboard, path", PATH_BYTES).text().to_owned()
 }
 
 /// Bytes of the path: 80 bits, which no page finds by trying.
 const PATH_BYTES: usize = 10;
 /// Bytes of the cookie, as many as a token has.
 const COOKIE_BYTES: usize = 20;
-
-/// Bytes as letters and digits.
-fn letters(bytes: &[u8]) -> String {
-    data_encoding::BASE32_NOPAD.encode(bytes).to_lowercase()
-}
 
 /// The rules for requests.
 pub(crate) struct Guard {
@@ -115,8 +66,9 @@ impl Guard {
             hosts.extend(LOCAL_NAMES.map(|name| format!("{name}:{port}")));
         }
         Self {
-            path: token.path(),
-            known: token.cookie(),
+            path: path_of(&token),
+            // Who steals the cookie has not the token, which may be kept for years.
+            known: token.derived("dashboard, cookie", COOKIE_BYTES),
             token,
             once: Mutex::new(None),
             hosts,

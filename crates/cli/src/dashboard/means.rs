@@ -10,7 +10,8 @@ use axum::response::Response;
 use fedbo_report::{Clusters, Metric, RESULTS_FILE, ResultsTail, Row, SUMMARY_FILE, curves};
 use serde::Serialize;
 
-use super::{Id, Problem, Shares, Stamp, drawing, runs, stamp, typed};
+use super::{Id, Problem, Shares, Stamp, drawing, runs, stamp};
+use crate::answers::typed;
 use crate::trial_record::SCHEMA_VERSION;
 
 /// The largest file of results of which means are computed; seven times as much memory is needed for it.

@@ -18,7 +18,6 @@
 //! | `means.rs` | the mean courses of a run's arms as JSON, computed once for what stands in its file |
 //! | `events.rs` | trials and rows as they come, as server-sent events |
 //! | `operator.rs` | a coordinator's studies for its operator |
-//! | `token_file.rs` | a token that outlives the server |
 
 mod actions;
 mod assets;
@@ -33,7 +32,6 @@ mod runs;
 mod schedule;
 mod single;
 mod studies;
-mod token_file;
 mod topology;
 
 use std::fs::Metadata;
@@ -49,17 +47,17 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use fedbo_transport::{ConnectionCounts, ConnectionLimits, ListenSettings, Listening, TlsFiles};
 use hyper::StatusCode;
-use hyper::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 pub(crate) use catalog::Catalog;
-pub(crate) use guard::Token;
 pub(crate) use operator::Operator;
 pub(crate) use single::write as write_page;
-pub(crate) use token_file::kept_token;
 
-use guard::{Guard, guarded};
+use crate::answers::typed;
+use crate::token::Token;
+use guard::{Guard, guarded, path_of};
 
 /// Browsers that watch at once, each with a stream of events of its own.
 const WATCHERS: usize = 64;
@@ -135,7 +133,7 @@ impl Dashboard {
         })?;
         let (address, token, once) = (listening.address(), access.token.clone(), Token::new()?);
         let scheme = if is_tls { "https" } else { "http" };
-        let base = format!("{scheme}://{address}/{}/", token.path());
+        let base = format!("{scheme}://{address}/{}/", path_of(&token));
         let (closes, ending) = watch::channel(false);
         let mut secret = None;
         let (routes, catalog, operator) = match content {
@@ -224,7 +222,10 @@ fn router(routes: Router<Arc<Shared>>, shared: Arc<Shared>, guard: Guard) -> Rou
     let pages = routes
         .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "there is no such page") })
         .method_not_allowed_fallback(|| async {
-            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this address is not asked in this way")
+            Problem::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "this address does not take this method; docs/dashboard.md lists what each takes",
+            )
         })
         .with_state(shared);
     guarded(pages, guard)
@@ -258,15 +259,6 @@ impl axum::response::IntoResponse for Problem {
         *response.status_mut() = self.status;
         response
     }
-}
-
-/// An answer of a type, which is not to be kept.
-fn typed(kind: &'static str, body: impl Into<axum::body::Body>) -> Response {
-    let mut response = Response::new(body.into());
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
 }
 
 /// An answer in JSON.

@@ -13,8 +13,9 @@ use fedbo_report::{
 use fedbo_runner::federation::recorded_tables;
 use serde::Serialize;
 
-use super::{Id, NotThere, Problem, Shares, answer, as_file, blocking, typed};
+use super::{Id, NotThere, Problem, Shares, answer, as_file, blocking};
 use super::{game, privacy, schedule, topology};
+use crate::answers::typed;
 use crate::trial_record::SCHEMA_VERSION;
 
 /// The largest file of a folder that is sent.

@@ -13,7 +13,8 @@ use hyper::header::HeaderMap;
 use serde::{Deserialize, Serialize};
 
 use super::catalog::Entry;
-use super::{Id, NotThere, Problem, Shares, answer, as_file, blocking, drawing, typed};
+use super::{Id, NotThere, Problem, Shares, answer, as_file, blocking, drawing};
+use crate::answers::typed;
 use crate::old_studies::OldStudiesRecord;
 use crate::pictures::{PictureError, StudyPicture, draw};
 use crate::space_display::{ShownParameter, parameters};

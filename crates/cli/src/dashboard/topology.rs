@@ -14,7 +14,8 @@ use hyper::StatusCode;
 use serde::{Deserialize as _, Serialize};
 
 use super::runs::settings;
-use super::{Id, NotThere, Problem, Shares, answer, as_file, drawing, typed};
+use super::{Id, NotThere, Problem, Shares, answer, as_file, drawing};
+use crate::answers::typed;
 use crate::commands::topology::{GraphDocument, Source, picture};
 use crate::exit::BadInput;
 use crate::trial_record::SCHEMA_VERSION;

@@ -29,7 +29,7 @@ use axum::routing::{get, post};
 use fedbo_space::Point;
 use fedbo_storage::{TellOutcome, Told};
 use fedbo_transport::{ConnectionCounts, ListenSettings, Listening, authenticate, closing};
-use hyper::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::header::{AUTHORIZATION, HeaderMap};
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::{Mutex, Notify, Semaphore, watch};
@@ -37,8 +37,9 @@ use tokio::task::JoinHandle;
 
 pub(crate) use holders::name_of;
 
-use crate::dashboard::Token;
+use crate::answers::typed;
 use crate::study_ref::OpenStudy;
+use crate::token::Token;
 use body::Fields;
 use problem::{Code, Problem};
 use service::{Asked, Service};
@@ -403,15 +404,6 @@ async fn blocking<T: Send + 'static>(
 fn answer(body: &impl Serialize) -> Response {
     // Bodies are plain data, which always has a form in JSON.
     typed("application/json", serde_json::to_vec(body).unwrap_or_default())
-}
-
-/// An answer of a type, which is not to be kept.
-fn typed(kind: &'static str, body: impl Into<axum::body::Body>) -> Response {
-    let mut response = Response::new(body.into());
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
 }
 
 #[cfg(test)]

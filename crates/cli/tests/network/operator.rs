@@ -245,7 +245,10 @@ fn pages_that_others_reach_need_a_token_of_their_own() {
     let mut service = Process::start(&mut command);
     let line = service.wait_for("operator's pages on http://");
     let text = std::fs::read_to_string(world.path("token")).unwrap();
-    assert!(line.contains("then the token of token") && !line.contains(text.trim()), "{line}");
+    assert!(
+        line.contains("?token=TOKEN with the token in token") && !line.contains(text.trim()),
+        "{line}"
+    );
     service.signal(rustix::process::Signal::TERM);
     assert_eq!(service.end(), Some(0));
 }

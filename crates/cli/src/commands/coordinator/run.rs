@@ -8,15 +8,17 @@ use std::time::Duration;
 
 use fedbo_coordinator::{Home, Service, ServiceSettings};
 use fedbo_storage::Mode;
-use fedbo_transport::{ConnectionLimits, TlsFiles};
+use fedbo_transport::ConnectionLimits;
 
 use super::Place;
 use crate::commands::parse_listen;
+use crate::commands::tls_options::TlsOptions;
 use crate::console;
-use crate::dashboard::{Access, Content, Dashboard, Operator, Token, kept_token};
+use crate::dashboard::{Access, Content, Dashboard, Operator};
 use crate::exit::{BadInput, Exit};
 use crate::interrupt;
 use crate::logs::LogOptions;
+use crate::token::{Token, kept_token};
 
 /// Serve the studies of a coordinator to their agents, until Ctrl-C or SIGTERM
 ///
@@ -29,22 +31,15 @@ pub(crate) struct Run {
     /// Address and port to listen on
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7433", value_parser = parse_listen)]
     listen: SocketAddr,
-    /// Certificate and those between it and its authority (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-    /// Key of the certificate (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
-    /// Speak plain HTTP on an address that others reach: for a proxy that speaks TLS in front of it
-    #[arg(long, conflicts_with = "tls_cert")]
-    plain_http: bool,
+    #[command(flatten)]
+    tls: TlsOptions,
     /// Address and port for /metrics, /healthz and /readyz, over plain HTTP
     ///
     /// Without it they are served beside the agents' resources where those are on plain HTTP, and nowhere where they are on TLS: they
     /// are the operator's, and agents get a 404.
     #[arg(long, value_name = "ADDR")]
     metrics: Option<SocketAddr>,
-    /// Address and port for the operator's pages in the browser, which are those of agents on no account
+    /// Address and port of the operator's pages in the browser, never those of agents
     ///
     /// They show rosters, rounds, who delivered, and the ledgers, and change nothing. On another address than this machine's they need
     /// --dashboard-token, and the service's certificate or --plain-http.
@@ -123,15 +118,9 @@ impl Run {
             None => Token::new()?,
         };
         // On this machine plain HTTP is what a browser takes without a warning.
-        let tls = self.tls().filter(|_| !address.ip().is_loopback());
-        let (plain_http, names) = (self.plain_http, self.dashboard_hosts.clone());
+        let tls = self.tls.files().filter(|_| !address.ip().is_loopback());
+        let (plain_http, names) = (self.tls.plain_http, self.dashboard_hosts.clone());
         Ok(Some(Access { address, tls, plain_http, token, names }))
-    }
-
-    /// The service's certificate.
-    fn tls(&self) -> Option<TlsFiles> {
-        let (certificate, key) = self.tls_cert.clone().zip(self.tls_key.clone())?;
-        Some(TlsFiles { certificate, key })
     }
 
     /// Starts the operator's pages.
@@ -159,12 +148,12 @@ impl Run {
         let stop = interrupt::stop_flag(
             "stopping: requests are being answered (once more to exit at once)",
         );
-        let tls = self.tls();
+        let tls = self.tls.files();
         let is_tls = tls.is_some();
         let settings = ServiceSettings {
             listen: self.listen,
             tls,
-            plain_http: self.plain_http,
+            plain_http: self.tls.plain_http,
             metrics: self.metrics,
             store: home.store(),
             ledgers: home.path().to_owned(),
@@ -202,7 +191,7 @@ impl Run {
             if let Some(served) = &served {
                 console::note(&match &self.dashboard_token {
                     Some(file) => {
-                        format!("operator's pages on {}?token=, then the token of {}", served.url, file.display())
+                        format!("operator's pages on {}; in a new browser, open {0}?token=TOKEN with the token in {}", served.url, file.display())
                     }
                     None => format!("operator's pages on {}", served.url),
                 });

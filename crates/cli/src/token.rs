@@ -1,11 +1,51 @@
-//! A token in a file of its owner: an address with it stays good when the server starts again.
+//! Tokens: secrets in addresses and headers, compared in constant time, and kept in files of their owner where they outlive a server.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt};
 use std::path::Path;
 
-use super::guard::Token;
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
 use crate::exit::BadInput;
+
+/// A secret that a browser or a worker shows to be let in.
+#[derive(Clone)]
+pub(crate) struct Token(String);
+
+impl Token {
+    /// A new one of 160 bits.
+    ///
+    /// # Errors
+    /// If the system has no randomness.
+    pub(crate) fn new() -> Result<Self, BadInput> {
+        let mut bytes = [0; 20];
+        getrandom::fill(&mut bytes)
+            .map_err(|error| BadInput(format!("the system has no randomness to give: {error}")))?;
+        Ok(Self(letters(&bytes)))
+    }
+
+    /// The token as text.
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// A secret of so many bytes, at most 32, for a purpose: from it nobody finds the token.
+    pub(crate) fn derived(&self, purpose: &str, n_bytes: usize) -> Self {
+        let whole: [u8; 32] = Sha256::digest(format!("fedbo {purpose}\0{}", self.0)).into();
+        Self(letters(&whole[..n_bytes.min(whole.len())]))
+    }
+
+    /// Compares in a time that does not depend on where they differ.
+    pub(crate) fn is(&self, given: &str) -> bool {
+        self.0.as_bytes().ct_eq(given.as_bytes()).into()
+    }
+}
+
+/// Bytes as letters and digits.
+fn letters(bytes: &[u8]) -> String {
+    data_encoding::BASE32_NOPAD.encode(bytes).to_lowercase()
+}
 
 /// Characters of a token at least: 160 bits in the alphabet of those that fedbo makes.
 const CHARS_MIN: usize = 32;
@@ -41,7 +81,7 @@ pub(crate) fn kept_token(path: &Path) -> Result<Token, BadInput> {
             path.display()
         )));
     }
-    Ok(Token::kept(token.to_owned()))
+    Ok(Token(token.to_owned()))
 }
 
 fn begin(path: &Path) -> Result<Token, BadInput> {
