@@ -4,25 +4,18 @@
 //! same code: `fedbo enqueue`, `fedbo retry`, `fedbo stop`. The pages see what came of it by the events of the study.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use axum::body::to_bytes;
-use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use fedbo_study::Study;
 use hyper::StatusCode;
-use hyper::header::CONTENT_LENGTH;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::guard::is_same_site;
-use super::{Id, NotThere, Problem, Shared, Shares, answer, blocking};
+use super::request::{Asked, Problem, json};
 use crate::exit::Exit;
 use crate::own_point;
 use crate::trial_record::{Retried, SCHEMA_VERSION, StopDocument};
 
-/// Bytes of a request at most: a point of a hundred parameters has some ten thousand.
-const BODY_MAX: usize = 64 * 1024;
 /// The name of these pages, as whoever is stopped by them reads it.
 const BY: &str = "fedbo dashboard";
 
@@ -34,14 +27,13 @@ struct Secret<'a> {
 }
 
 /// `GET /api/actions`: the secret, for pages of this server.
-pub(crate) async fn secret(State(shared): Shares, request: Request) -> Result<Response, Problem> {
-    let Some(token) = &shared.actions else {
-        return Err(Problem::new(StatusCode::NOT_FOUND, NONE));
-    };
-    if !is_same_site(request.headers()) {
-        return Err(Problem::new(StatusCode::FORBIDDEN, "a page of another site asked for this"));
+pub(super) fn secret(asked: &Asked) -> anyhow::Result<Response> {
+    let token = asked.shared.actions.as_ref().ok_or_else(|| Problem::absent(NONE))?;
+    if !is_same_site(&asked.headers) {
+        let message = "a page of another site asked for this";
+        return Err(Problem::new(StatusCode::FORBIDDEN, message).into());
     }
-    answer(&Secret { schema_version: SCHEMA_VERSION, token: token.text() })
+    json(&Secret { schema_version: SCHEMA_VERSION, token: token.text() })
 }
 
 /// The refusal of actions where none are served.
@@ -56,14 +48,10 @@ struct NewPoint {
 }
 
 /// `POST /api/studies/{id}/enqueue`.
-pub(crate) async fn enqueue(
-    State(shared): Shares,
-    Path(id): Id,
-    request: Request,
-) -> Result<Response, Problem> {
-    let asked: NewPoint = body(request).await?;
-    let added = act(&shared, id, move |study| {
-        let entries = asked.values.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+pub(super) fn enqueue(asked: &Asked) -> anyhow::Result<Response> {
+    let new: NewPoint = asked.body()?;
+    act(asked, |study| {
+        let entries = new.values.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let entries: Vec<(&str, &str)> = entries.collect();
         let trial = study.enqueue(&own_point::parse(study.space(), &entries)?)?;
         tracing::info!(
@@ -71,9 +59,8 @@ pub(crate) async fn enqueue(
             trial.number,
             study.definition().name
         );
-        Ok(serde_json::json!({ "trial": trial.number, "parameters": trial.point }))
-    });
-    answer(&added.await?)
+        json(&serde_json::json!({ "trial": trial.number, "parameters": trial.point }))
+    })
 }
 
 /// Failed trials, by number.
@@ -84,22 +71,17 @@ struct Failed {
 }
 
 /// `POST /api/studies/{id}/retry`. One trial must have failed and not wait again; of several, those that are so are tried again.
-pub(crate) async fn retry(
-    State(shared): Shares,
-    Path(id): Id,
-    request: Request,
-) -> Result<Response, Problem> {
-    let asked: Failed = body(request).await?;
-    let retried = act(&shared, id, move |study| {
-        let waiting = match asked.trials.as_slice() {
+pub(super) fn retry(asked: &Asked) -> anyhow::Result<Response> {
+    let failed: Failed = asked.body()?;
+    act(asked, |study| {
+        let waiting = match failed.trials.as_slice() {
             [number] => vec![study.retry(*number)?],
             some => study.retry_those(&BTreeSet::from_iter(some.iter().copied()))?,
         };
         let n = waiting.len();
         tracing::info!("a page has {n} trials of study {:?} retried", study.definition().name);
-        Ok(Retried::new(&waiting))
-    });
-    answer(&retried.await?)
+        json(&Retried::new(&waiting))
+    })
 }
 
 /// Nothing: what is to be done is in the address.
@@ -108,56 +90,29 @@ pub(crate) async fn retry(
 struct Nothing {}
 
 /// `POST /api/studies/{id}/stop`.
-pub(crate) async fn stop(
-    State(shared): Shares,
-    Path(id): Id,
-    request: Request,
-) -> Result<Response, Problem> {
-    let Nothing {} = body(request).await?;
-    let stopped = act(&shared, id, |study| {
+pub(super) fn stop(asked: &Asked) -> anyhow::Result<Response> {
+    let Nothing {} = asked.body()?;
+    act(asked, |study| {
         tracing::info!("a page stops study {:?}", study.definition().name);
-        Ok(StopDocument::stop(study, BY)?)
-    });
-    answer(&stopped.await?)
+        json(&StopDocument::stop(study, BY)?)
+    })
 }
 
 /// Does something with a study. Inputs that cannot be used are the page's mistake, all else is the server's trouble.
-async fn act<T: Send + 'static>(
-    shared: &Arc<Shared>,
-    id: String,
-    work: impl FnOnce(&Study) -> anyhow::Result<T> + Send + 'static,
-) -> Result<T, Problem> {
-    let shared = Arc::clone(shared);
-    let done = blocking(move || {
-        let study = shared.catalog.entry(&id)?.load()?;
-        match work(&study) {
-            Err(error) if error.is::<NotThere>() => Err(error),
-            done => Ok(done),
+fn act(
+    asked: &Asked,
+    work: impl FnOnce(&Study) -> anyhow::Result<Response>,
+) -> anyhow::Result<Response> {
+    let study = asked.shared.catalog.entry(asked.id())?.load()?;
+    work(&study).map_err(|error| {
+        if error.is::<Problem>() {
+            return error;
         }
-    });
-    done.await?.map_err(|error| {
         let status = match Exit::of(&error) {
             Exit::Input => StatusCode::UNPROCESSABLE_ENTITY,
             Exit::Output => StatusCode::INSUFFICIENT_STORAGE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        Problem::new(status, crate::words(&error))
-    })
-}
-
-/// The request itself, from JSON.
-async fn body<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {
-    let too_long = || {
-        let message = format!("a request has at most {} KiB", BODY_MAX / 1024);
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message)
-    };
-    let length = request.headers().get(CONTENT_LENGTH).and_then(|text| text.to_str().ok());
-    if length.and_then(|text| text.parse().ok()).is_some_and(|length: usize| length > BODY_MAX) {
-        return Err(too_long());
-    }
-    let bytes = to_bytes(request.into_body(), BODY_MAX).await.map_err(|_| too_long())?;
-    serde_json::from_slice(&bytes).map_err(|error| {
-        let message = format!("the request is not what this address expects: {error}");
-        Problem::new(StatusCode::BAD_REQUEST, message)
+        Problem::new(status, crate::words(&error)).into()
     })
 }

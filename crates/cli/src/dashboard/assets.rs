@@ -1,11 +1,10 @@
 //! The files of the pages. They are part of the program: nothing is fetched from elsewhere.
 
-use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;
-use hyper::header::{CACHE_CONTROL, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH};
+use hyper::header::{CACHE_CONTROL, ETAG, HeaderValue, IF_NONE_MATCH};
 
-use super::Problem;
+use super::request::{Asked, Problem};
 use crate::answers::typed;
 
 /// A file, by its name in addresses.
@@ -63,29 +62,26 @@ static FONTS: [Asset; 2] = [
 ];
 
 /// The one page: scripts fill it in, by its address.
-pub(crate) async fn page() -> Response {
-    typed("text/html; charset=utf-8", include_str!("../../assets/dashboard/index.html"))
+pub(super) fn page(_: &Asked) -> anyhow::Result<Response> {
+    Ok(typed(HTML, PAGE))
 }
 
 /// The same page for a coordinator's operator.
-pub(crate) async fn operator_page() -> Response {
-    let page = include_str!("../../assets/dashboard/index.html");
-    let marked = page.replacen("<body>", "<body data-of=\"coordinator\">", 1);
-    typed("text/html; charset=utf-8", marked)
+pub(super) fn operator_page(_: &Asked) -> anyhow::Result<Response> {
+    Ok(typed(HTML, PAGE.replacen("<body>", "<body data-of=\"coordinator\">", 1)))
 }
 
+const HTML: &str = "text/html; charset=utf-8";
+const PAGE: &str = include_str!("../../assets/dashboard/index.html");
+
 /// A script, a style or a picture. Browsers keep it, and ask whether it is still the same.
-pub(crate) async fn asset(
-    Path(name): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let asset = ASSETS.iter().chain(&FONTS).find(|asset| asset.name == name);
-    let asset =
-        asset.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "there is no such file"))?;
+pub(super) fn asset(asked: &Asked) -> anyhow::Result<Response> {
+    let asset = ASSETS.iter().chain(&FONTS).find(|asset| asset.name == asked.id());
+    let asset = asset.ok_or_else(|| Problem::absent("there is no such file"))?;
     let sum = crc::Crc::<u64>::new(&crc::CRC_64_XZ).checksum(asset.bytes);
     let tag = HeaderValue::try_from(format!("\"{sum:016x}\""));
     let tag = tag.unwrap_or(HeaderValue::from_static("\"\""));
-    let mut response = match headers.get(IF_NONE_MATCH) == Some(&tag) {
+    let mut response = match asked.headers.get(IF_NONE_MATCH) == Some(&tag) {
         true => StatusCode::NOT_MODIFIED.into_response(),
         false => typed(asset.kind, asset.bytes),
     };

@@ -11,8 +11,9 @@ use fedbo_report::RESULTS_FILE;
 use fedbo_storage::{Address, Mode, Storage, StorageError, StudyRecord};
 use fedbo_study::{Study, StudyFile};
 
+use super::request::Problem;
 use super::runs::has_file;
-use super::{NotThere, Stamp, stamp};
+use super::{Stamp, stamp};
 use crate::exit::BadInput;
 use crate::file_kind::{FileKind, is_database};
 
@@ -165,8 +166,8 @@ impl Catalog {
     /// If there is none.
     pub(crate) fn run(&self, id: &str) -> anyhow::Result<PathBuf> {
         let found = self.runs().into_iter().find(|(known, _)| known == id);
-        let (_, folder) =
-            found.with_context(|| NotThere(format!("there is no run {id:?} here, or not yet")))?;
+        let (_, folder) = found
+            .with_context(|| Problem::absent(format!("there is no run {id:?} here, or not yet")))?;
         Ok(folder)
     }
 
@@ -175,7 +176,7 @@ impl Catalog {
     /// # Errors
     /// If there is none, or its storage cannot be read.
     pub(crate) fn entry(&self, id: &str) -> anyhow::Result<Entry> {
-        let absent = || NotThere(format!("there is no study {id:?} here, or not yet"));
+        let absent = || Problem::absent(format!("there is no study {id:?} here, or not yet"));
         let (named, _) = id.rsplit_once('-').with_context(absent)?;
         let place = self.places().0.into_iter().find(|place| place.id == named);
         let entries = self.entries_of(&place.with_context(absent)?)?;

@@ -13,7 +13,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use fedbo_report::{ResultsTail, Row};
 use fedbo_storage::{Storage, StudyRecord, Trial};
@@ -25,7 +24,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 
-use super::{Id, LOOK, Problem, Shared, Shares, blocking};
+use super::LOOK;
+use super::request::{Asked, Problem, on_a_thread};
 use crate::answers::typed;
 use crate::trial_record::TrialRecord;
 
@@ -43,9 +43,9 @@ pub(super) trait Watched: Send + 'static {
 }
 
 /// One browser that watches.
-struct Watcher<W> {
+struct Watcher {
     /// It is away during a look.
-    watched: Option<W>,
+    watched: Option<Box<dyn Watched>>,
     /// Events that are not sent yet.
     waiting: std::vec::IntoIter<String>,
     looked: Option<Instant>,
@@ -56,13 +56,14 @@ struct Watcher<W> {
 }
 
 /// The answer that goes on as long as the browser and the server do.
-pub(super) fn watched(shared: &Arc<Shared>, watched: impl Watched) -> Result<Response, Problem> {
+pub(super) fn watched(asked: &Asked, watched: impl Watched) -> anyhow::Result<Response> {
+    let shared = &asked.shared;
     let permit = Arc::clone(&shared.watchers).try_acquire_owned().map_err(|_| {
         let message = "as many browsers as may watch do so already; close one";
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, message)
     })?;
     let watcher = Watcher {
-        watched: Some(watched),
+        watched: Some(Box::new(watched)),
         waiting: Vec::new().into_iter(),
         looked: None,
         silent: 0,
@@ -76,7 +77,7 @@ pub(super) fn watched(shared: &Arc<Shared>, watched: impl Watched) -> Result<Res
     Ok(typed("text/event-stream", Body::from_stream(events)))
 }
 
-impl<W: Watched> Watcher<W> {
+impl Watcher {
     /// The next event as text; `None` when the server ends, or what is watched cannot be read.
     async fn next(&mut self) -> Option<String> {
         loop {
@@ -97,7 +98,7 @@ impl<W: Watched> Watcher<W> {
                 let events = watched.look()?;
                 Ok((watched, events))
             };
-            match blocking(look).await {
+            match on_a_thread(look).await {
                 Ok((watched, events)) => {
                     self.watched = Some(watched);
                     self.waiting = events.into_iter();
@@ -188,21 +189,16 @@ struct Trials {
 }
 
 /// `GET /api/studies/{id}/events`.
-pub(crate) async fn trials(
-    State(shared): Shares,
-    Path(id): Id,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let reader = Arc::clone(&shared);
-    let entry = blocking(move || reader.catalog.entry(&id)).await?;
+pub(super) fn trials(asked: &Asked) -> anyhow::Result<Response> {
+    let entry = asked.shared.catalog.entry(asked.id())?;
     let trials = Trials {
         storage: entry.storage,
         study: entry.record,
-        known: Place::last(&headers),
+        known: Place::last(&asked.headers),
         has_looked: false,
         open: None,
     };
-    watched(&shared, trials)
+    watched(asked, trials)
 }
 
 impl Trials {
@@ -263,7 +259,7 @@ impl Watched for Trials {
 
 /// The arm and the repetition of a run that a page shows; the first where none is named.
 #[derive(Clone, Deserialize)]
-pub(crate) struct Part {
+struct Part {
     arm: Option<String>,
     run: Option<u32>,
 }
@@ -303,16 +299,10 @@ struct RowNews<'a> {
 }
 
 /// `GET /api/runs/{id}/events?arm=ARM&run=RUN`.
-pub(crate) async fn rows(
-    State(shared): Shares,
-    Path(id): Id,
-    Query(part): Query<Part>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let reader = Arc::clone(&shared);
-    let folder = blocking(move || reader.catalog.run(&id)).await?;
-    let reading = Arc::clone(&shared.reading);
-    watched(&shared, Rows::new(folder, reading, part, Place::last(&headers)))
+pub(super) fn rows(asked: &Asked) -> anyhow::Result<Response> {
+    let folder = asked.shared.catalog.run(asked.id())?;
+    let (reading, known) = (Arc::clone(&asked.shared.reading), Place::last(&asked.headers));
+    watched(asked, Rows::new(folder, reading, asked.query()?, known))
 }
 
 impl Rows {

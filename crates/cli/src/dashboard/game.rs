@@ -1,14 +1,13 @@
 //! The results of a game as JSON: payoffs and actions by round, and the standings that `fedbo play` ends with.
 
 use std::path::Path as FilePath;
-use std::sync::Arc;
 
-use axum::extract::{Path, State};
 use axum::response::Response;
 use fedbo_report::{GAME_PAYOFF_FILES, ResultsTail, Row, SUMMARY_FILE};
 use serde::Serialize;
 
-use super::{Id, NotThere, Problem, Shares, answer, blocking, runs};
+use super::request::{Asked, Problem, json};
+use super::runs;
 use crate::game_results::{PlayerResult, STAND_IN};
 use crate::trial_record::SCHEMA_VERSION;
 
@@ -113,7 +112,7 @@ pub(super) fn standings(folder: &FilePath) -> anyhow::Result<Vec<PlayerResult>> 
 impl Document {
     fn of(folder: &FilePath) -> anyhow::Result<Self> {
         if !is_game(folder) {
-            return Err(NotThere("these are no results of a game".to_owned()).into());
+            return Err(Problem::absent("these are no results of a game").into());
         }
         let mut players: Vec<Player> = Vec::new();
         let mut n_random = 0;
@@ -134,8 +133,6 @@ impl Document {
 }
 
 /// `GET /api/runs/{id}/game`.
-pub(crate) async fn game(State(shared): Shares, Path(id): Id) -> Result<Response, Problem> {
-    let reader = Arc::clone(&shared);
-    let document = blocking(move || Document::of(&reader.catalog.run(&id)?));
-    answer(&document.await?)
+pub(super) fn game(asked: &Asked) -> anyhow::Result<Response> {
+    json(&Document::of(&asked.shared.catalog.run(asked.id())?)?)
 }

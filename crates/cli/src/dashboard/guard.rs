@@ -17,7 +17,8 @@ use hyper::header::{
 };
 use hyper::{Method, StatusCode, Uri};
 
-use super::{Problem, actions};
+use super::actions;
+use super::request::Problem;
 use crate::token::Token;
 
 /// Nothing but what this server sends: no script within a page, no request elsewhere, no frame around it.

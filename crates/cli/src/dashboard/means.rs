@@ -5,12 +5,12 @@ use std::path::{Path as FilePath, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use axum::body::Bytes;
-use axum::extract::{Path, State};
 use axum::response::Response;
 use fedbo_report::{Clusters, Metric, RESULTS_FILE, ResultsTail, Row, SUMMARY_FILE, curves};
 use serde::Serialize;
 
-use super::{Id, Problem, Shares, Stamp, drawing, runs, stamp};
+use super::request::Asked;
+use super::{Stamp, runs, stamp};
 use crate::answers::typed;
 use crate::trial_record::SCHEMA_VERSION;
 
@@ -111,9 +111,9 @@ impl Means {
 }
 
 /// `GET /api/runs/{id}/means`.
-pub(crate) async fn means(State(shared): Shares, Path(id): Id) -> Result<Response, Problem> {
-    let means = drawing(&shared, move |shared| shared.means.of(&shared.catalog.run(&id)?));
-    Ok(typed("application/json", means.await?))
+pub(super) fn means(asked: &Asked) -> anyhow::Result<Response> {
+    let shared = &asked.shared;
+    Ok(typed("application/json", shared.means.of(&shared.catalog.run(asked.id())?)?))
 }
 
 fn metric_means(rows: &[Row], metric: Metric, clusters: Clusters) -> MetricMeans {

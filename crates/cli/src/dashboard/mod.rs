@@ -7,6 +7,7 @@
 //! | `catalog.rs` | which studies and runs there are: those of the storages, files and folders that were named |
 //! | `guard.rs` | which requests are answered: the token, the names of the host, the policy of the pages |
 //! | `assets.rs` | the files of the pages, which are part of the program |
+//! | `request.rs` | what a request is, and how it is answered |
 //! | `studies.rs` | a study as JSON, as pictures and as tables |
 //! | `actions.rs` | what a page may change of a study, if actions are served |
 //! | `runs.rs` | a results folder as JSON, with its files |
@@ -28,6 +29,7 @@ mod guard;
 mod means;
 mod operator;
 mod privacy;
+mod request;
 mod runs;
 mod schedule;
 mod single;
@@ -40,14 +42,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use axum::Router;
-use axum::extract::{Path, State};
-use axum::response::Response;
-use axum::routing::{get, post};
 use fedbo_transport::{ConnectionCounts, ConnectionLimits, ListenSettings, Listening, TlsFiles};
 use hyper::StatusCode;
-use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
@@ -55,9 +52,9 @@ pub(crate) use catalog::Catalog;
 pub(crate) use operator::Operator;
 pub(crate) use single::write as write_page;
 
-use crate::answers::typed;
 use crate::token::Token;
 use guard::{Guard, guarded, path_of};
+use request::{Problem, Turn, act, read};
 
 /// Browsers that watch at once, each with a stream of events of its own.
 const WATCHERS: usize = 64;
@@ -189,38 +186,39 @@ impl Dashboard {
 
 /// The routes of studies and runs.
 fn routes() -> Router<Arc<Shared>> {
+    use Turn::{Auditing, Drawing, Now};
     Router::new()
-        .route("/", get(assets::page))
-        .route("/assets/{*name}", get(assets::asset))
-        .route("/api/studies", get(studies::list))
-        .route("/api/studies/{id}", get(studies::one))
-        .route("/api/studies/{id}/events", get(events::trials))
-        .route("/api/studies/{id}/pictures/{name}", get(studies::picture))
-        .route("/api/studies/{id}/surface", get(studies::surface))
-        .route("/api/studies/{id}/importance", get(studies::importance))
-        .route("/api/studies/{id}/transfer", get(studies::transfer))
-        .route("/api/studies/{id}/enqueue", post(actions::enqueue))
-        .route("/api/studies/{id}/retry", post(actions::retry))
-        .route("/api/studies/{id}/stop", post(actions::stop))
-        .route("/api/actions", get(actions::secret))
-        .route("/api/studies/{id}/trials.csv", get(studies::csv))
-        .route("/api/studies/{id}/trials.json", get(studies::json))
-        .route("/api/runs", get(runs::list))
-        .route("/api/runs/{id}", get(runs::one))
-        .route("/api/runs/{id}/means", get(means::means))
-        .route("/api/runs/{id}/ledger", get(privacy::ledger))
-        .route("/api/runs/{id}/ledger/check", get(privacy::check))
-        .route("/api/runs/{id}/topology", get(topology::graph))
-        .route("/api/runs/{id}/topology/{name}", get(topology::drawn))
-        .route("/api/runs/{id}/schedule", get(schedule::schedule))
-        .route("/api/runs/{id}/game", get(game::game))
-        .route("/api/runs/{id}/events", get(events::rows))
-        .route("/api/runs/{id}/files/{name}", get(runs::file))
+        .route("/", read(Now, assets::page))
+        .route("/assets/{*name}", read(Now, assets::asset))
+        .route("/api/studies", read(Now, studies::list))
+        .route("/api/studies/{id}", read(Now, studies::one))
+        .route("/api/studies/{id}/events", read(Now, events::trials))
+        .route("/api/studies/{id}/pictures/{name}", read(Drawing, studies::picture))
+        .route("/api/studies/{id}/surface", read(Drawing, studies::surface))
+        .route("/api/studies/{id}/importance", read(Drawing, studies::importance))
+        .route("/api/studies/{id}/transfer", read(Drawing, studies::transfer))
+        .route("/api/studies/{id}/enqueue", act(actions::enqueue))
+        .route("/api/studies/{id}/retry", act(actions::retry))
+        .route("/api/studies/{id}/stop", act(actions::stop))
+        .route("/api/actions", read(Now, actions::secret))
+        .route("/api/studies/{id}/trials.csv", read(Now, studies::csv))
+        .route("/api/studies/{id}/trials.json", read(Now, studies::json))
+        .route("/api/runs", read(Now, runs::list))
+        .route("/api/runs/{id}", read(Now, runs::one))
+        .route("/api/runs/{id}/means", read(Drawing, means::means))
+        .route("/api/runs/{id}/ledger", read(Auditing, privacy::ledger))
+        .route("/api/runs/{id}/ledger/check", read(Auditing, privacy::check))
+        .route("/api/runs/{id}/topology", read(Drawing, topology::graph))
+        .route("/api/runs/{id}/topology/{name}", read(Drawing, topology::drawn))
+        .route("/api/runs/{id}/schedule", read(Now, schedule::schedule))
+        .route("/api/runs/{id}/game", read(Now, game::game))
+        .route("/api/runs/{id}/events", read(Now, events::rows))
+        .route("/api/runs/{id}/files/{name}", read(Now, runs::file))
 }
 
 fn router(routes: Router<Arc<Shared>>, shared: Arc<Shared>, guard: Guard) -> Router {
     let pages = routes
-        .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "there is no such page") })
+        .fallback(|| async { Problem::absent("there is no such page") })
         .method_not_allowed_fallback(|| async {
             Problem::new(
                 StatusCode::METHOD_NOT_ALLOWED,
@@ -231,97 +229,6 @@ fn router(routes: Router<Arc<Shared>>, shared: Arc<Shared>, guard: Guard) -> Rou
     guarded(pages, guard)
 }
 
-/// A request that is not done, with the reason as text.
-pub(crate) struct Problem {
-    status: StatusCode,
-    message: String,
-}
-
-impl Problem {
-    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into() }
-    }
-
-    /// The server ends.
-    fn ends() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the dashboard ends")
-    }
-
-    /// An error of a storage or of the disk, in its words.
-    pub(crate) fn internal(error: &anyhow::Error) -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, crate::words(error))
-    }
-}
-
-impl axum::response::IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let mut response = typed("text/plain; charset=utf-8", self.message);
-        *response.status_mut() = self.status;
-        response
-    }
-}
-
-/// An answer in JSON.
-fn answer(body: &impl serde::Serialize) -> Result<Response, Problem> {
-    let bytes = serde_json::to_vec(body).context("an answer has no form in JSON");
-    Ok(typed("application/json", bytes.map_err(|error| Problem::internal(&error))?))
-}
-
-/// An answer that a browser keeps as a file where it is opened by itself.
-fn as_file(mut response: Response, name: &str) -> Response {
-    let plain =
-        |each: char| if each.is_ascii_alphanumeric() || "._-".contains(each) { each } else { '_' };
-    let name: String = name.chars().map(plain).collect();
-    if let Ok(value) = HeaderValue::try_from(format!("attachment; filename=\"{name}\"")) {
-        response.headers_mut().insert(CONTENT_DISPOSITION, value);
-    }
-    response
-}
-
-/// Does what reads files, on a thread that may wait.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
-) -> Result<T, Problem> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(match error.downcast_ref::<NotThere>() {
-            Some(NotThere(what)) => Problem::new(StatusCode::NOT_FOUND, what.clone()),
-            None => Problem::internal(&error),
-        }),
-        Err(_) => Err(Problem::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "this is a defect of fedbo; see its log",
-        )),
-    }
-}
-
-/// Does what takes a processor for a while, one at a time. A browser that goes away in the middle frees its place when the work is done,
-/// and no sooner.
-async fn drawing<T: Send + 'static>(
-    shared: &Arc<Shared>,
-    work: impl FnOnce(&Shared) -> anyhow::Result<T> + Send + 'static,
-) -> Result<T, Problem> {
-    let permit = Arc::clone(&shared.drawing).acquire_owned().await.map_err(|_| Problem::ends())?;
-    let shared = Arc::clone(shared);
-    blocking(move || {
-        let _one_at_a_time = permit;
-        work(&shared)
-    })
-    .await
-}
-
-/// The error that something asked for is not there, or not yet.
-#[derive(Debug)]
-pub(crate) struct NotThere(pub(crate) String);
-
-impl std::fmt::Display for NotThere {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for NotThere {}
-
 /// The state of a file: device, number, length, and the time of the last change.
 type Stamp = (u64, u64, u64, i64, i64);
 
@@ -330,14 +237,12 @@ fn stamp(meta: &Metadata) -> Stamp {
     (meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())
 }
 
-type Shares = State<Arc<Shared>>;
-type Id = Path<String>;
-
 /// The time between two looks into a storage for news.
 const LOOK: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 mod tests {
+    use super::request::in_turn;
     use super::*;
 
     /// A browser that leaves does not let another computation begin beside that which it asked for.
@@ -358,17 +263,18 @@ mod tests {
         let (goes_on, may_go_on) = std::sync::mpsc::channel();
         let of_a_browser = Arc::clone(&shared);
         let asked = tokio::spawn(async move {
-            let work = move |_: &Shared| {
+            let work = move || {
                 begins.send(())?;
                 Ok(may_go_on.recv()?)
             };
-            drawing(&of_a_browser, work).await.map_err(|problem| problem.message)
+            in_turn(&of_a_browser, Turn::Drawing, work).await.map_err(|problem| problem.message)
         });
         tokio::task::spawn_blocking(move || begun.recv()).await.expect("a thread").expect("begun");
         asked.abort();
         assert!(asked.await.expect_err("it was abandoned").is_cancelled());
         assert_eq!(shared.drawing.available_permits(), 0, "it goes on");
         goes_on.send(()).expect("it waits for this");
-        drawing(&shared, |_| Ok(())).await.map_err(|problem| problem.message).expect("its turn");
+        let next = in_turn(&shared, Turn::Drawing, || Ok(())).await;
+        next.map_err(|problem| problem.message).expect("its turn");
     }
 }

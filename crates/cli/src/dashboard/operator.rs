@@ -6,19 +6,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::{Path, Query, State};
 use axum::response::Response;
-use axum::routing::get;
 use fedbo_coordinator::store::{SlotRecord, StoreError, StudyRecord, StudyState};
 use fedbo_coordinator::{Home, ObservedStudy, Observer};
 use fedbo_federation::Federation;
 use serde::Serialize;
 
 use super::events::{Watched, event, watched};
-use super::privacy::{self, Known};
-use super::{Id, NotThere, Problem, Shared, Shares, answer, assets, blocking};
+use super::privacy;
+use super::request::{Asked, Problem, Turn, json, read};
+use super::{Shared, assets};
 use crate::commands::coordinator::{Listed, listed, slot_state};
-use crate::commands::privacy::Source;
+use crate::commands::privacy::{CheckDocument, Source};
 use crate::trial_record::SCHEMA_VERSION;
 
 /// The time after which all is sent again, with nothing new but the times since agents were heard of.
@@ -38,7 +37,7 @@ impl Operator {
     pub(super) fn record(&self, name: &str) -> anyhow::Result<StudyRecord> {
         match self.home.store().study(name) {
             Err(StoreError::NoStudy { .. }) => {
-                Err(NotThere(format!("there is no study {name:?} here")).into())
+                Err(Problem::absent(format!("there is no study {name:?} here")).into())
             }
             found => Ok(found?),
         }
@@ -47,18 +46,19 @@ impl Operator {
 
 /// The routes of these pages.
 pub(super) fn routes() -> Router<Arc<Shared>> {
+    use Turn::{Auditing, Now};
     Router::new()
-        .route("/", get(assets::operator_page))
-        .route("/assets/{*name}", get(assets::asset))
-        .route("/api/federations", get(list))
-        .route("/api/federations/{id}", get(one))
-        .route("/api/federations/{id}/events", get(events))
-        .route("/api/federations/{id}/ledger", get(ledger))
-        .route("/api/federations/{id}/ledger/check", get(check))
+        .route("/", read(Now, assets::operator_page))
+        .route("/assets/{*name}", read(Now, assets::asset))
+        .route("/api/federations", read(Now, list))
+        .route("/api/federations/{id}", read(Now, one))
+        .route("/api/federations/{id}/events", read(Now, events))
+        .route("/api/federations/{id}/ledger", read(Auditing, ledger))
+        .route("/api/federations/{id}/ledger/check", read(Auditing, check))
 }
 
-fn operator(shared: &Shared) -> Result<&Operator, NotThere> {
-    shared.operator.as_ref().ok_or_else(|| NotThere("no coordinator runs here".to_owned()))
+fn operator(shared: &Shared) -> Result<&Operator, Problem> {
+    shared.operator.as_ref().ok_or_else(|| Problem::absent("no coordinator runs here"))
 }
 
 #[derive(Serialize)]
@@ -80,29 +80,26 @@ struct InList {
 }
 
 /// `GET /api/federations`.
-async fn list(State(shared): Shares) -> Result<Response, Problem> {
-    let listed = blocking(move || {
-        let operator = operator(&shared)?;
-        let records = operator.home.store().studies()?;
-        let in_list = |record: &StudyRecord| -> anyhow::Result<InList> {
-            let seen = operator.observer.study(&record.name);
-            let collecting =
-                seen.as_ref().filter(|seen| seen.collects && record.state == StudyState::Running);
-            let of_round = collecting.map(|seen| seen.rounds.get(&seen.round));
-            let count = |slots: &Vec<bool>| slots.iter().filter(|has| **has).count();
-            Ok(InList {
-                listed: listed(&operator.home, record)?,
-                delivered: of_round.map(|slots| slots.map_or(0, count)),
-                error: seen.and_then(|seen| seen.error),
-            })
-        };
-        Ok(List {
-            schema_version: SCHEMA_VERSION,
-            place: place(&operator.home),
-            federations: records.iter().map(in_list).collect::<anyhow::Result<_>>()?,
+fn list(asked: &Asked) -> anyhow::Result<Response> {
+    let operator = operator(&asked.shared)?;
+    let records = operator.home.store().studies()?;
+    let in_list = |record: &StudyRecord| -> anyhow::Result<InList> {
+        let seen = operator.observer.study(&record.name);
+        let collecting =
+            seen.as_ref().filter(|seen| seen.collects && record.state == StudyState::Running);
+        let of_round = collecting.map(|seen| seen.rounds.get(&seen.round));
+        let count = |slots: &Vec<bool>| slots.iter().filter(|has| **has).count();
+        Ok(InList {
+            listed: listed(&operator.home, record)?,
+            delivered: of_round.map(|slots| slots.map_or(0, count)),
+            error: seen.and_then(|seen| seen.error),
         })
-    });
-    answer(&listed.await?)
+    };
+    json(&List {
+        schema_version: SCHEMA_VERSION,
+        place: place(&operator.home),
+        federations: records.iter().map(in_list).collect::<anyhow::Result<_>>()?,
+    })
 }
 
 /// The place of a coordinator's studies, for people.
@@ -129,51 +126,44 @@ struct Described {
 }
 
 /// `GET /api/federations/{id}`.
-async fn one(State(shared): Shares, Path(name): Id) -> Result<Response, Problem> {
-    let described = blocking(move || {
-        let operator = operator(&shared)?;
-        let record = operator.record(&name)?;
-        let federation = Federation::thaw(&record.config)?;
-        let seconds = |ms: u64| Duration::from_millis(ms).as_secs_f64();
-        Ok(Described {
-            schema_version: SCHEMA_VERSION,
-            place: place(&operator.home),
-            algorithm: federation.algorithm.name,
-            rounds: federation.rounds,
-            round_s: seconds(federation.network.round_ms),
-            collect_s: federation.network.collect_ms.map(seconds),
-            has_ledger: federation.privacy().is_some(),
-            study: record.name,
-            config: record.config,
-        })
-    });
-    answer(&described.await?)
+fn one(asked: &Asked) -> anyhow::Result<Response> {
+    let operator = operator(&asked.shared)?;
+    let record = operator.record(asked.id())?;
+    let federation = Federation::thaw(&record.config)?;
+    let seconds = |ms: u64| Duration::from_millis(ms).as_secs_f64();
+    json(&Described {
+        schema_version: SCHEMA_VERSION,
+        place: place(&operator.home),
+        algorithm: federation.algorithm.name,
+        rounds: federation.rounds,
+        round_s: seconds(federation.network.round_ms),
+        collect_s: federation.network.collect_ms.map(seconds),
+        has_ledger: federation.privacy().is_some(),
+        study: record.name,
+        config: record.config,
+    })
 }
 
 /// The ledger of a study.
-fn ledger_of(shared: &Shared, name: &str) -> anyhow::Result<Source> {
-    let operator = operator(shared)?;
+fn ledger_of(asked: &Asked) -> anyhow::Result<Source> {
+    let (operator, name) = (operator(&asked.shared)?, asked.id());
     let record = operator.record(name)?;
     if Federation::thaw(&record.config)?.privacy().is_none() {
-        return Err(NotThere(format!("{name}: nothing is charged, so there is no ledger")).into());
+        return Err(
+            Problem::absent(format!("{name}: nothing is charged, so there is no ledger")).into()
+        );
     }
     Ok(Source::Coordinator(Arc::clone(&operator.home), record.name))
 }
 
 /// `GET /api/federations/{id}/ledger?head=HEAD`.
-async fn ledger(
-    State(shared): Shares,
-    Path(name): Id,
-    Query(known): Query<Known>,
-) -> Result<Response, Problem> {
-    let reader = Arc::clone(&shared);
-    privacy::shown(&shared, known, move || ledger_of(&reader, &name)).await
+fn ledger(asked: &Asked) -> anyhow::Result<Response> {
+    privacy::shown(asked, &ledger_of(asked)?)
 }
 
-/// `GET /api/federations/{id}/ledger/check`.
-async fn check(State(shared): Shares, Path(name): Id) -> Result<Response, Problem> {
-    let reader = Arc::clone(&shared);
-    privacy::checked(&shared, move || ledger_of(&reader, &name)).await
+/// `GET /api/federations/{id}/ledger/check`: the document of `fedbo privacy verify --json`.
+fn check(asked: &Asked) -> anyhow::Result<Response> {
+    json(&CheckDocument::checked(&ledger_of(asked)?)?)
 }
 
 /// The news of a study.
@@ -215,18 +205,17 @@ struct Study {
 }
 
 /// `GET /api/federations/{id}/events`.
-async fn events(State(shared): Shares, Path(name): Id) -> Result<Response, Problem> {
-    let (reader, id) = (Arc::clone(&shared), name.clone());
-    blocking(move || operator(&reader)?.record(&id)).await?;
+fn events(asked: &Asked) -> anyhow::Result<Response> {
+    operator(&asked.shared)?.record(asked.id())?;
     let study = Study {
-        shared: Arc::clone(&shared),
-        name,
+        shared: Arc::clone(&asked.shared),
+        name: asked.id().to_owned(),
         sent: None,
         sent_at: None,
         delivered: BTreeMap::new(),
         n_events: 0,
     };
-    watched(&shared, study)
+    watched(asked, study)
 }
 
 impl Watched for Study {

@@ -3,9 +3,7 @@
 //! Everything shown is public once the releases are: numbers of the charter, events and hashes. No byte of a release is read out.
 
 use std::path::Path as FilePath;
-use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use data_encoding::HEXLOWER;
 use fedbo_federation::ReleaseScale;
@@ -14,7 +12,8 @@ use fedbo_privacy::accounting::Mode;
 use fedbo_runner::federation::LEDGER_FILE;
 use serde::{Deserialize, Serialize};
 
-use super::{Id, NotThere, Problem, Shared, Shares, answer, blocking};
+use super::Shared;
+use super::request::{Asked, Problem, json};
 use crate::commands::privacy::{CheckDocument, Source, StatementDocument, promise};
 use crate::trial_record::SCHEMA_VERSION;
 
@@ -114,7 +113,7 @@ impl Document {
         let history = match source.history() {
             Ok(history) => history,
             Err(error @ LedgerError::Absent { .. }) => {
-                return Err(NotThere(error.to_string()).into());
+                return Err(Problem::absent(error.to_string()).into());
             }
             Err(error) => return Ok(Some(document(Some(error.to_string()), None))),
         };
@@ -226,39 +225,16 @@ fn course(history: &History) -> Result<Vec<Point>, LedgerError> {
 
 /// The head of the ledger that a page knows.
 #[derive(Deserialize)]
-pub(crate) struct Known {
+struct Known {
     head: Option<String>,
 }
 
-/// The ledger that `find` finds as JSON; `{"unchanged": true}` if it is at the head that the page knows.
-pub(super) async fn shown(
-    shared: &Arc<Shared>,
-    known: Known,
-    find: impl FnOnce() -> anyhow::Result<Source> + Send + 'static,
-) -> Result<Response, Problem> {
-    let permit = Arc::clone(&shared.auditing).acquire_owned().await.map_err(|_| Problem::ends())?;
-    let document = blocking(move || {
-        let _one_at_a_time = permit;
-        let document = Document::of(&find()?, known.head.as_deref())?;
-        Ok(match document {
-            Some(document) => serde_json::to_value(document)?,
-            None => serde_json::json!({ "schema_version": SCHEMA_VERSION, "unchanged": true }),
-        })
-    });
-    answer(&document.await?)
-}
-
-/// The check of the ledger that `find` finds: the document of `fedbo privacy verify --json`. It reads all of it, so one is made at a time.
-pub(super) async fn checked(
-    shared: &Arc<Shared>,
-    find: impl FnOnce() -> anyhow::Result<Source> + Send + 'static,
-) -> Result<Response, Problem> {
-    let permit = Arc::clone(&shared.auditing).acquire_owned().await.map_err(|_| Problem::ends())?;
-    let document = blocking(move || {
-        let _one_at_a_time = permit;
-        CheckDocument::checked(&find()?)
-    });
-    answer(&document.await?)
+/// A ledger as JSON; `{"unchanged": true}` if it is at the head that the page knows.
+pub(super) fn shown(asked: &Asked, source: &Source) -> anyhow::Result<Response> {
+    match Document::of(source, asked.query::<Known>()?.head.as_deref())? {
+        Some(document) => json(&document),
+        None => json(&serde_json::json!({ "schema_version": SCHEMA_VERSION, "unchanged": true })),
+    }
 }
 
 /// Returns true if a results folder has a ledger.
@@ -270,23 +246,17 @@ pub(super) fn has_ledger(folder: &FilePath) -> bool {
 fn of_run(shared: &Shared, id: &str) -> anyhow::Result<Source> {
     let folder = shared.catalog.run(id)?;
     if !has_ledger(&folder) {
-        return Err(NotThere("this run has no ledger: it released nothing".to_owned()).into());
+        return Err(Problem::absent("this run has no ledger: it released nothing").into());
     }
     Ok(Source::from(folder.as_path()))
 }
 
 /// `GET /api/runs/{id}/ledger?head=HEAD`.
-pub(crate) async fn ledger(
-    State(shared): Shares,
-    Path(id): Id,
-    Query(known): Query<Known>,
-) -> Result<Response, Problem> {
-    let reader = Arc::clone(&shared);
-    shown(&shared, known, move || of_run(&reader, &id)).await
+pub(super) fn ledger(asked: &Asked) -> anyhow::Result<Response> {
+    shown(asked, &of_run(&asked.shared, asked.id())?)
 }
 
-/// `GET /api/runs/{id}/ledger/check`.
-pub(crate) async fn check(State(shared): Shares, Path(id): Id) -> Result<Response, Problem> {
-    let reader = Arc::clone(&shared);
-    checked(&shared, move || of_run(&reader, &id)).await
+/// `GET /api/runs/{id}/ledger/check`: the document of `fedbo privacy verify --json`.
+pub(super) fn check(asked: &Asked) -> anyhow::Result<Response> {
+    json(&CheckDocument::checked(&of_run(&asked.shared, asked.id())?)?)
 }

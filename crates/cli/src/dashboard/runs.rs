@@ -5,7 +5,6 @@ use std::path::Path as FilePath;
 use std::time::SystemTime;
 
 use anyhow::Context as _;
-use axum::extract::{Path, State};
 use axum::response::Response;
 use fedbo_report::{
     Estimate, Interval, Metric, RESULTS_FILE, SUMMARY_FILE, Summary, closing_table,
@@ -13,7 +12,7 @@ use fedbo_report::{
 use fedbo_runner::federation::recorded_tables;
 use serde::Serialize;
 
-use super::{Id, NotThere, Problem, Shares, answer, as_file, blocking};
+use super::request::{Asked, Problem, as_file, json};
 use super::{game, privacy, schedule, topology};
 use crate::answers::typed;
 use crate::trial_record::SCHEMA_VERSION;
@@ -103,22 +102,19 @@ pub(super) fn name(folder: &FilePath) -> String {
 }
 
 /// `GET /api/runs`.
-pub(crate) async fn list(State(shared): Shares) -> Result<Response, Problem> {
-    let listed = blocking(move || {
-        let runs = shared.catalog.runs().into_iter().map(|(id, folder)| {
-            let (state, problem) = state(&folder);
-            Listed {
-                id,
-                name: name(&folder),
-                place: folder.display().to_string(),
-                seconds_since: seconds_since(&folder),
-                state,
-                problem,
-            }
-        });
-        Ok(List { schema_version: SCHEMA_VERSION, runs: runs.collect() })
+pub(super) fn list(asked: &Asked) -> anyhow::Result<Response> {
+    let runs = asked.shared.catalog.runs().into_iter().map(|(id, folder)| {
+        let (state, problem) = state(&folder);
+        Listed {
+            id,
+            name: name(&folder),
+            place: folder.display().to_string(),
+            seconds_since: seconds_since(&folder),
+            state,
+            problem,
+        }
     });
-    answer(&listed.await?)
+    json(&List { schema_version: SCHEMA_VERSION, runs: runs.collect() })
 }
 
 /// A run without its rows.
@@ -193,34 +189,31 @@ fn arm_records(summary: &Summary) -> Vec<ArmRecord> {
 }
 
 /// `GET /api/runs/{id}`.
-pub(crate) async fn one(State(shared): Shares, Path(id): Id) -> Result<Response, Problem> {
-    let described = blocking(move || {
-        let folder = shared.catalog.run(&id)?;
-        let summary = summary(&folder).ok().flatten();
-        let (state, problem) = state(&folder);
-        Ok(Described {
-            schema_version: SCHEMA_VERSION,
-            id,
-            name: name(&folder),
-            place: folder.display().to_string(),
-            state,
-            problem,
-            seconds_since: seconds_since(&folder),
-            closing: summary.as_ref().map(|summary| closing_table(summary, None)),
-            arms: summary.as_ref().map(arm_records).unwrap_or_default(),
-            unprotected: is_unprotected(&folder),
-            summary,
-            pictures: pictures(&folder),
-            files: files(&folder),
-            parts: Parts {
-                ledger: privacy::has_ledger(&folder),
-                topology: topology::has_neighbours(&folder),
-                schedule: schedule::has_schedule(&folder),
-                game: game::is_game(&folder),
-            },
-        })
-    });
-    answer(&described.await?)
+pub(super) fn one(asked: &Asked) -> anyhow::Result<Response> {
+    let folder = asked.shared.catalog.run(asked.id())?;
+    let summary = summary(&folder).ok().flatten();
+    let (state, problem) = state(&folder);
+    json(&Described {
+        schema_version: SCHEMA_VERSION,
+        id: asked.id().to_owned(),
+        name: name(&folder),
+        place: folder.display().to_string(),
+        state,
+        problem,
+        seconds_since: seconds_since(&folder),
+        closing: summary.as_ref().map(|summary| closing_table(summary, None)),
+        arms: summary.as_ref().map(arm_records).unwrap_or_default(),
+        unprotected: is_unprotected(&folder),
+        summary,
+        pictures: pictures(&folder),
+        files: files(&folder),
+        parts: Parts {
+            ledger: privacy::has_ledger(&folder),
+            topology: topology::has_neighbours(&folder),
+            schedule: schedule::has_schedule(&folder),
+            game: game::is_game(&folder),
+        },
+    })
 }
 
 /// Returns true if the settings of a run make releases that protect nobody: their noise has a seed, or there is none.
@@ -262,22 +255,14 @@ fn kind(name: &str) -> Option<&'static str> {
 }
 
 /// `GET /api/runs/{id}/files/{name}`: a picture or a table of the folder, as it stands there.
-pub(crate) async fn file(
-    State(shared): Shares,
-    Path((id, name)): Path<(String, String)>,
-) -> Result<Response, Problem> {
-    let (kind, bytes, name) = blocking(move || {
-        let folder = shared.catalog.run(&id)?;
-        let absent = || NotThere(format!("the run has no file {name:?}"));
-        // Only a name that the folder has: no path leads out of it.
-        let found = files(&folder).into_iter().find(|file| *file == name).with_context(absent)?;
-        let kind = kind(&found).with_context(absent)?;
-        Ok((kind, read(&folder.join(&found))?, found))
-    })
-    .await?;
-    let response = typed(kind, bytes);
+pub(super) fn file(asked: &Asked) -> anyhow::Result<Response> {
+    let (folder, name) = (asked.shared.catalog.run(asked.id())?, asked.file());
+    let absent = || Problem::absent(format!("the run has no file {name:?}"));
+    // Only a name that the folder has: no path leads out of it.
+    let found = files(&folder).into_iter().find(|file| file == name).with_context(absent)?;
+    let kind = kind(&found).with_context(absent)?;
     // Pictures are shown within a page; whoever opens one by itself gets a file, which runs nothing.
-    Ok(as_file(response, &name))
+    Ok(as_file(typed(kind, read(&folder.join(&found))?), &found))
 }
 
 pub(super) fn read(path: &FilePath) -> anyhow::Result<Vec<u8>> {

@@ -4,7 +4,6 @@
 use std::path::Path as FilePath;
 
 use anyhow::Context as _;
-use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use fedbo_config::{Check, TomlFile};
 use fedbo_federated::dp_fts_de::DpFtsDeTable;
@@ -14,8 +13,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+use super::request::{Asked, Problem, json};
 use super::runs::settings;
-use super::{Id, NotThere, Problem, Shares, answer, blocking};
 use crate::exit::BadInput;
 use crate::trial_record::SCHEMA_VERSION;
 
@@ -77,8 +76,7 @@ fn table<T: DeserializeOwned + Default>(tables: &Json, name: &'static str) -> an
 
 impl Document {
     fn of(folder: &FilePath, steps: u64) -> anyhow::Result<Self> {
-        let none =
-            || NotThere("the folder does not say with which schedules it was run".to_owned());
+        let none = || Problem::absent("the folder does not say with which schedules it was run");
         let tables = settings(folder).with_context(none)?;
         let algorithm = algorithm(&tables).with_context(none)?;
         let file = TomlFile::from_text(&folder.join("settings.json"), "");
@@ -115,12 +113,7 @@ impl Document {
 }
 
 /// `GET /api/runs/{id}/schedule?steps=N`.
-pub(crate) async fn schedule(
-    State(shared): Shares,
-    Path(id): Id,
-    Query(asked): Query<Steps>,
-) -> Result<Response, Problem> {
-    let steps = asked.steps.unwrap_or(100).min(STEPS);
-    let document = blocking(move || Document::of(&shared.catalog.run(&id)?, steps));
-    answer(&document.await?)
+pub(super) fn schedule(asked: &Asked) -> anyhow::Result<Response> {
+    let steps = asked.query::<Steps>()?.steps.unwrap_or(100).min(STEPS);
+    json(&Document::of(&asked.shared.catalog.run(asked.id())?, steps)?)
 }

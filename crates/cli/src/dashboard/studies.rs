@@ -1,7 +1,6 @@
 //! A study as JSON, as pictures, and as tables.
 
 use anyhow::Context as _;
-use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use fedbo_report::study::STUDY_PICTURES;
 use fedbo_report::{Picture, ReportError};
@@ -13,7 +12,7 @@ use hyper::header::HeaderMap;
 use serde::{Deserialize, Serialize};
 
 use super::catalog::Entry;
-use super::{Id, NotThere, Problem, Shares, answer, as_file, blocking, drawing};
+use super::request::{Asked, Problem, as_file, json as json_of};
 use crate::answers::typed;
 use crate::old_studies::OldStudiesRecord;
 use crate::pictures::{PictureError, StudyPicture, draw};
@@ -55,27 +54,22 @@ struct NotRead {
 }
 
 /// `GET /api/studies`.
-pub(crate) async fn list(State(shared): Shares) -> Result<Response, Problem> {
-    let listed = blocking(move || {
-        let (entries, unreadable) = shared.catalog.entries();
-        let mut unreadable: Vec<NotRead> = unreadable
-            .into_iter()
-            .map(|each| NotRead { place: each.place, why: each.why })
-            .collect();
-        let mut studies = Vec::new();
-        for entry in entries {
-            match listed(&entry) {
-                Ok(study) => studies.push(study),
-                Err(error) => unreadable.push(NotRead {
-                    place: format!("{}, study {:?}", entry.place, entry.record.name),
-                    why: crate::words(&error),
-                }),
-            }
+pub(super) fn list(asked: &Asked) -> anyhow::Result<Response> {
+    let (entries, unreadable) = asked.shared.catalog.entries();
+    let mut unreadable: Vec<NotRead> =
+        unreadable.into_iter().map(|each| NotRead { place: each.place, why: each.why }).collect();
+    let mut studies = Vec::new();
+    for entry in entries {
+        match listed(&entry) {
+            Ok(study) => studies.push(study),
+            Err(error) => unreadable.push(NotRead {
+                place: format!("{}, study {:?}", entry.place, entry.record.name),
+                why: crate::words(&error),
+            }),
         }
-        let actions = shared.actions.is_some();
-        Ok(List { schema_version: SCHEMA_VERSION, actions, studies, unreadable })
-    });
-    answer(&listed.await?)
+    }
+    let actions = asked.shared.actions.is_some();
+    json_of(&List { schema_version: SCHEMA_VERSION, actions, studies, unreadable })
 }
 
 /// The facts of a study in a list.
@@ -121,28 +115,25 @@ struct Described {
 }
 
 /// `GET /api/studies/{id}`.
-pub(crate) async fn one(State(shared): Shares, Path(id): Id) -> Result<Response, Problem> {
-    let described = blocking(move || {
-        let entry = shared.catalog.entry(&id)?;
-        let study = entry.load()?;
-        let definition = study.definition();
-        Ok(Described {
-            schema_version: SCHEMA_VERSION,
-            name: entry.record.name.clone(),
-            place: entry.place.clone(),
-            direction: study.direction(),
-            n_trials: entry.n_trials,
-            n_initial: definition.n_initial,
-            strategy: serde_json::to_value(definition.strategy)?,
-            parameters: parameters(study.space()),
-            epochs: definition.early_stopping.as_ref().map(|spec| spec.epochs),
-            pictures: pictures_of(&study),
-            actions: shared.actions.is_some(),
-            last_stop: study.last_stop()?.as_ref().map(StopRecord::from),
-            id: entry.id,
-        })
-    });
-    answer(&described.await?)
+pub(super) fn one(asked: &Asked) -> anyhow::Result<Response> {
+    let entry = asked.shared.catalog.entry(asked.id())?;
+    let study = entry.load()?;
+    let definition = study.definition();
+    json_of(&Described {
+        schema_version: SCHEMA_VERSION,
+        name: entry.record.name.clone(),
+        place: entry.place.clone(),
+        direction: study.direction(),
+        n_trials: entry.n_trials,
+        n_initial: definition.n_initial,
+        strategy: serde_json::to_value(definition.strategy)?,
+        parameters: parameters(study.space()),
+        epochs: definition.early_stopping.as_ref().map(|spec| spec.epochs),
+        pictures: pictures_of(&study),
+        actions: asked.shared.actions.is_some(),
+        last_stop: study.last_stop()?.as_ref().map(StopRecord::from),
+        id: entry.id,
+    })
 }
 
 /// The names of a study's pictures.
@@ -179,39 +170,32 @@ fn is_shown(headers: &HeaderMap) -> bool {
 
 /// `GET /api/studies/{id}/pictures/{name}.svg` and `.png`: the picture of `fedbo plot`. A large one is a PNG within a page under both
 /// names.
-pub(crate) async fn picture(
-    State(shared): Shares,
-    Path((id, file)): Path<(String, String)>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let unknown = || Problem::new(StatusCode::NOT_FOUND, "there is no such picture");
-    let (name, ending) = file.rsplit_once('.').ok_or_else(unknown)?;
+pub(super) fn picture(asked: &Asked) -> anyhow::Result<Response> {
+    let unknown = || Problem::absent("there is no such picture");
+    let (name, ending) = asked.file().rsplit_once('.').ok_or_else(unknown)?;
     let which = picture_of(name).ok_or_else(unknown)?;
     let is_svg = match ending {
         "svg" => true,
         "png" => false,
-        _ => return Err(unknown()),
+        _ => return Err(unknown().into()),
     };
-    let most = if is_shown(&headers) { SVG_BYTES } else { usize::MAX };
-    let drawn = drawing(&shared, move |shared| {
-        let entry = shared.catalog.entry(&id)?;
-        let picture = draw(&entry.load()?, which).map_err(|error| match error {
-            PictureError::NoTrial { .. }
-            | PictureError::NoCurves { .. }
-            | PictureError::NoTransfer { .. } => anyhow::Error::new(NotThere(error.to_string())),
-            error => error.into(),
-        })?;
-        Ok(match is_svg {
-            true => within(&picture, most)?,
-            false => (PNG, picture.png()?),
-        })
-    });
-    let (kind, bytes) = drawn.await?;
+    let most = if is_shown(&asked.headers) { SVG_BYTES } else { usize::MAX };
+    let study = asked.shared.catalog.entry(asked.id())?.load()?;
+    let picture = draw(&study, which).map_err(|error| match error {
+        PictureError::NoTrial { .. }
+        | PictureError::NoCurves { .. }
+        | PictureError::NoTransfer { .. } => anyhow::Error::new(Problem::absent(error.to_string())),
+        error => error.into(),
+    })?;
+    let (kind, bytes) = match is_svg {
+        true => within(&picture, most)?,
+        false => (PNG, picture.png()?),
+    };
     Ok(typed(kind, bytes))
 }
 
 pub(super) const SVG: &str = "image/svg+xml";
-const PNG: &str = "image/png";
+pub(super) const PNG: &str = "image/png";
 
 /// A picture as SVG with its type, or as PNG where the SVG has more than `most` bytes.
 pub(super) fn within(
@@ -231,96 +215,69 @@ fn n_with_value(study: &Study) -> anyhow::Result<usize> {
 }
 
 /// `GET /api/studies/{id}/importance`: the figures of the picture of this name.
-pub(crate) async fn importance(State(shared): Shares, Path(id): Id) -> Result<Response, Problem> {
-    let found = drawing(&shared, move |shared| {
-        let none = || NotThere("the model needs two values".to_owned());
-        let study = shared.catalog.entry(&id)?.load()?;
-        let n_all = n_with_value(&study)?;
-        let insight = study.insight()?.with_context(none)?;
-        Ok(serde_json::json!({
-            "schema_version": SCHEMA_VERSION, "n_values": insight.n_values, "n_all": n_all,
-            "importance": insight.importance,
-        }))
-    });
-    answer(&found.await?)
+pub(super) fn importance(asked: &Asked) -> anyhow::Result<Response> {
+    let none = || Problem::absent("the model needs two values");
+    let study = asked.shared.catalog.entry(asked.id())?.load()?;
+    let n_all = n_with_value(&study)?;
+    let insight = study.insight()?.with_context(none)?;
+    json_of(&serde_json::json!({
+        "schema_version": SCHEMA_VERSION, "n_values": insight.n_values, "n_all": n_all,
+        "importance": insight.importance,
+    }))
 }
 
 /// `GET /api/studies/{id}/transfer`: the last figures of the picture of this name, as in `fedbo best --json`.
-pub(crate) async fn transfer(State(shared): Shares, Path(id): Id) -> Result<Response, Problem> {
-    let found = drawing(&shared, move |shared| {
-        let study = shared.catalog.entry(&id)?.load()?;
-        let none = || NotThere("this study learns from no old ones".to_owned());
-        let step = study.transfer()?.with_context(none)?;
-        let meta = study.definition().meta.as_ref().with_context(none)?;
-        let record = OldStudiesRecord::new(meta, &step, study.direction());
-        Ok(serde_json::json!({
-            "schema_version": SCHEMA_VERSION, "n_told": step.n_told, "old_studies": record,
-        }))
-    });
-    answer(&found.await?)
+pub(super) fn transfer(asked: &Asked) -> anyhow::Result<Response> {
+    let study = asked.shared.catalog.entry(asked.id())?.load()?;
+    let none = || Problem::absent("this study learns from no old ones");
+    let step = study.transfer()?.with_context(none)?;
+    let meta = study.definition().meta.as_ref().with_context(none)?;
+    let record = OldStudiesRecord::new(meta, &step, study.direction());
+    json_of(&serde_json::json!({
+        "schema_version": SCHEMA_VERSION, "n_told": step.n_told, "old_studies": record,
+    }))
 }
 
 /// The two parameters of a surface.
 #[derive(Deserialize)]
-pub(crate) struct Axes {
+struct Axes {
     x: String,
     y: String,
 }
 
 /// `GET /api/studies/{id}/surface?x=PARAMETER&y=PARAMETER`.
-pub(crate) async fn surface(
-    State(shared): Shares,
-    Path(id): Id,
-    Query(axes): Query<Axes>,
-) -> Result<Response, Problem> {
+pub(super) fn surface(asked: &Asked) -> anyhow::Result<Response> {
+    let axes: Axes = asked.query()?;
     if axes.x == axes.y {
         let message = format!("x and y are both {:?}; name two different parameters", axes.x);
-        return Err(Problem::new(StatusCode::BAD_REQUEST, message));
+        return Err(Problem::new(StatusCode::BAD_REQUEST, message).into());
     }
-    let surface = drawing(&shared, move |shared| {
-        let study = shared.catalog.entry(&id)?.load()?;
-        for name in [&axes.x, &axes.y] {
-            study.space().parameter(name).map_err(|error| NotThere(error.to_string()))?;
-        }
-        let none = || NotThere("the model needs two values".to_owned());
-        let n_all = n_with_value(&study)?;
-        let surface = study.surface(&axes.x, &axes.y)?.with_context(none)?;
-        Ok(serde_json::json!({
-            "schema_version": SCHEMA_VERSION, "x": surface.x, "y": surface.y, "mean": surface.mean,
-            "std": surface.std, "n_values": surface.n_values, "n_all": n_all, "at": TrialRecord::from(&surface.at),
-        }))
-    });
-    answer(&surface.await?)
+    let study = asked.shared.catalog.entry(asked.id())?.load()?;
+    for name in [&axes.x, &axes.y] {
+        study.space().parameter(name).map_err(|error| Problem::absent(error.to_string()))?;
+    }
+    let none = || Problem::absent("the model needs two values");
+    let n_all = n_with_value(&study)?;
+    let surface = study.surface(&axes.x, &axes.y)?.with_context(none)?;
+    json_of(&serde_json::json!({
+        "schema_version": SCHEMA_VERSION, "x": surface.x, "y": surface.y, "mean": surface.mean,
+        "std": surface.std, "n_values": surface.n_values, "n_all": n_all, "at": TrialRecord::from(&surface.at),
+    }))
 }
 
 /// `GET /api/studies/{id}/trials.csv`: the table of `fedbo export`.
-pub(crate) async fn csv(shared: Shares, id: Id) -> Result<Response, Problem> {
-    let write =
-        |study: &Study, trials: &[Trial], _: &str| Ok(trial_record::csv(study.space(), trials)?);
-    table(shared, id, "text/csv; charset=utf-8", "trials.csv", write).await
+pub(super) fn csv(asked: &Asked) -> anyhow::Result<Response> {
+    let study = asked.shared.catalog.entry(asked.id())?.load()?;
+    let table = trial_record::csv(study.space(), &study.trials()?)?;
+    Ok(as_file(typed("text/csv; charset=utf-8", table), "trials.csv"))
 }
 
 /// `GET /api/studies/{id}/trials.json`: the document of `fedbo trials --json`.
-pub(crate) async fn json(shared: Shares, id: Id) -> Result<Response, Problem> {
-    let write = |study: &Study, trials: &[Trial], place: &str| {
-        Ok(serde_json::to_vec(&TrialsDocument::new(study, place, trials))?)
-    };
-    table(shared, id, "application/json", "trials.json", write).await
-}
-
-async fn table(
-    State(shared): Shares,
-    Path(id): Id,
-    kind: &'static str,
-    file: &str,
-    write: impl FnOnce(&Study, &[Trial], &str) -> anyhow::Result<Vec<u8>> + Send + 'static,
-) -> Result<Response, Problem> {
-    let bytes = blocking(move || {
-        let entry = shared.catalog.entry(&id)?;
-        let study = entry.load()?;
-        write(&study, &study.trials()?, &entry.place)
-    });
-    Ok(as_file(typed(kind, bytes.await?), file))
+pub(super) fn json(asked: &Asked) -> anyhow::Result<Response> {
+    let entry = asked.shared.catalog.entry(asked.id())?;
+    let study = entry.load()?;
+    let document = json_of(&TrialsDocument::new(&study, &entry.place, &study.trials()?))?;
+    Ok(as_file(document, "trials.json"))
 }
 
 #[cfg(test)]

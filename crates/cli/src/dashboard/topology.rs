@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 use std::path::Path as FilePath;
 
 use anyhow::Context as _;
-use axum::extract::{Path, State};
 use axum::response::Response;
 use fedbo_config::{Check, TomlFile};
 use fedbo_federated::Exchange;
 use fedbo_federation::{ALGORITHMS, Topology, TopologyTable};
 use fedbo_topology::{Edge, Graph};
-use hyper::StatusCode;
 use serde::{Deserialize as _, Serialize};
 
+use super::request::{Asked, Problem, as_file, json};
 use super::runs::settings;
-use super::{Id, NotThere, Problem, Shares, answer, as_file, drawing};
+use super::studies::{PNG, SVG};
 use crate::answers::typed;
 use crate::commands::topology::{GraphDocument, Source, picture};
 use crate::exit::BadInput;
@@ -70,7 +69,7 @@ fn is_of_neighbours(tables: &serde_json::Value) -> bool {
 impl RunGraph {
     /// Builds the graph anew from the settings that the folder recorded.
     fn of(folder: &FilePath) -> anyhow::Result<Self> {
-        let none = || NotThere("agents of this run have no neighbours".to_owned());
+        let none = || Problem::absent("agents of this run have no neighbours");
         let tables = settings(folder).filter(is_of_neighbours).with_context(none)?;
         let table = match tables.get("topology") {
             Some(table) => TopologyTable::deserialize(table).context("settings.json, topology")?,
@@ -81,7 +80,7 @@ impl RunGraph {
             let message = format!(
                 "the edges of this run stood in {file}, which its folder does not hold: fedbo topology show FEDERATION shows them"
             );
-            return Err(NotThere(message).into());
+            return Err(Problem::absent(message).into());
         }
         let agents = tables["agents"].as_array().into_iter().flatten();
         let names: Vec<String> =
@@ -153,32 +152,23 @@ impl RunGraph {
 }
 
 /// `GET /api/runs/{id}/topology`.
-pub(crate) async fn graph(State(shared): Shares, Path(id): Id) -> Result<Response, Problem> {
-    let document = drawing(&shared, move |shared| {
-        let graph = RunGraph::of(&shared.catalog.run(&id)?)?;
-        Ok(serde_json::to_value(graph.document())?)
-    });
-    answer(&document.await?)
+pub(super) fn graph(asked: &Asked) -> anyhow::Result<Response> {
+    json(&RunGraph::of(&asked.shared.catalog.run(asked.id())?)?.document())
 }
 
 /// `GET /api/runs/{id}/topology/graph.svg` and `.png`: the picture of `fedbo topology show`.
-pub(crate) async fn drawn(
-    State(shared): Shares,
-    Path((id, name)): Path<(String, String)>,
-) -> Result<Response, Problem> {
-    let is_svg = match name.as_str() {
-        "graph.svg" => true,
-        "graph.png" => false,
-        _ => return Err(Problem::new(StatusCode::NOT_FOUND, "there is no such picture")),
+pub(super) fn drawn(asked: &Asked) -> anyhow::Result<Response> {
+    let name = asked.file();
+    let kind = match name {
+        "graph.svg" => SVG,
+        "graph.png" => PNG,
+        _ => return Err(Problem::absent("there is no such picture").into()),
     };
-    let bytes = drawing(&shared, move |shared| {
-        let graph = RunGraph::of(&shared.catalog.run(&id)?)?.source;
-        if let Some(why) = picture::too_large(&graph.graph) {
-            return Err(NotThere(why).into());
-        }
-        let picture = picture::of(&graph, &graph.graph.max_clique()).picture()?;
-        Ok(if is_svg { picture.svg()?.into_bytes() } else { picture.png()? })
-    });
-    let kind = if is_svg { "image/svg+xml" } else { "image/png" };
-    Ok(as_file(typed(kind, bytes.await?), &name))
+    let graph = RunGraph::of(&asked.shared.catalog.run(asked.id())?)?.source;
+    if let Some(why) = picture::too_large(&graph.graph) {
+        return Err(Problem::absent(why).into());
+    }
+    let picture = picture::of(&graph, &graph.graph.max_clique()).picture()?;
+    let bytes = if kind == SVG { picture.svg()?.into_bytes() } else { picture.png()? };
+    Ok(as_file(typed(kind, bytes), name))
 }
