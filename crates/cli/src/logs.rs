@@ -1,10 +1,16 @@
 //! Logs on standard error: of the programs that run for long, as text or as JSON, and of any command with `--verbose`.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use tracing_subscriber::EnvFilter;
+use fedbo_coordinator::Recorder;
+use tracing_subscriber::filter::{EnvFilter, FilterExt as _, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::layer::SubscriberExt as _;
+#[cfg(not(feature = "otlp"))]
+use tracing_subscriber::layer::Identity;
+use tracing_subscriber::layer::{Filter, Layer, SubscriberExt as _};
+#[cfg(feature = "otlp")]
+use tracing_subscriber::registry::Registry;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::exit::BadInput;
@@ -94,53 +100,95 @@ impl LogOptions {
                 "--log {log:?}: {error}; give error, warn, info, debug or trace, or a filter such as fedbo=debug,info"
             ))
         })?;
-        let (collector, logs) = collector()?;
-        let registry = tracing_subscriber::registry().with(filter).with(collector);
+        let logs = Logs::new()?;
         let layer = tracing_subscriber::fmt::layer()
             .with_writer(ProgressWriter)
             .with_ansi(crate::console::stderr_is_coloured());
+        let registry = tracing_subscriber::registry().with(logs.layer(filter.clone()));
+        let events = only_events(filter);
         let installed = match self.log_format {
-            LogFormat::Text => registry.with(layer).try_init(),
-            LogFormat::Json => registry.with(layer.json()).try_init(),
+            LogFormat::Text => registry.with(layer.with_filter(events)).try_init(),
+            LogFormat::Json => registry.with(layer.json().with_filter(events)).try_init(),
         };
         installed.map_err(|error| BadInput(format!("logs cannot be written: {error}")))?;
         Ok(logs)
     }
 }
 
-/// Returns true if the environment names a collector of logs.
-fn is_collected() -> bool {
-    let variables = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT"];
-    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    variables.into_iter().any(is_set)
+/// Lets the events of a filter through, and no spans: those are for a collector of traces.
+pub(crate) fn only_events<S>(filter: EnvFilter) -> impl Filter<S> {
+    filter.and(filter_fn(|each| each.is_event()))
+}
+
+/// A kind of what a collector takes.
+#[derive(Clone, Copy)]
+pub(crate) enum Signal {
+    Logs,
+    Metrics,
+    Traces,
+}
+
+/// Returns true if the environment names a collector of this kind, and does not turn it off.
+pub(crate) fn is_collected(signal: Signal) -> bool {
+    let name = match signal {
+        Signal::Logs => "LOGS",
+        Signal::Metrics => "METRICS",
+        Signal::Traces => "TRACES",
+    };
+    let value = |name: &str| std::env::var(name).unwrap_or_default();
+    let is_off = value("OTEL_SDK_DISABLED").eq_ignore_ascii_case("true")
+        || value(&format!("OTEL_{name}_EXPORTER")).eq_ignore_ascii_case("none");
+    let endpoints = ["EXPORTER_OTLP".to_owned(), format!("EXPORTER_OTLP_{name}")];
+    let is_named =
+        endpoints.into_iter().any(|which| !value(&format!("OTEL_{which}_ENDPOINT")).is_empty());
+    is_named && !is_off
 }
 
 /// The log of this process: while it is kept, what is logged is sent.
 #[derive(Debug)]
 pub(crate) struct Logs {
     #[cfg(feature = "otlp")]
-    _collector: Option<crate::otlp::Collector>,
+    collector: crate::otlp::Collector,
 }
 
 #[cfg(feature = "otlp")]
-fn collector<S>() -> Result<(Option<impl tracing_subscriber::Layer<S>>, Logs), BadInput>
-where
-    S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
-{
-    let (layer, collector) = match is_collected() {
-        true => crate::otlp::layer().map(|(layer, collector)| (Some(layer), Some(collector)))?,
-        false => (None, None),
-    };
-    let logs = Logs { _collector: collector };
-    Ok((layer, logs))
+impl Logs {
+    fn new() -> Result<Self, BadInput> {
+        Ok(Self { collector: crate::otlp::Collector::new()? })
+    }
+
+    fn layer(&self, events: EnvFilter) -> impl Layer<Registry> + Send + Sync + use<> {
+        self.collector.layer(events)
+    }
+
+    /// The way of a coordinator's metrics to a collector, if the environment names one.
+    pub(crate) fn recorder(&self) -> Option<Arc<dyn Recorder>> {
+        self.collector.recorder()
+    }
 }
 
 #[cfg(not(feature = "otlp"))]
-fn collector() -> Result<(tracing_subscriber::layer::Identity, Logs), BadInput> {
-    if is_collected() {
-        crate::console::note(
-            "warning: OTEL_* variables name a collector, and this program is built without OTLP (cargo build --features otlp)",
-        );
+#[expect(
+    clippy::unused_self,
+    reason = "it has something to say where the program is built with OTLP"
+)]
+impl Logs {
+    #[expect(clippy::unnecessary_wraps, reason = "the same")]
+    fn new() -> Result<Self, BadInput> {
+        if [Signal::Logs, Signal::Metrics, Signal::Traces].into_iter().any(is_collected) {
+            crate::console::note(
+                "warning: OTEL_* variables name a collector, and this program is built without OTLP (cargo build --features otlp)",
+            );
+        }
+        Ok(Self {})
     }
-    Ok((tracing_subscriber::layer::Identity::new(), Logs {}))
+
+    fn layer(&self, _: EnvFilter) -> Identity {
+        Identity::new()
+    }
+
+    /// The way of a coordinator's metrics to a collector: none.
+    pub(crate) fn recorder(&self) -> Option<Arc<dyn Recorder>> {
+        None
+    }
 }

@@ -47,6 +47,7 @@ pub(crate) async fn started(home: &Home) -> Result<Service, ServiceError> {
         ledgers: home.path().to_owned(),
         key: home.key(),
         lease: LEASE,
+        recorder: None,
         holder: "fuzz".to_owned(),
         limits: ConnectionLimits::default(),
     };

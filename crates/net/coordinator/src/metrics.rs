@@ -1,19 +1,44 @@
 //! Metrics for operators. Every number is public or post-processing; docs/operations.md has the allow-list (INV-4).
 
-use fedbo_transport::ConnectionCounts;
-
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use fedbo_transport::ConnectionCounts;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+/// The bounds of histograms of times, in seconds: from .1 ms, each twice the one before.
+pub const SECONDS: [f64; 19] = {
+    let mut bounds = [1e-4; 19];
+    let mut index = 1;
+    while index < bounds.len() {
+        bounds[index] = 2.0 * bounds[index - 1];
+        index += 1;
+    }
+    bounds
+};
+
 type Labels = Vec<(&'static str, String)>;
+
+/// A further place to which the metrics of a service go, for instance a collector. The numbers are those of `GET /metrics`.
+pub trait Recorder: Debug + Send + Sync {
+    /// Connections of all kinds, which may be read at any time.
+    fn connections(&self, counts: &ConnectionCounts);
+    /// A request was answered; `took` is none for a long poll.
+    fn request(&self, route: &'static str, status: u16, took: Option<Duration>);
+    /// A round of a study is played.
+    fn round(&self, study: &str, round: u64);
+    /// A release and its charge became durable.
+    fn committed(&self, study: &str, took: Duration);
+    /// A study that should run cannot, or can again.
+    fn stands_still(&self, study: &str, stands_still: bool);
+}
 
 /// All metrics of a service.
 #[derive(Debug)]
@@ -26,20 +51,21 @@ pub(crate) struct Metrics {
     still: Family<Labels, Gauge<u64, AtomicU64>>,
     /// Connections of all kinds.
     pub(crate) connections: ConnectionCounts,
+    recorder: Option<Arc<dyn Recorder>>,
 }
 
 /// Those of one study.
 #[derive(Clone, Debug)]
 pub(crate) struct StudyMetrics {
     metrics: Arc<Metrics>,
+    study: String,
     labels: Labels,
 }
 
 impl Metrics {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(recorder: Option<Arc<dyn Recorder>>) -> Self {
         let mut registry = Registry::with_prefix("fedbo");
-        // From 0.1 ms to 26 s.
-        let histogram = || Histogram::new(exponential_buckets(1e-4, 2.0, 19));
+        let histogram = || Histogram::new(SECONDS);
         let requests = Family::<Labels, Counter>::default();
         let seconds = Family::<Labels, Histogram>::new_with_constructor(histogram);
         let rounds = Family::<Labels, Gauge<u64, AtomicU64>>::default();
@@ -69,7 +95,10 @@ impl Metrics {
             "Connections closed because too many were open",
             connections.refused.clone(),
         );
-        Self { registry, requests, seconds, rounds, commits, still, connections }
+        if let Some(recorder) = &recorder {
+            recorder.connections(&connections);
+        }
+        Self { registry, requests, seconds, rounds, commits, still, connections, recorder }
     }
 
     /// Counts a request; `took` is none for a long poll.
@@ -79,6 +108,9 @@ impl Metrics {
         if let Some(took) = took {
             let labels = vec![("route", route.to_owned())];
             self.seconds.get_or_create(&labels).observe(took.as_secs_f64());
+        }
+        if let Some(recorder) = &self.recorder {
+            recorder.request(route, status, took);
         }
     }
 
@@ -93,21 +125,29 @@ impl Metrics {
 
 impl StudyMetrics {
     pub(crate) fn new(metrics: Arc<Metrics>, study: &str) -> Self {
-        Self { metrics, labels: vec![("study", study.to_owned())] }
+        let labels = vec![("study", study.to_owned())];
+        Self { metrics, study: study.to_owned(), labels }
     }
 
     pub(crate) fn round(&self, round: u64) {
         self.metrics.rounds.get_or_create(&self.labels).set(round);
+        if let Some(recorder) = &self.metrics.recorder {
+            recorder.round(&self.study, round);
+        }
     }
 
     /// Sets the gauge that says whether the study cannot go on.
     pub(crate) fn stands_still(&self, stands_still: bool) {
-        let gauge = self.metrics.still.get_or_create(&self.labels);
-        gauge.set(stands_still.into());
+        self.metrics.still.get_or_create(&self.labels).set(stands_still.into());
+        if let Some(recorder) = &self.metrics.recorder {
+            recorder.stands_still(&self.study, stands_still);
+        }
     }
 
     pub(crate) fn committed(&self, took: Duration) {
-        let histogram = self.metrics.commits.get_or_create(&self.labels);
-        histogram.observe(took.as_secs_f64());
+        self.metrics.commits.get_or_create(&self.labels).observe(took.as_secs_f64());
+        if let Some(recorder) = &self.metrics.recorder {
+            recorder.committed(&self.study, took);
+        }
     }
 }

@@ -12,6 +12,7 @@ use fedbo_wire::SigningKey;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::metrics::Recorder;
 use crate::observer::Observer;
 use crate::service::{Audience, Shared, router};
 use crate::store::{Store, StoreError};
@@ -45,6 +46,8 @@ pub struct ServiceSettings {
     pub limits: ConnectionLimits,
     /// The lease: how long it keeps others from taking over its studies when it does not answer ([`crate::LEASE`]).
     pub lease: Duration,
+    /// A further place to which its metrics go.
+    pub recorder: Option<Arc<dyn Recorder>>,
 }
 
 /// An error in starting a service.
@@ -101,6 +104,7 @@ impl Service {
             settings.ledgers,
             settings.limits.body_patience,
             settings.lease,
+            settings.recorder,
         ));
         shared.refresh().await?;
         let (closes, ending) = watch::channel(false);

@@ -30,6 +30,7 @@ fn settings(home: &Home, tls: Option<TlsFiles>, metrics: Option<SocketAddr>) -> 
         ledgers: home.path().to_owned(),
         key: home.key(),
         lease: fedbo_coordinator::LEASE,
+        recorder: None,
         holder: "test".to_owned(),
         limits: ConnectionLimits::default(),
     }

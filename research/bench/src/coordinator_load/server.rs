@@ -34,6 +34,7 @@ pub(crate) fn serve(folder: &Path) -> Result<()> {
         ledgers: home.path().to_owned(),
         key: home.key(),
         lease: fedbo_coordinator::LEASE,
+        recorder: None,
         holder: format!("process {}", std::process::id()),
         limits: ConnectionLimits { n_connections: 8192, ..ConnectionLimits::default() },
     };

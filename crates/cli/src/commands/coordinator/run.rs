@@ -144,7 +144,7 @@ impl Run {
         };
         let home = Arc::new(self.place.open(mode)?);
         let _lock = (!is_shared).then(|| home.lock()).transpose()?;
-        let _logs = self.logs.install()?;
+        let logs = self.logs.install()?;
         let stop = interrupt::stop_flag(
             "stopping: requests are being answered (once more to exit at once)",
         );
@@ -160,6 +160,7 @@ impl Run {
             key: home.key(),
             holder: holder(is_shared)?,
             lease: self.lease_s,
+            recorder: logs.recorder(),
             limits: ConnectionLimits {
                 n_connections: self.max_connections,
                 ..ConnectionLimits::default()

@@ -231,7 +231,7 @@ mod tests {
             store: home.store(),
             key: home.key(),
             publisher,
-            metrics: StudyMetrics::new(Arc::new(Metrics::new()), "a"),
+            metrics: StudyMetrics::new(Arc::new(Metrics::new(None)), "a"),
             lease: Duration::from_secs(15),
             intake: None,
             epoch: None,

@@ -15,6 +15,7 @@ use super::worker::{Leader, RENEWALS, Worker};
 use crate::clock::Clock;
 use crate::machine::{Beginning, Step, machine};
 use crate::releases::{ChargedReleases, FreeReleases, LedgerPlace, Releases};
+use crate::spans::{self, Span};
 use crate::store::{Lead, NextRound, StoreError, StudyRecord};
 
 /// The time between two attempts of a replica that follows to take the lead; less where a quarter of the lease is less.
@@ -93,6 +94,7 @@ impl Worker {
             clock,
             renewed: Instant::now(),
             round,
+            span: spans::round(&self.study.name, round),
             is_open: self.intake.is_some() && collects && !is_released,
             known: Vec::new(),
         });
@@ -209,7 +211,9 @@ impl Worker {
                     pass("coordinator: a round is closed");
                     // INV-1: charge and bytes are durable before the machine hands anything out.
                     let since = Instant::now();
+                    let commit = spans::commit(&leader.span).entered();
                     leader.releases.commit(round, event.as_ref(), &bytes)?;
+                    drop(commit);
                     self.metrics.committed(since.elapsed());
                     if let Some(intake) = &self.intake {
                         leader.is_open = false;
@@ -259,6 +263,10 @@ impl Worker {
             },
         )?;
         leader.round = round;
+        leader.span = match finishes {
+            true => Span::none(),
+            false => spans::round(&self.study.name, round),
+        };
         leader.is_open = self.intake.is_some() && next.collects;
         leader.known.clear();
         pass("coordinator: a round has begun and nobody knows");

@@ -16,6 +16,7 @@ use crate::machine::Machine;
 use crate::metrics::StudyMetrics;
 use crate::published::Published;
 use crate::releases::Releases;
+use crate::spans::Span;
 use crate::store::{Lead, Store};
 use crate::study::Study;
 
@@ -41,6 +42,7 @@ pub(super) struct Leader {
     pub(super) renewed: Instant,
     /// The round that is under way.
     pub(super) round: u64,
+    pub(super) span: Span,
     /// True while replicas take vectors of it.
     pub(super) is_open: bool,
     /// Slots whose vectors of it were read from the store.

@@ -19,7 +19,7 @@ use std::time::Duration;
 use fedbo_wire::SigningKey;
 use tokio::sync::Mutex;
 
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Recorder};
 use crate::store::{Store, StoreError};
 
 /// The state that all requests share.
@@ -48,11 +48,12 @@ impl Shared {
         ledgers: PathBuf,
         body_patience: Duration,
         lease: Duration,
+        recorder: Option<Arc<dyn Recorder>>,
     ) -> Self {
         Self {
             store,
             key,
-            metrics: Arc::new(Metrics::new()),
+            metrics: Arc::new(Metrics::new(recorder)),
             holder,
             ledgers,
             lease,

@@ -19,6 +19,7 @@ use hyper::header::HeaderValue;
 
 use super::request::{of_agent, signed, unknown_agent};
 use super::{OPENAPI, Shared, handouts, uploads};
+use crate::spans::{self, Instrument as _, Span};
 
 /// The parties that an address is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +91,12 @@ async fn observe(State(shared): State<Arc<Shared>>, request: Request, next: Next
         found.copied()
     });
     let route = route.unwrap_or("other");
-    let mut response = next.run(request).await;
+    let is_poll = route.ends_with("/handouts");
+    let span = match is_poll {
+        true => Span::none(),
+        false => spans::request(request.method().as_str(), route),
+    };
+    let mut response = next.run(request).instrument(span.clone()).await;
     let status = response.status();
     let is_ours = response.headers().contains_key(fedbo_wire::HEADER_PROTOCOL);
     if status.is_client_error() && !is_ours {
@@ -99,7 +105,7 @@ async fn observe(State(shared): State<Arc<Shared>>, request: Request, next: Next
             "a number in the path or the query cannot be read, or a key of the query is unknown";
         response = Refusal::new(ProblemCode::BadRequest, message).into_response();
     }
-    let is_poll = route.ends_with("/handouts");
+    spans::answered(&span, response.status().as_u16());
     let took = (!is_poll).then(|| since.elapsed());
     shared.metrics.request(route, response.status().as_u16(), took);
     response

@@ -53,6 +53,7 @@ fn served() {
         ledgers: home.path().to_owned(),
         key: home.key(),
         lease: fedbo_coordinator::LEASE,
+        recorder: None,
         holder: "test".to_owned(),
         limits: ConnectionLimits {
             n_connections: usize::try_from(n_connections).unwrap(),

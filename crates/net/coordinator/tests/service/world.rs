@@ -149,6 +149,7 @@ pub(crate) fn settings(home: &Home) -> ServiceSettings {
         ledgers: home.path().to_owned(),
         key: home.key(),
         lease: fedbo_coordinator::LEASE,
+        recorder: None,
         holder: "test".to_owned(),
         limits: ConnectionLimits::default(),
     }
