@@ -1,14 +1,15 @@
-"""Many workers of one study through PostgreSQL.
+"""Many workers of one study through PostgreSQL, or through a file of SQLite.
 
-    python benchmarks/workers.py [WORKERS]
+    python benchmarks/workers.py [WORKERS ...] [--storage postgresql] [--storage sqlite] [--jobs N] [--program PATH]
 
-So many processes of `fedbo tune` (64 unless told otherwise) share a study of 2,000 trials in a PostgreSQL server that this script starts; each
-trial is a command of 50 ms. Printed is how many trials were told a second, and that none was lost or evaluated twice. It needs PostgreSQL's
-programs, and as root the user `postgres`.
+So many processes of `fedbo tune` (64 unless told otherwise) share a study of 2,000 trials in a PostgreSQL server that this script starts, or
+in a file; each trial is a command of 50 ms, and a worker has `--jobs` of them at once. Printed is how many trials were told a second; a trial
+that is lost or evaluated twice ends the script with an error. It needs PostgreSQL's programs, and as root the user `postgres`.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 TRIALS = 2000
 STUDY = """
@@ -35,10 +37,6 @@ name = "{strategy}"
 command = ["sh", "-c", "echo {{x}} >> evaluated; sleep 0.05; echo {{x}}"]
 """
 PARAMETER = '[space.{name}]\ntype = "float"\nlow = 0.0\nhigh = 1.0\n'
-
-
-def fedbo(*words: str) -> list[str]:
-    return [sys.executable, "-m", "fedbo", *words]
 
 
 @contextmanager
@@ -74,30 +72,59 @@ def postgresql() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def tuned(n_workers: int, strategy: str) -> float:
-    """The seconds that the workers take for all trials."""
-    with tempfile.TemporaryDirectory() as name, postgresql() as storage:
+@contextmanager
+def sqlite() -> Iterator[str]:
+    """The address of a file beside the study."""
+    yield "sqlite:study.db"
+
+
+STORAGES = {"postgresql": postgresql, "sqlite": sqlite}
+
+
+class Tuned(NamedTuple):
+    """A study that many workers tuned."""
+
+    seconds: float
+    peak_mib: float
+    """Memory of the largest worker."""
+
+
+def tuned(program: list[str], n_workers: int, n_jobs: int, kind: str, strategy: str) -> Tuned:
+    """Have so many workers tune a study; all trials must have been told, and evaluated once."""
+    with tempfile.TemporaryDirectory() as name, STORAGES[kind]() as storage:
         folder = Path(name)
         text = STUDY.format(trials=TRIALS, storage=storage, strategy=strategy)
         (folder / "study.toml").write_text(text + "".join(PARAMETER.format(name=each) for each in "xyz"))
+        command = [*program, "tune", "study.toml", "--quiet", "--jobs", str(n_jobs)]
         began = time.perf_counter()
-        command = fedbo("tune", "study.toml", "--quiet")
         workers = [subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL) for _ in range(n_workers)]
-        codes = [worker.wait() for worker in workers]
+        ends = [os.wait4(worker.pid, 0) for worker in workers]
         took = time.perf_counter() - began
-        if any(codes):
-            raise SystemExit(f"workers ended with {sorted(set(codes))}")
-        listed = subprocess.run(fedbo("trials", "study.toml", "--json"), cwd=folder, check=True, capture_output=True, text=True)
+        codes = {os.waitstatus_to_exitcode(status) for _, status, _ in ends}
+        if codes != {0}:
+            raise SystemExit(f"workers ended with {sorted(codes)}")
+        listed = subprocess.run([*program, "trials", "study.toml", "--json"], cwd=folder, check=True, capture_output=True, text=True)
         trials = json.loads(listed.stdout)["trials"]
         numbers = [trial["number"] for trial in trials if trial["state"] == "complete"]
         evaluated = len((folder / "evaluated").read_text().splitlines())
         if sorted(numbers) != list(range(TRIALS)) or evaluated != TRIALS:
             raise SystemExit(f"{len(numbers)} trials are told, {evaluated} were evaluated")
-        return took
+        return Tuned(took, max(usage.ru_maxrss for _, _, usage in ends) / 1024)
 
 
 if __name__ == "__main__":
-    n_workers = int(sys.argv[1]) if len(sys.argv) > 1 else 64
-    for strategy in ("random", "log-ei"):
-        took = tuned(n_workers, strategy)
-        print(f"{n_workers} workers, {strategy:<8} {TRIALS} trials of 50 ms in {took:7.1f} s: {TRIALS / took:7.1f} a second, none lost, none doubled")
+    parser = argparse.ArgumentParser(description="Many workers of one study")
+    parser.add_argument("workers", nargs="*", type=int, default=[64])
+    parser.add_argument("--program", help="the program fedbo; by default that of the package")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--storage", choices=STORAGES, action="append")
+    given = parser.parse_args()
+    program = [str(Path(given.program).resolve())] if given.program else [sys.executable, "-m", "fedbo"]
+    print(f"{TRIALS} trials of 50 ms; every trial is told once and evaluated once")
+    print(f"{'storage':<12} {'strategy':<8} {'workers':>7} {'jobs':>4} {'seconds':>8} {'trials/s':>9} {'peak MiB of a worker':>21}")
+    for kind in given.storage or ["postgresql"]:
+        for strategy in ("random", "log-ei"):
+            for n_workers in given.workers:
+                took = tuned(program, n_workers, given.jobs, kind, strategy)
+                rate = TRIALS / took.seconds
+                print(f"{kind:<12} {strategy:<8} {n_workers:>7} {given.jobs:>4} {took.seconds:>8.1f} {rate:>9.1f} {took.peak_mib:>21.0f}", flush=True)

@@ -28,6 +28,7 @@ mod insight;
 mod meta;
 mod model;
 mod opening;
+mod pace;
 mod patience;
 mod run;
 mod sampler;

@@ -16,9 +16,10 @@ use fedbo_strategies::{Strategy, StrategyError};
 use crate::early_stopping::RuleEvaluator;
 use crate::meta::Units;
 use crate::model::{Model, OwnStrategy, n_retries};
+use crate::pace::Pace;
 use crate::{Definition, Insight, MetaSpec, StrategySpec, StudyError, Surface, TransferStep};
 
-/// The number of times that an ask may find that another process was faster.
+/// The number of times that a proposal may mean a point that is there already, and a change of several trials may be overtaken.
 pub(crate) const ATTEMPTS_MAX: u32 = 100;
 
 /// One party's study over a storage. Cheap to share between threads; any number of processes may work on one study.
@@ -252,7 +253,9 @@ impl Study {
     ) -> Result<ControlFlow<Stop, AskOutcome>, StudyError> {
         let mut slot = self.model();
         let mut duplicates = 0;
-        for attempt in 0..ATTEMPTS_MAX {
+        let mut pace = Pace::new();
+        while duplicates < ATTEMPTS_MAX {
+            pace.begin();
             match self.storage.claim_unless_stopped(self.key, worker, lease, known_stops)? {
                 ControlFlow::Continue(None) => {}
                 ControlFlow::Continue(Some(trial)) => {
@@ -295,17 +298,11 @@ impl Study {
                 // A range of so few floats that different coordinates mean the same: random points from here on.
                 AddOutcome::Duplicate { .. } => duplicates += 1,
                 // Somebody else asked meanwhile: again, with their trial among the open ones.
-                AddOutcome::Overtaken | AddOutcome::Full => {}
-            }
-            if attempt > 3 && duplicates == 0 {
-                std::thread::sleep(Duration::from_millis(u64::from(attempt)));
+                AddOutcome::Overtaken | AddOutcome::Full => pace.overtaken()?,
             }
         }
-        if duplicates > 0 {
-            let n_points = slot.as_ref().map_or(0, Model::n_known);
-            return Err(StrategyError::Exhausted { n_points }.into());
-        }
-        Err(StudyError::Overtaken { attempts: ATTEMPTS_MAX })
+        let n_points = slot.as_ref().map_or(0, Model::n_known);
+        Err(StrategyError::Exhausted { n_points }.into())
     }
 
     /// Tells the value of a trial that is held by hand, or that nobody holds.

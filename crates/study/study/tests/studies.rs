@@ -618,3 +618,40 @@ fn a_strategy_of_ones_own_goes_on_after_an_interruption_and_is_asked_by_nobody_e
     let error = other.with_strategy(Own::default()).unwrap_err();
     assert!(matches!(error, StudyError::NotOwnStrategy { strategy: "log-ei", .. }));
 }
+
+/// Proposes while others are faster: each proposal is overtaken by a trial of another process, as long as there are some.
+#[derive(Clone)]
+struct Slow {
+    own: Own,
+    others: Arc<Study>,
+    n_overtaking: Arc<AtomicUsize>,
+}
+
+impl Strategy for Slow {
+    fn ask(&self, points: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        if self.n_overtaking.load(Ordering::Relaxed) > 0 {
+            self.n_overtaking.fetch_sub(1, Ordering::Relaxed);
+            self.others.ask().unwrap();
+        }
+        self.own.ask(points, stream)
+    }
+
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        self.own.tell(observed)
+    }
+}
+
+/// However many processes ask at once, nobody's run ends because others were faster.
+#[test]
+fn who_is_overtaken_a_hundred_times_still_gets_a_trial() {
+    let definition = mixed(StrategySpec::own());
+    let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+    let open = || Study::open(Arc::clone(&storage), &definition).unwrap();
+    let others = Arc::new(open().with_strategy(Own::default()).unwrap());
+    others.optimize(12, |point| Ok(loss(point))).unwrap();
+    let n_overtaking = Arc::new(AtomicUsize::new(110));
+    let slow = Slow { own: Own::default(), others, n_overtaking: Arc::clone(&n_overtaking) };
+    let study = open().with_strategy(slow).unwrap();
+    let trial = study.ask().unwrap();
+    assert_eq!((n_overtaking.load(Ordering::Relaxed), trial.number), (0, 122));
+}
