@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from fedbo import _fedbo, _space
 from fedbo._answer import translated
 from fedbo._errors import DefinitionError, Error, ObjectiveError
-from fedbo._objective import Evaluator, Executor, Objective, logger
+from fedbo._executors import Executor, n_workers
+from fedbo._objective import Evaluator, Objective, logger
 from fedbo._space import Parameter, ParameterLike, Value
 from fedbo._trial import dataframe
 
@@ -320,7 +321,7 @@ class Federation:
             Trials and proposals at work at once; functions then run in threads, unless there is an ``executor``. By default 1: functions
             are called one after the other in this thread. Results do not depend on it where functions do not.
         ``executor``
-            Anything with ``submit``: a process pool, Dask's ``client.get_executor()``, a submitit executor.
+            Anything with ``submit``, as in :meth:`Study.optimize`.
         ``failures_max``
             End after so many failures in a row of a party, 0 for never. By default after five before its first value.
         ``out``
@@ -346,7 +347,7 @@ class Federation:
         chosen = list(arms or self._native.default_arms(n_runs))
         jobs = n_jobs
         if jobs is None:
-            jobs = getattr(executor, "_max_workers", 1) if executor is not None else 1
+            jobs = n_workers(executor) if executor is not None else 1
         jobs = _space.whole("n_jobs", jobs, 1)
         if failures_max is not None:
             failures_max = _space.whole("failures_max", failures_max, 0)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import logging
 import math
-import pickle
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import BrokenExecutor, CancelledError, Future
-from typing import Any, Protocol, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
-from fedbo import _fedbo
+from fedbo import _executors, _fedbo
+from fedbo._executors import ATTEMPTS_MAX, Ending, Executor, describe
 from fedbo._space import plain, whole
 from fedbo._trial import Trial
 
@@ -19,13 +19,6 @@ logger = logging.getLogger("fedbo")
 
 Objective: TypeAlias = Callable[[dict[str, Any]], float] | Callable[[Trial], float]
 """A function of a dict of parameters; or of a :class:`Trial`, if its parameter is named ``trial`` or annotated so."""
-
-
-class Executor(Protocol):
-    """Whatever runs functions elsewhere: ``concurrent.futures``, Dask, submitit, loky, mpi4py."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Any:
-        """Begin a call; the answer has ``add_done_callback`` and ``result``, or ``done`` and ``result``."""
 
 
 def takes_trial(objective: Callable[..., Any]) -> bool:
@@ -59,22 +52,17 @@ def number(value: object, what: str = "the objective returned") -> float:
         raise TypeError(f"{what} {type(given).__name__}, which is not a number") from None
 
 
-def describe(error: BaseException) -> str:
-    """An exception in one line."""
-    try:
-        text = str(error)
-    except Exception:
-        text = "its text cannot be shown"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+@dataclass(frozen=True)
+class _Evaluation:
+    """A trial at an executor."""
 
-
-def _is_of_the_executor(error: Exception) -> bool:
-    """True if a function was not evaluated at all: its executor is broken, or cannot send it."""
-    if isinstance(error, (BrokenExecutor, CancelledError, pickle.PicklingError)):
-        return True
-    # Python 3.11 and 3.13 word it differently.
-    wordings = ("pickle", "local object")
-    return isinstance(error, (AttributeError, TypeError)) and any(wording in str(error) for wording in wordings)
+    call: _fedbo.Call
+    stopped: threading.Event
+    """Set once its reports have stopped it."""
+    function: Callable[..., Any]
+    argument: Any
+    attempt: int = 1
+    """Its place among the evaluations of the trial, from 1."""
 
 
 class Evaluator:
@@ -89,6 +77,8 @@ class Evaluator:
         self._executor = executor
         self._open: set[Any] = set()
         self._lock = threading.Lock()
+        self._submitting = threading.Lock()
+        self._over = threading.Event()
         self.last_error: BaseException | None = None
         self.broken: BaseException | None = None
 
@@ -114,32 +104,70 @@ class Evaluator:
             else:
                 self._returned(call, stopped, result)
             return
-        future = self._executor.submit(function, argument)
+        self._submit(self._executor, _Evaluation(call, stopped, function, argument))
+
+    def _submit(self, executor: Executor, evaluation: _Evaluation) -> None:
+        with self._submitting:  # threads of two trials that are evaluated again, or one and the run's
+            future = _executors.submit(executor, evaluation.function, evaluation.argument)
         with self._lock:
             self._open.add(future)
+            is_over = self._over.is_set()
+        if is_over:
+            _cancel(future)
         if hasattr(future, "add_done_callback"):
-            future.add_done_callback(lambda done: self._done(call, stopped, done))
+            future.add_done_callback(lambda done: self._done(executor, evaluation, done))
         else:
-            wait = threading.Thread(target=self._done, args=(call, stopped, future), daemon=True)
-            wait.start()
+            name, arguments = f"fedbo-trial-{evaluation.call.number}", (executor, evaluation, future)
+            threading.Thread(target=self._done, args=arguments, name=name, daemon=True).start()
 
-    def _done(self, call: _fedbo.Call, stopped: threading.Event, future: Future[Any]) -> None:
+    def _done(self, executor: Executor, evaluation: _Evaluation, future: Any) -> None:
+        call, stopped = evaluation.call, evaluation.stopped
         try:
             try:
-                result = future.result()
+                result = _executors.result(future, self._over)
             except Exception as error:
-                if _is_of_the_executor(error):
-                    raise
-                self._failed(call, stopped, error)
+                match _executors.ending(error):
+                    case Ending.BROKEN:
+                        raise
+                    case Ending.DIED_ONCE if evaluation.attempt < ATTEMPTS_MAX and not stopped.is_set():
+                        self._again(executor, evaluation, error)
+                    case Ending.DIED | Ending.DIED_ONCE:
+                        times = f" {evaluation.attempt} times" if evaluation.attempt > 1 else ""
+                        died = f"its worker died{times} while evaluating it ({describe(error)})"
+                        self._failed(call, stopped, error, died)
+                    case Ending.RAISED:
+                        self._failed(call, stopped, error)
             else:
                 self._returned(call, stopped, result)
         except BaseException as error:
-            # No property of the point: the same would happen to every other.
-            self.broken = error
-            call.release()
+            self._break(call, error)
         finally:
             with self._lock:
                 self._open.discard(future)
+
+    def _again(self, executor: Executor, evaluation: _Evaluation, error: Exception) -> None:
+        """Submit a trial once more, unless the run is over: then it is given back."""
+        if self.broken is not None or self._over.is_set():
+            evaluation.call.release()
+            return
+        number, attempt = evaluation.call.number, evaluation.attempt + 1
+        logger.warning(
+            "trial %d is evaluated again (%d of %d times), as its worker died: %s", number, attempt, ATTEMPTS_MAX, describe(error)
+        )
+
+        def submit() -> None:
+            try:
+                self._submit(executor, replace(evaluation, attempt=attempt))
+            except BaseException as error:
+                self._break(evaluation.call, error)
+
+        # Not on this thread, which may be one that the engine needs for its answer.
+        threading.Thread(target=submit, name=f"fedbo-trial-{number}", daemon=True).start()
+
+    def _break(self, call: _fedbo.Call, error: BaseException) -> None:
+        """End the run for no property of the point: the same would happen to every other."""
+        self.broken = self.broken or error
+        call.release()
 
     def _returned(self, call: _fedbo.Call, stopped: threading.Event, result: object) -> None:
         if stopped.is_set():
@@ -151,25 +179,38 @@ class Evaluator:
             self._failed(call, stopped, error)
         else:
             if not math.isfinite(value):
-                self._log(call, ValueError(f"the objective returned {value}, which is not a finite number"))
+                not_finite = ValueError(f"the objective returned {value}, which is not a finite number")
+                self._log(call, not_finite, describe(not_finite))
             call.tell(value)
 
-    def _failed(self, call: _fedbo.Call, stopped: threading.Event, error: Exception) -> None:
+    def _failed(
+        self, call: _fedbo.Call, stopped: threading.Event, error: Exception, message: str | None = None
+    ) -> None:
         if stopped.is_set():
             call.stop()
             return
-        self._log(call, error)
-        call.fail(describe(error))
+        error = _executors.raised(error)
+        message = message or describe(error)
+        self._log(call, error, message)
+        call.fail(message)
 
-    def _log(self, call: _fedbo.Call, error: Exception) -> None:
+    def _log(self, call: _fedbo.Call, error: Exception, message: str) -> None:
         self.last_error = error
-        logger.warning("trial %d failed: %s", call.number, describe(error), exc_info=error)
+        logger.warning("trial %d failed: %s", call.number, message, exc_info=error)
 
     def cancel(self) -> None:
-        """Cancel what was submitted and has not begun."""
+        """Cancel what was submitted and has not begun; nothing is evaluated again."""
         with self._lock:
+            self._over.set()
             pending = list(self._open)
         for future in pending:
-            cancel = getattr(future, "cancel", None)
-            if cancel is not None:
-                cancel()
+            _cancel(future)
+
+
+def _cancel(future: Any) -> None:
+    cancel = getattr(future, "cancel", None)
+    if cancel is not None:
+        try:
+            cancel()
+        except Exception as error:  # such as of Slurm's scancel; what ended the run is more to the point
+            logger.warning("a call could not be cancelled: %s", describe(error))

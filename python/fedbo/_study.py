@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fedbo import _fedbo, _insight, _space, _trial
 from fedbo._errors import DefinitionError, Error, ObjectiveError
+from fedbo._executors import Executor, n_workers
 from fedbo._insight import Insight
-from fedbo._objective import Evaluator, Executor, Objective, logger, number
+from fedbo._objective import Evaluator, Objective, logger, number
 from fedbo._plot import Plots
 from fedbo._require import require
 from fedbo._space import Parameter, ParameterLike, Value
@@ -305,7 +306,8 @@ class Study:
             Trials that are evaluated at once: by threads of Python, unless there is an ``executor``. By default 1, or the number
             of workers that the executor tells.
         ``executor``
-            Anything with ``submit``: a process pool, Dask's ``client.get_executor()``, a submitit executor.
+            Anything with ``submit``: a process pool, Dask's ``client.get_executor()``, a
+            :class:`fedbo.integrations.ray.RayExecutor`, a submitit executor. A trial whose worker died is evaluated again.
         ``timeout``
             Begin no further trial after so many seconds.
         ``patience``, ``improvement_min``
@@ -321,7 +323,7 @@ class Study:
         """
         total, jobs = self._n_trials(n_trials), n_jobs
         if jobs is None:
-            jobs = getattr(executor, "_max_workers", 1) if executor is not None else self._jobs()
+            jobs = n_workers(executor) if executor is not None else self._jobs()
         jobs = _space.whole("n_jobs", jobs, 1)
         if timeout is not None and not _space.real("timeout", timeout) > 0:
             raise DefinitionError(f"timeout = {timeout}, expected a number of seconds above 0, or None for no limit")

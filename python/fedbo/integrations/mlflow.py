@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedbo._objective import describe, logger
+from fedbo._executors import describe
+from fedbo._objective import logger
 from fedbo._require import require
 from fedbo._study import Study
 from fedbo._trial import Trial
