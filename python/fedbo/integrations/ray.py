@@ -1,4 +1,4 @@
-"""fedbo inside Ray Tune: a searcher.
+"""fedbo and Ray: a searcher for Ray Tune, and an executor for studies.
 
     from ray import tune
     from fedbo.integrations.ray import FedboSearch
@@ -9,41 +9,50 @@
         tune_config=tune.TuneConfig(search_alg=FedboSearch(seed=0), metric="loss", mode="min", num_samples=20),
     )
     print(tuner.fit().get_best_result().config)
+
+:class:`RayExecutor` evaluates the trials of a study as tasks of Ray, without Tune.
 """
 
-# Ray is too large to be installed for a check of types.
-# pyright: reportMissingImports=false
+# Ray is too large to be installed for a check of types; without it `import ray` finds this very file.
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 
 from __future__ import annotations
 
 import math
 import os
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from fedbo.integrations import missing
 
 try:
+    import ray
     from ray.tune.search import Searcher
 except ModuleNotFoundError as error:
     if error.name not in ("ray", "ray.tune", "pyarrow", "pandas"):
         raise
     raise missing("ray[tune]", "ray") from error
 
+from ray.exceptions import NodeDiedError, OutOfMemoryError, WorkerCrashedError
 from ray.tune.search import sample as tune_sample
 from ray.tune.search.variant_generator import parse_spec_vars
 from ray.tune.utils.util import flatten_dict, unflatten_dict
 
 from fedbo import _space
 from fedbo._errors import DefinitionError
+from fedbo._executors import WorkerDied
 from fedbo._space import Categorical, Float, Int, Parameter
 from fedbo.integrations._queries import Code, Ended, Queries, choices, new_seed
 
-__all__ = ["FedboSearch"]
+__all__ = ["FedboSearch", "RayExecutor"]
 
 SEPARATOR = "/"
 """Joins the keys of a nested space, as in Tune's own names of parameters."""
+
+DIED = (NodeDiedError, OutOfMemoryError, WorkerCrashedError)
+"""Ends of a task whose worker died."""
 
 
 class FedboSearch(Searcher):
@@ -264,3 +273,56 @@ def _of_domain(name: str, domain: Any) -> Parameter:
     if is_int:
         return Int(int(domain.lower), int(domain.upper) - 1, log=is_log)  # the upper bound is exclusive
     return Float(float(domain.lower), float(domain.upper), log=is_log)
+
+
+class RayExecutor:
+    """An executor for :meth:`fedbo.Study.optimize` whose calls are tasks of Ray.
+
+    A trial whose worker died, or that was ended as memory ran out, is evaluated again by the study, three times at most; then it
+    has failed. With ``max_retries`` Ray repeats it instead, and without a limit if memory runs out.
+    As many trials are evaluated at once as the cluster has resources for, unless ``n_jobs`` says otherwise.
+
+    ``options``
+        Options of a task, as in ``ray.remote(**options)``: ``num_cpus``, ``num_gpus``, ``resources``, ``max_retries``,
+        ``runtime_env``, ``scheduling_strategy``, ...
+    """
+
+    def __init__(self, **options: Any) -> None:
+        if not ray.is_initialized():
+            ray.init()
+        # By value, so that workers need no fedbo.
+        task = ray.remote(lambda function, *arguments: function(*arguments))
+        self._task = task.options(**{"max_retries": 0, **options})
+        self._options = options
+        self._sent: tuple[Callable[..., Any], Any] | None = None
+
+    @property
+    def _max_workers(self) -> int:
+        """The number of tasks that the cluster has resources for."""
+        needs = {"CPU": self._options.get("num_cpus", 1), "GPU": self._options.get("num_gpus")}
+        needs |= self._options.get("resources") or {}
+        has = ray.cluster_resources()
+        return max(1, min((int(has.get(name, 0) // need) for name, need in needs.items() if need), default=1))
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Begin a call; to cancel the future cancels the task."""
+        if self._sent is None or self._sent[0] is not function:
+            self._sent = (function, ray.put(function))  # once for all trials
+        task = self._task.remote(self._sent[1], *arguments)
+        future: Future[Any] = Future()
+
+        def done(ended: Future[Any]) -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            error = ended.exception()
+            if isinstance(error, DIED) and "max_retries" not in self._options:
+                died = WorkerDied()
+                died.__cause__, error = error, died
+            if error is None:
+                future.set_result(ended.result())
+            else:
+                future.set_exception(error)
+
+        future.add_done_callback(lambda given: ray.cancel(task) if given.cancelled() else None)
+        task.future().add_done_callback(done)
+        return future
