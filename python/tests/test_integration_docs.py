@@ -11,7 +11,13 @@ import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "python-integrations.md"
 EXAMPLES = re.findall(r"```py(?:thon)?\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-NEEDS = {"from ray": "ray", "import optuna": "optuna", "from sklearn": "sklearn"}
+NEEDS = {
+    "ray import": "ray",
+    "import optuna": "optuna",
+    "from sklearn": "sklearn",
+    "from dask.distributed": "distributed",
+    "import submitit": "submitit",
+}
 
 
 def package(example: str) -> str:
