@@ -44,10 +44,13 @@ pub(crate) struct Collector {
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        // A collector that is away does not keep the program from ending.
-        let _ = self.traces.as_ref().map(SdkTracerProvider::shutdown);
-        let _ = self.metrics.as_ref().map(SdkMeterProvider::shutdown);
-        let _ = self.logs.as_ref().map(SdkLoggerProvider::shutdown);
+        // A collector that is away keeps the program from ending for some seconds, once and not for each signal.
+        let Self { logs, metrics, traces } = self;
+        std::thread::scope(|scope| {
+            scope.spawn(|| traces.as_ref().map(SdkTracerProvider::shutdown));
+            scope.spawn(|| metrics.as_ref().map(SdkMeterProvider::shutdown));
+            scope.spawn(|| logs.as_ref().map(SdkLoggerProvider::shutdown));
+        });
     }
 }
 
@@ -94,7 +97,7 @@ impl Collector {
             let layer = tracing_opentelemetry::layer()
                 .with_tracer(traces.tracer(SCOPE))
                 .with_location(false);
-            let layer = layer.with_threads(false).with_target(false);
+            let layer = layer.with_threads(false).with_target(false).with_context_activation(false);
             layer.with_tracked_inactivity(false).with_level(false).with_filter(spans)
         });
         Layer::and_then(traces, logs)

@@ -52,7 +52,7 @@ fn what_a_coordinator_says_of_itself_arrives_at_the_collector_and_nothing_else()
         }
     };
     has("/v1/logs", &["labs-service", "rounds are played here", "a round begins"]);
-    has("/v1/traces", &["labs-service", "round", "commit", "_OTHER /healthz"]);
+    has("/v1/traces", &["labs-service", "round", "_OTHER /healthz"]);
     has(
         "/v1/metrics",
         &["labs-service", "fedbo.commit_seconds", "fedbo.round", "fedbo.connections"],

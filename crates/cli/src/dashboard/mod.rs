@@ -186,10 +186,10 @@ impl Dashboard {
 
 /// The routes of studies and runs.
 fn routes() -> Router<Arc<Shared>> {
-    use Turn::{Auditing, Drawing, Now};
+    use Turn::{Auditing, Drawing, Here, Now};
     Router::new()
-        .route("/", read(Now, assets::page))
-        .route("/assets/{*name}", read(Now, assets::asset))
+        .route("/", read(Here, assets::page))
+        .route("/assets/{*name}", read(Here, assets::asset))
         .route("/api/studies", read(Now, studies::list))
         .route("/api/studies/{id}", read(Now, studies::one))
         .route("/api/studies/{id}/events", read(Now, events::trials))
@@ -200,7 +200,7 @@ fn routes() -> Router<Arc<Shared>> {
         .route("/api/studies/{id}/enqueue", act(actions::enqueue))
         .route("/api/studies/{id}/retry", act(actions::retry))
         .route("/api/studies/{id}/stop", act(actions::stop))
-        .route("/api/actions", read(Now, actions::secret))
+        .route("/api/actions", read(Here, actions::secret))
         .route("/api/studies/{id}/trials.csv", read(Now, studies::csv))
         .route("/api/studies/{id}/trials.json", read(Now, studies::json))
         .route("/api/runs", read(Now, runs::list))

@@ -46,10 +46,10 @@ impl Operator {
 
 /// The routes of these pages.
 pub(super) fn routes() -> Router<Arc<Shared>> {
-    use Turn::{Auditing, Now};
+    use Turn::{Auditing, Here, Now};
     Router::new()
-        .route("/", read(Now, assets::operator_page))
-        .route("/assets/{*name}", read(Now, assets::asset))
+        .route("/", read(Here, assets::operator_page))
+        .route("/assets/{*name}", read(Here, assets::asset))
         .route("/api/federations", read(Now, list))
         .route("/api/federations/{id}", read(Now, one))
         .route("/api/federations/{id}/events", read(Now, events))

@@ -1,7 +1,7 @@
 //! A request taken apart, and the function that answers it.
 //!
-//! All answers but the files of the pages come from storages and folders, so every function here runs on a thread that may wait. Those
-//! that take a processor for a while wait for their [`Turn`].
+//! All answers but the files of the pages come from storages and folders, so their functions run on threads that may wait. Those that take
+//! a processor for a while wait for their [`Turn`], also where it turns out that there is nothing to do.
 
 use std::fmt::{Display, Formatter};
 use std::future::Future;
@@ -90,6 +90,8 @@ async fn body_of(headers: &HeaderMap, body: axum::body::Body) -> Result<Bytes, P
 /// The requests among which a request waits for its turn.
 #[derive(Clone, Copy)]
 pub(super) enum Turn {
+    /// None, nor a thread: nothing is read.
+    Here,
     /// None: it is answered at once.
     Now,
     /// Those that compute or draw, one at a time.
@@ -124,6 +126,9 @@ impl Handler<(), Arc<Shared>> for Page {
     fn call(self, request: Request, shared: Arc<Shared>) -> Self::Future {
         Box::pin(async move {
             let answered = match Asked::of(request, Arc::clone(&shared)).await {
+                Ok(asked) if matches!(self.turn, Turn::Here) => {
+                    (self.answer)(&asked).map_err(Problem::from)
+                }
                 Ok(asked) => in_turn(&shared, self.turn, move || (self.answer)(&asked)).await,
                 Err(problem) => Err(problem),
             };
@@ -140,7 +145,7 @@ pub(super) async fn in_turn<T: Send + 'static>(
     work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
 ) -> Result<T, Problem> {
     let turns = match turn {
-        Turn::Now => None,
+        Turn::Here | Turn::Now => None,
         Turn::Drawing => Some(&shared.drawing),
         Turn::Auditing => Some(&shared.auditing),
     };

@@ -206,10 +206,10 @@ async fn ask(State(shared): Shares, request: Request) -> Result<Response, Proble
             turn = Arc::clone(&shared.turn).lock_owned() => turn,
             () = closing(&mut closes) => return Ok(ends()),
         };
-        let (worker, nonce) = (worker.clone(), nonce.clone());
+        let (worker, nonce, closed) = (worker.clone(), nonce.clone(), shared.closes.clone());
         let asked = blocking(&shared, move |service| {
             let _turn = turn; // also if who asked has gone
-            service.ask(&worker, &nonce, lease)
+            service.ask(&worker, &nonce, lease, &|| !*closed.borrow())
         });
         let asked = asked.await?;
         let now = Instant::now();

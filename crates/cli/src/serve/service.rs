@@ -102,8 +102,15 @@ impl Service {
         self.study.definition().early_stopping.as_ref().map(|spec| spec.epochs)
     }
 
-    /// The next trial of a worker; the same one for the same nonce.
-    pub(super) fn ask(&self, name: &str, nonce: &str, lease: Duration) -> Result<Asked, Problem> {
+    /// The next trial of a worker; the same one for the same nonce. While other processes are faster, it goes on as long as `goes_on`
+    /// says so.
+    pub(super) fn ask(
+        &self,
+        name: &str,
+        nonce: &str,
+        lease: Duration,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Asked, Problem> {
         let worker = holder(name, nonce);
         let given = self.holders().given_to(&worker.id);
         if let Some(number) = given {
@@ -113,7 +120,7 @@ impl Service {
             return Ok(Asked::Stopped { reason });
         }
         let (limit, known) = (Some(self.n_trials), Some(self.known_stops));
-        let asked = self.study.ask_unless_stopped(&worker, Some(lease), limit, known);
+        let asked = self.study.ask_unless_stopped(&worker, Some(lease), limit, known, goes_on);
         match asked {
             Ok(ControlFlow::Continue(AskOutcome::Trial(trial))) => {
                 self.holders().give(&worker.id, trial.number);

@@ -1,4 +1,6 @@
-//! Spans for a collector of traces: what the service does, and for how long. docs/operations.md has the allow-list (INV-4).
+//! Spans for a collector of traces: what the service does, from when to when. docs/operations.md has the allow-list (INV-4).
+//!
+//! None begins or ends when a release has been computed: that instant depends on noise, and nobody is to see it (INV-9).
 
 use tracing::field::Empty;
 use tracing::info_span;
@@ -31,9 +33,4 @@ pub(crate) fn answered(request: &Span, status: u16) {
 /// A round, until the next begins or another coordinator goes on with the study.
 pub(crate) fn round(study: &str, round: u64) -> Span {
     info_span!(target: SPANS, parent: None, "round", study, round)
-}
-
-/// A release and its charge become durable.
-pub(crate) fn commit(round: &Span) -> Span {
-    info_span!(target: SPANS, parent: round, "commit")
 }

@@ -297,8 +297,15 @@ impl Shared<'_> {
         // What waits is still evaluated, as of a study that has its trials.
         let limit = if is_over { 0 } else { options.n_trials };
         let lease = Some(options.lease);
+        let goes_on =
+            || !self.is_over() && self.deadline.is_none_or(|deadline| Instant::now() < deadline);
+        let known_stops = Some(self.known_stops);
         let asked =
-            match study.ask_unless_stopped(worker, lease, Some(limit), Some(self.known_stops)) {
+            match study.ask_unless_stopped(worker, lease, Some(limit), known_stops, &goes_on) {
+                // The next step sees why.
+                Err(StudyError::Overtaken { .. }) if !goes_on() => {
+                    return Ok(ControlFlow::Continue(()));
+                }
                 Err(StudyError::Strategy(StrategyError::Exhausted { .. })) => {
                     let waits = self.wait_for(&study.open_trials()?);
                     if waits.is_break() {

@@ -234,13 +234,14 @@ impl Study {
         lease: Option<Duration>,
         limit: Option<u64>,
     ) -> Result<AskOutcome, StudyError> {
-        match self.ask_unless_stopped(worker, lease, limit, None)? {
+        match self.ask_unless_stopped(worker, lease, limit, None, &|| true)? {
             ControlFlow::Continue(asked) => Ok(asked),
             ControlFlow::Break(_) => unreachable!("who asks outside a run heeds no stop"),
         }
     }
 
     /// The same for a run that knew of the first `known_stops` stops when it began; `Break` with a later one. `None` heeds no stop.
+    /// While others are faster, it waits and asks again as long as `goes_on` says so.
     ///
     /// # Errors
     /// As for [`Study::ask_as`].
@@ -250,11 +251,12 @@ impl Study {
         lease: Option<Duration>,
         limit: Option<u64>,
         known_stops: Option<u64>,
+        goes_on: &dyn Fn() -> bool,
     ) -> Result<ControlFlow<Stop, AskOutcome>, StudyError> {
-        let mut slot = self.model();
         let mut duplicates = 0;
         let mut pace = Pace::new();
         while duplicates < ATTEMPTS_MAX {
+            let mut slot = self.model();
             pace.begin();
             match self.storage.claim_unless_stopped(self.key, worker, lease, known_stops)? {
                 ControlFlow::Continue(None) => {}
@@ -298,10 +300,13 @@ impl Study {
                 // A range of so few floats that different coordinates mean the same: random points from here on.
                 AddOutcome::Duplicate { .. } => duplicates += 1,
                 // Somebody else asked meanwhile: again, with their trial among the open ones.
-                AddOutcome::Overtaken | AddOutcome::Full => pace.overtaken()?,
+                AddOutcome::Overtaken | AddOutcome::Full => {
+                    drop(slot);
+                    pace.overtaken(goes_on)?;
+                }
             }
         }
-        let n_points = slot.as_ref().map_or(0, Model::n_known);
+        let n_points = self.model().as_ref().map_or(0, Model::n_known);
         Err(StrategyError::Exhausted { n_points }.into())
     }
 

@@ -641,7 +641,7 @@ impl Strategy for Slow {
     }
 }
 
-/// However many processes ask at once, nobody's run ends because others were faster.
+/// A run does not end because others were faster a hundred times in a row.
 #[test]
 fn who_is_overtaken_a_hundred_times_still_gets_a_trial() {
     let definition = mixed(StrategySpec::own());

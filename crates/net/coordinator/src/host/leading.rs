@@ -211,9 +211,7 @@ impl Worker {
                     pass("coordinator: a round is closed");
                     // INV-1: charge and bytes are durable before the machine hands anything out.
                     let since = Instant::now();
-                    let commit = spans::commit(&leader.span).entered();
                     leader.releases.commit(round, event.as_ref(), &bytes)?;
-                    drop(commit);
                     self.metrics.committed(since.elapsed());
                     if let Some(intake) = &self.intake {
                         leader.is_open = false;
