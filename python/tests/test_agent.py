@@ -107,7 +107,7 @@ def serve(folder: Path, program: Run, text: str, tls: bool = False) -> Iterator[
     assert process.returncode == 0 and not any("Traceback" in line for line in lines), lines
 
 
-def together(*work: Callable[[], object]) -> list[Any]:
+def together(*work: Callable[[], object], seconds: float = 120.0) -> list[Any]:
     """Does all of these at once; what each returned or raised. A failed assertion of one is raised while others may wait for it."""
     results: list[Any] = [None] * len(work)
 
@@ -120,7 +120,7 @@ def together(*work: Callable[[], object]) -> list[Any]:
     threads = [threading.Thread(target=do, args=(index,), daemon=True) for index in range(len(work))]
     for thread in threads:
         thread.start()
-    until = time.monotonic() + 120
+    until = time.monotonic() + seconds
     while any(thread.is_alive() for thread in threads):
         assert time.monotonic() < until, results
         for result in results:
