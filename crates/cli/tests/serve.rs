@@ -10,6 +10,7 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use common::{LOSS, Sandbox, interrupt, study};
+use fedbo_testkit::postgres;
 use fedbo_transport::JsonClient;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -720,4 +721,25 @@ fn a_certificate_makes_it_https() {
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP/"), "{}", String::from_utf8_lossy(&answer));
+}
+
+/// A study in PostgreSQL is served as one in a file is, also after a kill, and by the side of other programs.
+#[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
+fn a_study_in_a_database_is_served_to_workers() {
+    let server = postgres::Server::start();
+    let (sandbox, url) = (Sandbox::new(), server.url("postgres"));
+    sandbox.write("study.toml", &study(4, "log-ei", LOSS).replace("sqlite:study.db", &url));
+    let served = Served::start(&sandbox, &["study.toml"]);
+    let first = served.ask("a", "1");
+    assert_eq!(served.tell("a", number(&first), 0.5)["told"], "new");
+    let second = served.ask("a", "2");
+    served.kill();
+    let served = Served::start(&sandbox, &["study.toml"]);
+    assert_eq!(number(&served.ask("a", "2")), number(&second));
+    served.done(&format!("/v1/trials/{}/release", number(&second)), &json!({ "worker": "a" }));
+    sandbox.fedbo(&["tune", "study.toml", "--quiet"]).expect(0, &[]);
+    assert_eq!(served.ask("a", "3")["status"], "full");
+    assert_eq!(served.get("/v1/study")["trials"]["complete"], 4);
+    served.stop(Signal::TERM);
 }

@@ -53,7 +53,7 @@ impl Serve {
             .build()
             .map_err(|error| BadInput(format!("no threads can be started: {error}")))?;
         let done = runtime.block_on(async {
-            let server = Server::start(&self.settings(), token.clone(), opened)?;
+            let server = Server::start(&self.settings(), token.clone(), opened).await?;
             self.announce(server.address(), &token)?;
             console::remark(&format!("{name}: {n_told} of {wanted} told in {place}"));
             while !stop.load(Ordering::Relaxed) {

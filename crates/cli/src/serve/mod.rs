@@ -84,16 +84,18 @@ impl Server {
     ///
     /// # Errors
     /// If the address cannot be listened on, or the storage fails.
-    pub(crate) fn start(
+    pub(crate) async fn start(
         settings: &ListenSettings,
         token: Token,
         opened: OpenStudy,
     ) -> anyhow::Result<Self> {
+        // Storages are used on threads that may wait; that of PostgreSQL on no others.
+        let service = tokio::task::spawn_blocking(move || Service::new(opened)).await??;
         let listening = Listening::start(settings)?;
         let address = listening.address();
         let (closes, ending) = watch::channel(false);
         let shared = Arc::new(Shared {
-            service: Service::new(opened)?,
+            service,
             token,
             line: Semaphore::new(LINE),
             turn: Arc::default(),

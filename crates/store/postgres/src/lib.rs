@@ -15,7 +15,7 @@ mod tls;
 
 pub use address::{AddressUnreadable, PostgresAddress, masked};
 pub use connector::{Connector, check_settings};
-pub use pool::{Ended, Pool, PoolError};
+pub use pool::{Ended, Pool, PoolError, close};
 pub use problem::{Operation, Problem, unsafe_setting};
 pub use retry_deadline::Patience;
 pub use schema::Layout;

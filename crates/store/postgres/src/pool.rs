@@ -76,12 +76,18 @@ impl fmt::Debug for Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        // A connection drives a runtime of its own, which must not end on a thread of another.
-        let clients = std::mem::take(&mut self.lock().clients);
-        let ended = std::thread::Builder::new().spawn(move || drop(clients));
-        if let Ok(thread) = ended {
-            let _ = thread.join(); // dropping a connection does not panic
-        }
+        close(std::mem::take(&mut self.lock().clients));
+    }
+}
+
+/// Closes connections, on whatever thread: each drives a runtime of its own, which must not end on a thread of another.
+pub fn close(clients: Vec<Client>) {
+    if clients.is_empty() {
+        return;
+    }
+    let ended = std::thread::Builder::new().spawn(move || drop(clients));
+    if let Ok(thread) = ended {
+        let _ = thread.join(); // dropping a connection does not panic
     }
 }
 

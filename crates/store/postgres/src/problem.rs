@@ -146,19 +146,22 @@ fn is_damage(error: &postgres::Error) -> bool {
     }
 }
 
+const GIVE_PASSWORD: &str = "give the password by PGPASSWORD or in ~/.pgpass, a line for this host, port, database and user";
+
 fn words(error: &postgres::Error, doing: Operation, tables: &str) -> String {
     let Some(said) = error.as_db_error() else {
         return match (error.source(), doing) {
-            (Some(cause), Operation::Connect) => format!("{cause}"),
+            (Some(cause), Operation::Connect) => match cause.to_string() {
+                missing if missing == "password missing" => format!("{missing}; {GIVE_PASSWORD}"),
+                cause => cause,
+            },
             (Some(cause), _) => format!("the server cannot be reached: {cause}"),
             (None, _) => format!("the server cannot be reached: {error}"),
         };
     };
     let message = said.message();
     let way = match *said.code() {
-        SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
-            "give the password by PGPASSWORD or in ~/.pgpass"
-        }
+        SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => GIVE_PASSWORD,
         SqlState::INVALID_CATALOG_NAME => "create it with createdb",
         SqlState::INSUFFICIENT_PRIVILEGE if doing == Operation::Connect => {
             return format!(

@@ -1,6 +1,6 @@
 //! A connection to the server, opened anew when it is lost, and the transactions on it.
 
-use fedbo_postgres::{Connector, Patience, PostgresAddress, Problem, check_settings};
+use fedbo_postgres::{Connector, Patience, PostgresAddress, Problem, check_settings, close};
 use postgres::types::Type;
 use postgres::{Client, IsolationLevel, Transaction};
 
@@ -48,6 +48,12 @@ pub(super) enum ChangeMarker {
 pub(super) struct Link {
     connector: Connector,
     client: Option<Client>,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        close(self.client.take().into_iter().collect());
+    }
 }
 
 impl Link {
