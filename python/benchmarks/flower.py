@@ -3,17 +3,17 @@
     python benchmarks/flower.py time
     python benchmarks/flower.py fedavg fedbo
 
-A SuperLink and three SuperNodes run on this machine, which has to be Linux and otherwise idle; the package needs its extra `flower`. Each part
-takes some ten minutes and prints a table.
+A SuperLink and three SuperNodes run on this machine, which has to be Linux and otherwise idle; the package needs its extra `flower`.
+Each part takes some ten minutes and prints a table.
 
 `time`: six rounds of `fts`, which end when all have delivered, and of `dp-fts-de`, whose uploads have 10 s to arrive. The objective takes
-no time, so that nearly all of a round is the starts of Flower's processes.
+no time, so that nearly all of a round of `fts` is the starts of Flower's processes.
 
-`fedavg`, `fedbo`: in round 3 of 6, `kill -9` ends the process of the ServerApp or the SuperLink, which is started again at once, with and without
-`--database`. Nothing else is done until Flower has said what became of the run, and for a minute at least; SuperNodes that have ended are
-then started again, and so is the app, by the same `flwr run`. Printed is what the run's state was and after how many seconds, whether any
-client was given work in the meantime, the round that comes first afterwards, and the work of a client in all: FedAvg's rounds of training,
-of which 6 are needed, or fedbo's trials, of which 8 are.
+`fedavg`, `fedbo`: in round 3 of 6, `kill -9` ends the process of the ServerApp or the SuperLink, which is started again at once, with and
+without `--database`. Nothing else is done until Flower has said what became of the run, and for a minute at least; SuperNodes that have
+ended are then started again, and so is the app, by the same `flwr run`. Printed is what the run's state was and after how many seconds,
+whether a later round began in the meantime, the round that comes first afterwards, and the work of each client in all: FedAvg's rounds of
+training, of which 6 are needed, or fedbo's trials, of which 8 are.
 """
 
 from __future__ import annotations
@@ -251,14 +251,11 @@ def killed(federation: Federated, where: Path, killed: str, has_database: bool) 
         else:
             flower.kill_link()
             flower.start_link()
-        # Clients that were at work end their work.
-        time.sleep(5)
-        work = federation.work()
         said = wait_for("the run's state", lambda: _ended(flower.status(run)), 300, pause_s=1.0)
         after = time.monotonic() - began
         time.sleep(max(10.0, 60.0 - after))
         nodes = flower.ended_nodes()
-        went_on = federation.work() != work
+        went_on, work = federation.is_in(KILLED_IN + 1), federation.work()
         for node in nodes:
             flower.start_node(node)
         again = flower.submit(federation.app, federation.config)
