@@ -27,9 +27,9 @@ pytestmark = pytest.mark.filterwarnings("default")  # the engines' own
 ENGINES = ["dask", "submitit", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.timeout(600)])]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A client of a Dask cluster of two processes."""
+    """A client of a Dask cluster of two processes, which no other test has killed."""
     distributed = pytest.importorskip("distributed")
     folder = str(tmp_path_factory.mktemp("dask"))
     with (
