@@ -277,6 +277,7 @@ def test_what_a_node_may_not_ask_is_not_passed_on(tmp_path: Path, program: Run) 
             request(target="http://127.0.0.1/v1/x"),
             request(target="/v1/../metrics"),
             request(target="/v1/studies/labs/.."),
+            request(target="/v1/.%2E/metrics"),
             request(method="DELETE"),
             request(method="GET /metrics"),
             request(headers=[*ours, ("transfer-encoding", "chunked")]),

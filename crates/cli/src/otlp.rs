@@ -46,11 +46,17 @@ impl Drop for Collector {
     fn drop(&mut self) {
         // A collector that is away keeps the program from ending for some seconds, once and not for each signal.
         let Self { logs, metrics, traces } = self;
-        std::thread::scope(|scope| {
-            scope.spawn(|| traces.as_ref().map(SdkTracerProvider::shutdown));
-            scope.spawn(|| metrics.as_ref().map(SdkMeterProvider::shutdown));
-            scope.spawn(|| logs.as_ref().map(SdkLoggerProvider::shutdown));
-        });
+        let (logs, metrics, traces) = (logs.take(), metrics.take(), traces.take());
+        let ends: [Box<dyn FnOnce() + Send>; 3] = [
+            Box::new(move || drop(traces.map(|traces| traces.shutdown()))),
+            Box::new(move || drop(metrics.map(|metrics| metrics.shutdown()))),
+            Box::new(move || drop(logs.map(|logs| logs.shutdown()))),
+        ];
+        // Where no thread can be started, what is left is not sent.
+        let ends = ends.map(|end| std::thread::Builder::new().spawn(end).ok());
+        for end in ends.into_iter().flatten() {
+            let _ = end.join(); // an exporter that panicked has nothing more to send
+        }
     }
 }
 

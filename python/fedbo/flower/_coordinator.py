@@ -21,7 +21,7 @@ _HEADERS = frozenset({"fedbo-protocol", "fedbo-key", "fedbo-time", "fedbo-signat
 """Headers of requests; others are not passed on."""
 _SIGNED = re.compile(r"/v1/studies/([^/?]+)")
 """What the coordinator answers to agents of a study alone."""
-_TARGET = re.compile(r"/v1(?![!-~]*/\.\.(?:[/?#]|$))/[!-~]*")
+_TARGET = re.compile(r"/v1(?![!-~]*/(?:\.|%2[eE]){2}(?:[/?#]|$))/[!-~]*")
 """Below ``/v1/``, also for a server that resolves ``..`` in paths."""
 _VALUE = re.compile(r"[ -~]{0,512}")
 Signer = tuple[str, str]

@@ -102,8 +102,8 @@ impl Service {
         self.study.definition().early_stopping.as_ref().map(|spec| spec.epochs)
     }
 
-    /// The next trial of a worker; the same one for the same nonce. While other processes are faster, it goes on as long as `goes_on`
-    /// says so.
+    /// The next trial of a worker; the same one for the same nonce. While other processes add their trials first, it tries again as long
+    /// as `goes_on` returns true.
     pub(super) fn ask(
         &self,
         name: &str,

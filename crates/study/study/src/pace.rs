@@ -1,27 +1,28 @@
-//! The pace of asking where many processes ask at once.
+//! Backoff where many processes ask for trials of one study at once.
 //!
-//! A proposal takes all trials before it into account, so of proposals that are computed at the same time one is added, and the others
-//! were in vain. Who was overtaken waits for a random time before the next attempt, longer each time, as stations on a shared cable do
-//! (binary exponential backoff, IEEE 802.3): then fewer compute at once. It helps among processes of one kind. One whose proposals take
-//! longer than the others' trials may be overtaken for as long as those go on.
+//! A proposal takes all trials before it into account. Of proposals that are computed at the same time, one is added and the others are
+//! wasted. A process that was overtaken waits for a random time before its next attempt, longer each time (binary exponential backoff, as
+//! in IEEE 802.3), so that fewer compute at once. This helps among processes of similar speed. A process whose proposals take longer than
+//! the others' trials may be overtaken for as long as those go on.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::{Duration, Instant};
 
 use crate::StudyError;
 
-/// The time for which others may be faster before asking fails.
+/// The time after which asking fails, if every attempt was overtaken.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// The time between two looks whether to go on.
-const LOOK: Duration = Duration::from_millis(50);
+/// The time between two checks whether the run still goes on.
+const CHECK: Duration = Duration::from_millis(50);
 /// The longest wait.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 /// The longest wait, in times of an attempt, is two to this power.
 const DOUBLINGS: u32 = 7;
 
-/// The attempts of one who asks.
+/// The attempts of one ask.
 pub(crate) struct Pace {
     since: Instant,
+    /// The beginning of the current attempt.
     began: Instant,
     n_overtaken: u32,
 }
@@ -37,13 +38,18 @@ impl Pace {
         self.began = Instant::now();
     }
 
-    /// Somebody was faster: waits before the next attempt, as long as `goes_on` says so.
+    /// Notes that another process added its trial first, and waits before the next attempt while `goes_on` returns true.
     ///
     /// # Errors
-    /// [`StudyError::Overtaken`] if it does not, or this has gone on for ten minutes.
+    /// [`StudyError::Overtaken`] if it returns false, or after ten minutes of this.
     pub(crate) fn overtaken(&mut self, goes_on: &dyn Fn() -> bool) -> Result<(), StudyError> {
         self.n_overtaken += 1;
-        let until = Instant::now() + wait(self.n_overtaken, self.began.elapsed(), uniform());
+        self.pause(wait(self.n_overtaken, self.began.elapsed(), uniform()), goes_on)
+    }
+
+    /// Sleeps in short slices, so that the end of the run is noticed.
+    fn pause(&self, time: Duration, goes_on: &dyn Fn() -> bool) -> Result<(), StudyError> {
+        let until = Instant::now() + time;
         loop {
             if !goes_on() || self.since.elapsed() > PATIENCE {
                 return Err(StudyError::Overtaken { attempts: self.n_overtaken });
@@ -52,7 +58,7 @@ impl Pace {
             if left.is_zero() {
                 return Ok(());
             }
-            std::thread::sleep(left.min(LOOK));
+            std::thread::sleep(left.min(CHECK));
         }
     }
 }
@@ -89,9 +95,9 @@ mod tests {
             looks.set(looks.get() + 1);
             looks.get() < 3
         };
-        let mut pace = Pace { began: Instant::now() - Duration::from_secs(3600), ..Pace::new() };
-        let error = pace.overtaken(&goes_on).expect_err("the run has ended");
-        assert!(matches!(error, StudyError::Overtaken { attempts: 1 }));
+        let pace = Pace { n_overtaken: 1, ..Pace::new() };
+        let ended = pace.pause(Duration::from_secs(3600), &goes_on);
+        assert!(matches!(ended, Err(StudyError::Overtaken { attempts: 1 })));
         assert_eq!(looks.get(), 3);
     }
 

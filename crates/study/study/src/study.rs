@@ -19,7 +19,7 @@ use crate::model::{Model, OwnStrategy, n_retries};
 use crate::pace::Pace;
 use crate::{Definition, Insight, MetaSpec, StrategySpec, StudyError, Surface, TransferStep};
 
-/// The number of times that a proposal may mean a point that is there already, and a change of several trials may be overtaken.
+/// Attempts at most: of proposals whose point is there already, and of changes of several trials that were overtaken.
 pub(crate) const ATTEMPTS_MAX: u32 = 100;
 
 /// One party's study over a storage. Cheap to share between threads; any number of processes may work on one study.
@@ -241,7 +241,7 @@ impl Study {
     }
 
     /// The same for a run that knew of the first `known_stops` stops when it began; `Break` with a later one. `None` heeds no stop.
-    /// While others are faster, it waits and asks again as long as `goes_on` says so.
+    /// While other processes add their trials first, it waits and tries again as long as `goes_on` returns true.
     ///
     /// # Errors
     /// As for [`Study::ask_as`].

@@ -619,7 +619,7 @@ fn a_strategy_of_ones_own_goes_on_after_an_interruption_and_is_asked_by_nobody_e
     assert!(matches!(error, StudyError::NotOwnStrategy { strategy: "log-ei", .. }));
 }
 
-/// Proposes while others are faster: each proposal is overtaken by a trial of another process, as long as there are some.
+/// A strategy that is too slow: while it proposes, another process adds a trial, so often as `n_overtaking` says.
 #[derive(Clone)]
 struct Slow {
     own: Own,
@@ -641,9 +641,9 @@ impl Strategy for Slow {
     }
 }
 
-/// A run does not end because others were faster a hundred times in a row.
+/// An ask that was overtaken more than a hundred times in a row still returns a trial.
 #[test]
-fn who_is_overtaken_a_hundred_times_still_gets_a_trial() {
+fn an_ask_that_is_overtaken_a_hundred_times_returns_a_trial() {
     let definition = mixed(StrategySpec::own());
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
     let open = || Study::open(Arc::clone(&storage), &definition).unwrap();

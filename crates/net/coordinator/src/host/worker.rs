@@ -42,6 +42,7 @@ pub(super) struct Leader {
     pub(super) renewed: Instant,
     /// The round that is under way.
     pub(super) round: u64,
+    /// It lasts as long as the round.
     pub(super) span: Span,
     /// True while replicas take vectors of it.
     pub(super) is_open: bool,
