@@ -49,7 +49,7 @@ def test_pages_show_a_study_and_take_no_text_for_markup(tmp_path: Path, serve: C
     wait_for_text(shows, "light is better")
     shows.hover("[aria-label='model over two parameters'] canvas")
     wait_for_text(shows, " ± ")
-    shows.wait_for_function("[...document.images].every(image => image.complete && image.naturalWidth > 0)")
+    shows.wait_for_function("() => [...document.images].every(image => image.complete && image.naturalWidth > 0)")
     assert shows.title() == "fedbo: kiln"
     assert not shows.query_selector("main img[onerror]")
     assert (page.faults, again.faults) == ([], [])
@@ -356,7 +356,7 @@ def test_a_graph_schedules_and_a_game_are_shown(
     served = serve(".")
     page.open(served.url, "tbody a")
     shows = page.open(f"{served.base}?folder=0-results%2Fteam", "[aria-label='edges'] tbody tr")
-    shows.wait_for_function("[...document.images].some(image => image.src.endsWith('graph.svg') && image.naturalWidth > 0)")
+    shows.wait_for_function("() => [...document.images].some(image => image.src.endsWith('graph.svg') && image.naturalWidth > 0)")
     # Two initial points and four queries; the edge that is gone from round 2 on carried the initial points alone.
     wait_for_text(shows, "\t6\t6")
     edges = kept(shows, "edges")

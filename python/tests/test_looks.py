@@ -65,7 +65,7 @@ high = 5.0
 def look(page: Page, name: str, folder: Path, part: str | None = None) -> None:
     """Compares a page, or a part of it, with what is kept."""
     shows = page.page
-    shows.wait_for_function("document.fonts.status === 'loaded' && [...document.images].every(image => image.complete)")
+    shows.wait_for_function("() => document.fonts.status === 'loaded' && [...document.images].every(image => image.complete)")
     shows.evaluate(STILL)
     taken = folder / f"{name}.png"
     if part is None:
