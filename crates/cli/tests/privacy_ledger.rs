@@ -18,6 +18,7 @@ fn charter(name: &str) -> Charter {
         budget: Budget::new(3.0, delta).expect("a budget"),
         mode: Mode::Default,
         accountant: AccountantKind::Pld,
+        participations: None,
     }
 }
 

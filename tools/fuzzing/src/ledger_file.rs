@@ -194,6 +194,7 @@ fn charter(accountant: AccountantKind) -> Charter {
         budget: Budget::new(1e9, delta).expect("above 0"),
         mode: Mode::Default,
         accountant,
+        participations: None,
     }
 }
 

@@ -85,7 +85,7 @@ impl Federation {
         });
         let restored = restored.collect::<Result<Vec<_>, _>>()?;
         let setup = self.setup(arm, &map, self.agent_seed(0));
-        let sampling_rate = made.mechanism(arm).sampling_rate();
+        let sampling_rate = made.expected_rate(arm);
         let function = made.algorithm.released_function(
             &restored,
             &setup,

@@ -18,6 +18,7 @@ use crate::checked::{AgentObjective, Collaboration, Federation, FederationAgent,
 use crate::file::{AgentTable, FeaturesTable, FederationFile};
 use crate::neighbours::NeighbourPlan;
 use crate::network::Network;
+use crate::pace::FreePlan;
 use crate::privacy::{PrivacyMode, Releases, Setting};
 use crate::releases::ReleasePlan;
 use crate::topology::Topology;
@@ -100,6 +101,7 @@ impl FederationFile {
             })
             .collect::<Result<Vec<_>, FileError>>()?;
 
+        let free = FreePlan::of(self, check, &algorithm, (n_initial, rounds), objectives)?;
         let dim = space.dim();
         let noisy = head.noisy.unwrap_or(false);
         let own = ThompsonSettings {
@@ -147,6 +149,7 @@ impl FederationFile {
                     n_agents: u32::try_from(agents.len()).unwrap_or(u32::MAX), // a file of 2^32 agents fits no memory
                     n_features: u32::try_from(features.n_features).unwrap_or(u32::MAX), // checked to be far below
                     shape: algorithm.shape(),
+                    free: free.as_ref(),
                 };
                 let releases = Releases::of(&privacy, &setting, config)?;
                 Collaboration::Released(Box::new(ReleasePlan {
@@ -173,6 +176,7 @@ impl FederationFile {
             collaboration,
             ts_ucb_multiplier,
             network: Network::of(&self.network, check, &algorithm, algorithms)?,
+            free,
             file: self.clone(),
             source: file.clone(),
             agents,

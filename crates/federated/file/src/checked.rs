@@ -8,7 +8,7 @@ use fedbo_config::{FileError, TomlFile};
 use fedbo_federated::{ALGORITHMS, AgentSetup, Algorithm, Arm, Relayed};
 use fedbo_gp::{FeatureDescription, FeatureMap, GpError};
 use fedbo_objective::{CommandObjective, CommandSpec, NoProblems, Objective, Problem, Problems};
-use fedbo_protocol::{AgentPlan, AggregateHandout, Broadcast, Peer, UsesHandouts};
+use fedbo_protocol::{AgentPlan, AggregateHandout, Broadcast, FreePace, Peer, UsesHandouts};
 use fedbo_space::{Direction, Point, Space};
 use fedbo_strategies::{Domain, StrategyError, UcbMultiplier};
 use fedbo_streams::{Purpose, Seed};
@@ -16,6 +16,7 @@ use fedbo_streams::{Purpose, Seed};
 use crate::file::FederationFile;
 use crate::neighbours::NeighbourPlan;
 use crate::network::Network;
+use crate::pace::FreePlan;
 use crate::privacy::PrivacyPlan;
 use crate::public_text::check_only_agent_names;
 use crate::releases::ReleasePlan;
@@ -57,6 +58,8 @@ pub struct Federation {
     pub agents: Vec<FederationAgent>,
     /// The pace of rounds when agents are other processes.
     pub network: Network,
+    /// Present at a free pace.
+    pub free: Option<FreePlan>,
     /// The collaboration of the agents.
     pub collaboration: Collaboration,
     /// β_t of the arm `ts`.
@@ -394,6 +397,19 @@ impl Federation {
             initial: self.initial_points(u64::from(id))?,
             n_rounds: self.rounds,
         })
+    }
+
+    /// The pace of an agent, where it is free.
+    #[must_use]
+    pub fn free_pace(&self) -> Option<FreePace> {
+        let plan = self.free.as_ref()?;
+        let (every, uploads_max) = match &self.collaboration {
+            Collaboration::Released(made) => {
+                (made.releases.own_every, made.releases.participations)
+            }
+            Collaboration::Relayed(_) | Collaboration::Neighbours(_) => (1, None),
+        };
+        Some(FreePace { every, uploads_max, max_age: plan.max_age })
     }
 
     /// The number of numbers in what an agent sends in a round.

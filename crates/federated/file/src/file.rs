@@ -79,6 +79,11 @@ pub struct FederationTable {
     pub seed: Option<u64>,
     /// Initial points of each agent; default 3.
     pub initial: Option<usize>,
+    /// `rounds` (default): the next query waits for what all know. `free`: windows close by the clock, and agents go on with what they
+    /// know.
+    pub pace: Option<String>,
+    /// Windows of `pace = "free"`; default `initial + rounds`.
+    pub windows: Option<u64>,
     /// True if equal points may give different values, so that repeating one is worth a trial; default false.
     pub noisy: Option<bool>,
 }
@@ -124,7 +129,9 @@ pub struct PrivacyTable {
     pub max_norm: Option<f64>,
     /// Number of releases; default the number of rounds, in mode `default` at most 5.
     pub releases: Option<u64>,
-    /// Rounds from release to release; default 1.
+    /// Releases that each agent is in at most, with `pace = "free"`, where every window releases; default 5, or all where there are fewer.
+    pub participations: Option<u64>,
+    /// Rounds from release to release; default 1. With `pace = "free"`, an agent's own queries from upload to upload.
     pub every: Option<u64>,
     /// `pld` (default), `renyi` or `moments` (default in mode `paper`).
     pub accountant: Option<String>,
@@ -147,6 +154,8 @@ pub struct AgentTable {
     pub directory: Option<PathBuf>,
     /// Seconds that a trial may take; default no limit.
     pub timeout_s: Option<f64>,
+    /// Seconds that a trial takes in virtual time, with `pace = "free"` when all agents run in one process; default `network.round_s`.
+    pub trial_s: Option<f64>,
     /// Name of a built-in problem.
     pub problem: Option<String>,
     /// Site of `wine-svm` or `wine-trees`, or form of `digits-perceptron`, from 0.

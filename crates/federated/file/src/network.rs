@@ -6,7 +6,7 @@ use fedbo_strategies::in_words;
 use serde::Deserialize;
 
 /// Seconds of a round by default.
-const ROUND_S: f64 = 60.0;
+pub(crate) const ROUND_S: f64 = 60.0;
 /// The part of a round in which vectors are taken by default; the rest is there to make the release durable.
 const COLLECT_SHARE: f64 = 0.9;
 /// Seconds of a round at most: a month.
@@ -17,11 +17,15 @@ const ROUND_S_MAX: f64 = 2_678_400.0;
 #[serde(default, deny_unknown_fields)]
 pub struct NetworkTable {
     /// Seconds from release to release of `dp-fts-de`; in `fts` as long as a round waits for stragglers. Default 60. It should
-    /// be longer than a trial takes.
+    /// be longer than a trial takes. With `pace = "free"`, seconds of a window, whatever trials take.
     pub round_s: Option<f64>,
     /// Seconds of a round in which vectors are taken; in `dp-fts-de` nine tenths of the round by default. In `fts`, where a round ends as
     /// soon as all have delivered, it gives uploads a set instant, and without it they leave when trials end.
     pub collect_s: Option<f64>,
+    /// Windows for which a message is of use, with `pace = "free"` where messages are relayed; default 100.
+    pub max_age: Option<u64>,
+    /// Messages that are handed out in a window at most, drawn anew in each, with `pace = "free"` where messages are relayed; default 32.
+    pub sample: Option<usize>,
     /// The coordinator's public key. Written when the study is frozen: what agents sign for one coordinator is then of no use
     /// to another.
     pub coordinator: Option<String>,
@@ -80,6 +84,6 @@ impl Network {
     clippy::cast_sign_loss,
     reason = "checked to be between 1 ms and a month"
 )]
-fn milliseconds(seconds: f64) -> u64 {
+pub(crate) fn milliseconds(seconds: f64) -> u64 {
     (seconds * 1e3).round() as u64
 }

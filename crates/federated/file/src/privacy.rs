@@ -15,6 +15,7 @@ use fedbo_protocol::ReleaseSchedule;
 use fedbo_strategies::MessageContent;
 
 use crate::file::PrivacyTable;
+use crate::pace::FreePlan;
 use crate::pricing::{Pricing, PricingError, rounded_up};
 use crate::release_mechanism::{MechanismRefused, ReleaseMechanism};
 
@@ -35,6 +36,10 @@ pub struct Releases {
     pub(crate) n_planned: u64,
     /// Coordinates of the mechanism in which all vectors are zero, after the features.
     pub n_witnesses: u32,
+    /// k: the releases that each agent may be in, where they are limited (at a free pace).
+    pub participations: Option<u64>,
+    /// An agent's own queries from upload to upload, at a free pace.
+    pub(crate) own_every: u64,
     /// The protection of the releases.
     pub protection: Protection,
 }
@@ -98,6 +103,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) n_agents: u32,
     pub(crate) n_features: u32,
     pub(crate) shape: ReleaseShape,
+    pub(crate) free: Option<&'a FreePlan>,
 }
 
 /// The mode of a table.
@@ -127,6 +133,16 @@ impl PrivacyMode {
 }
 
 impl Releases {
+    /// The share of agents that are expected in a release: k of T windows, or all.
+    pub(crate) fn expected_share(&self) -> f64 {
+        let windows = self.schedule.n_releases();
+        match self.participations {
+            #[expect(clippy::cast_precision_loss, reason = "both are far below 2^53")]
+            Some(most) if most < windows => most as f64 / windows as f64,
+            _ => 1.0,
+        }
+    }
+
     /// Checks the table. `config` is the rest of the study's public configuration, to which this adds its own lines.
     pub(crate) fn of(
         given: &PrivacyTable,
@@ -137,7 +153,13 @@ impl Releases {
         let PrivacyMode::On(mode) = PrivacyMode::of(given, check)? else {
             return Self::without_noise(given, setting);
         };
-        let n_planned = setting.n_releases(given, mode == Mode::Default)?;
+        // The releases that an agent pays for: all, or at a free pace those that it is in.
+        let n_planned = match setting.free {
+            None => setting.n_releases(given, mode == Mode::Default)?,
+            Some(free) => setting.n_participations(given, mode, free)?,
+        };
+        let limit = |n: u64| setting.free.map(|_| n);
+        let own_every = given.every.unwrap_or(1);
         let n_witnesses = setting.n_witnesses(given, mode)?;
         let pricing = setting.pricing(given, mode)?;
         let rate = SamplingRate::new(given.sampling_rate.unwrap_or(1.0));
@@ -153,6 +175,8 @@ impl Releases {
                 schedule: setting.schedule(n_planned, given)?,
                 n_planned,
                 n_witnesses,
+                participations: limit(n_planned),
+                own_every,
                 protection: Protection::Simulated,
             });
         }
@@ -174,8 +198,17 @@ impl Releases {
         for (key, value) in parameters {
             config.number(key, value);
         }
-        config.count("releases", n_planned);
-        config.count("every", schedule.every());
+        match setting.free {
+            None => {
+                config.count("releases", n_planned);
+                config.count("every", schedule.every());
+            }
+            Some(free) => {
+                config.count("windows", free.windows);
+                config.count("participations", n_paid);
+                config.count("every", own_every);
+            }
+        }
         config.count("witnesses", n_witnesses.into());
         let plan = PrivacyPlan {
             charter: Charter {
@@ -184,6 +217,7 @@ impl Releases {
                 budget,
                 mode,
                 accountant: pricing.kind,
+                participations: limit(n_paid),
             },
             event,
             claim,
@@ -195,6 +229,8 @@ impl Releases {
             schedule,
             n_planned,
             n_witnesses,
+            participations: limit(n_paid),
+            own_every,
             protection: Protection::Charged(Box::new(plan)),
         })
     }
@@ -207,6 +243,7 @@ impl Releases {
             ("sampling_rate", given.sampling_rate.is_some()),
             ("noise_multiplier", given.noise_multiplier.is_some()),
             ("max_norm", given.max_norm.is_some()),
+            ("participations", given.participations.is_some()),
             ("accountant", given.accountant.is_some()),
             ("witnesses", given.witnesses.is_some()),
             ("simulate", given.simulate.is_some()),
@@ -216,12 +253,20 @@ impl Releases {
                 format!("privacy.{key} has no effect with mode = \"off\"; remove it, or the mode");
             return Err(setting.check.file.error(&["privacy", key], message));
         }
-        let planned = setting.n_releases(given, false)?;
+        let planned = match setting.free {
+            None => setting.n_releases(given, false)?,
+            Some(free) => {
+                setting.windows_release(given)?;
+                free.windows
+            }
+        };
         Ok(Self {
             mechanism: ReleaseMechanism::Paper(setting.exact()?),
             schedule: setting.schedule(planned, given)?,
             n_planned: planned,
             n_witnesses: 0,
+            participations: None,
+            own_every: given.every.unwrap_or(1),
             protection: Protection::Off,
         })
     }
@@ -248,6 +293,48 @@ impl Setting<'_> {
         Err(self.check.file.value_error(&["privacy", "releases"], expected))
     }
 
+    /// At a free pace every window releases, so the number of releases is no key.
+    fn windows_release(&self, given: &PrivacyTable) -> Result<(), FileError> {
+        let file = self.check.file;
+        if given.releases.is_some() {
+            let message = "privacy.releases has no effect with federation.pace = \"free\", where every window releases; set \
+                           federation.windows and privacy.participations instead";
+            return Err(file.error(&["privacy", "releases"], message.to_owned()));
+        }
+        if given.every == Some(0) {
+            let expected = "a whole number of an agent's queries, at least 1";
+            return Err(file.value_error(&["privacy", "every"], expected));
+        }
+        Ok(())
+    }
+
+    /// k: the releases that each agent is in, of the windows of a free pace.
+    fn n_participations(
+        &self,
+        given: &PrivacyTable,
+        mode: Mode,
+        free: &FreePlan,
+    ) -> Result<u64, FileError> {
+        let file = self.check.file;
+        self.windows_release(given)?;
+        if mode == Mode::Paper {
+            let message = "privacy.mode = \"paper\" accounts for rounds in which all agents may be; remove federation.pace, or the mode";
+            return Err(file.error(&["privacy", "mode"], message.to_owned()));
+        }
+        if given.sampling_rate.is_some_and(|rate| rate < 1.0) {
+            let message = "privacy.sampling_rate below 1 is not accounted for with federation.pace = \"free\", where who takes part is \
+                           public; remove it, or the pace";
+            return Err(file.error(&["privacy", "sampling_rate"], message.to_owned()));
+        }
+        let most = free.windows;
+        let participations = given.participations.unwrap_or(most.min(N_RELEASES));
+        if !(1..=most).contains(&participations) {
+            let expected = format!("a whole number from 1 to {most}, the number of windows");
+            return Err(file.value_error(&["privacy", "participations"], expected));
+        }
+        Ok(participations)
+    }
+
     fn n_witnesses(&self, given: &PrivacyTable, mode: Mode) -> Result<u32, FileError> {
         let path = ["privacy", "witnesses"];
         match (given.witnesses, mode) {
@@ -271,7 +358,11 @@ impl Setting<'_> {
         given: &PrivacyTable,
     ) -> Result<ReleaseSchedule, FileError> {
         let regions_until = self.shape.uniform_from.unwrap_or(u64::MAX);
-        ReleaseSchedule::new(n_releases, given.every.unwrap_or(1), regions_until)
+        let (n_releases, every) = match self.free {
+            None => (n_releases, given.every.unwrap_or(1)),
+            Some(free) => (free.windows, 1),
+        };
+        ReleaseSchedule::new(n_releases, every, regions_until)
             .map_err(|error| self.invalid("releases", &error))
     }
 

@@ -150,15 +150,15 @@ fn written(root: &Table, file: &TomlFile) -> Result<String, FileError> {
     })
 }
 
-/// Checks that the text holds only the names of agents. What agents tune is known to them alone. Whoever writes a
+/// Checks that the text holds only the names of agents, and how long their trials take in virtual time. What agents tune is known to them alone. Whoever writes a
 /// configuration for others cannot make them build problems, read files or look for programs.
 pub(crate) fn check_only_agent_names(
     read: &FederationFile,
     file: &TomlFile,
 ) -> Result<(), FileError> {
     let is_name = |agent: &AgentTable| {
-        let name = agent.name.clone();
-        *agent == AgentTable { name, ..AgentTable::default() }
+        let (name, trial_s) = (agent.name.clone(), agent.trial_s);
+        *agent == AgentTable { name, trial_s, ..AgentTable::default() }
     };
     let Some(index) = read.agents.iter().position(|agent| !is_name(agent)) else {
         return Ok(());

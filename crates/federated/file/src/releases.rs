@@ -70,12 +70,16 @@ impl ReleasePlan {
         Box::new(move |round| algorithm.agent_weights(round))
     }
 
+    /// The share of agents that are expected in a release, by which sums are divided: never that of those who came.
+    pub(crate) fn expected_rate(&self, arm: Arm) -> f64 {
+        self.mechanism(arm).sampling_rate() * self.releases.expected_share()
+    }
+
     pub(crate) fn agent(
         &self,
         setup: &AgentSetup<'_>,
         arm: Arm,
     ) -> Result<Box<dyn UsesHandouts<Handout = AggregateHandout>>, StrategyError> {
-        let sampling_rate = self.mechanism(arm).sampling_rate();
-        self.algorithm.agent(setup, sampling_rate, self.has_noise())
+        self.algorithm.agent(setup, self.expected_rate(arm), self.has_noise())
     }
 }

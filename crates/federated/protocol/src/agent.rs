@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use fedbo_strategies::{Observation, Points, Source, StrategyError, Surrogate};
 use fedbo_streams::{Purpose, Seed};
 
-use crate::{AgentUpdate, Handout, UpdateRejected, UsesHandouts};
+use crate::{AgentUpdate, Handout, KnownMessages, UpdateRejected, UsesHandouts};
 
 /// An agent's observations from before the session, and its plan for it.
 #[derive(Clone, Debug)]
@@ -21,12 +21,37 @@ pub struct AgentPlan {
     pub n_rounds: u64,
 }
 
+/// The plan of an agent at a free pace: it waits for nobody, and what it sends is asked of it with [`Agent::upload`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FreePace {
+    /// Own queries from upload to upload, at least 1. An upload without a new observation is never made.
+    pub every: u64,
+    /// Uploads in all; `None` for as many as there are windows.
+    pub uploads_max: Option<u64>,
+    /// Windows for which a message is of use; of handouts that hold messages.
+    pub max_age: u64,
+}
+
+/// What an agent at a free pace has done and knows, beside what its strategy knows.
+#[derive(Clone, Debug)]
+struct FreeState {
+    pace: FreePace,
+    /// Own queries that have ended; `None` while initial points are left.
+    n_steps: Option<u64>,
+    n_uploads: u64,
+    /// Own queries that had ended at the last upload.
+    uploaded_at: Option<u64>,
+    /// The newest window whose handout was taken.
+    window: u64,
+    known: KnownMessages,
+}
+
 /// A query to be evaluated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
     /// Counts the agent's trials from 0, initial points included.
     pub index: u64,
-    /// Round of the query; 0 for initial points.
+    /// Round of the query; 0 for initial points. At a free pace the agent's own queries are counted.
     pub round: u64,
     /// Coordinates in `[0,1]^d`.
     pub unit: Vec<f64>,
@@ -37,8 +62,10 @@ pub struct Trial {
 /// An event that happens to an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentEvent<H> {
-    /// A round begins.
+    /// A round begins; at a free pace, a window.
     Broadcast(H),
+    /// At a free pace: the agent, which is between two trials, goes on with what it knows.
+    Proceed,
     /// A trial has ended; `None` is a failure.
     Evaluated {
         /// Index of the trial.
@@ -95,6 +122,10 @@ enum State {
     Waiting {
         for_round: u64,
     },
+    /// At a free pace: between two trials.
+    Ready {
+        next: u64,
+    },
     Done,
 }
 
@@ -102,6 +133,10 @@ enum State {
 ///
 /// In a round without collection it uploads nothing and has no effect when its trial has ended: a coordinator ends such a
 /// round at its set instant, or when its driver sees that nobody is at work.
+///
+/// At a free pace ([`Agent::at_free_pace`]) nothing is waited for. Between two trials the driver hands over what has come, and
+/// [`AgentEvent::Proceed`] begins the next trial. A handout that comes during a trial is used after it. While a window is open, the driver asks
+/// for the agent's message with [`Agent::upload`], at any moment: it is of what was told so far.
 #[derive(Clone, Debug)]
 pub struct Agent<S: UsesHandouts> {
     id: u32,
@@ -113,6 +148,8 @@ pub struct Agent<S: UsesHandouts> {
     state: State,
     /// The handout that came during a trial that outlived its round.
     pending: Option<S::Handout>,
+    /// Present at a free pace.
+    free: Option<FreeState>,
 }
 
 impl<S: UsesHandouts> Agent<S> {
@@ -132,7 +169,22 @@ impl<S: UsesHandouts> Agent<S> {
             seed,
             state: State::Idle,
             pending: None,
+            free: None,
         })
+    }
+
+    /// The same at a free pace; before it begins.
+    #[must_use]
+    pub fn at_free_pace(mut self, pace: FreePace) -> Self {
+        self.free = Some(FreeState {
+            pace,
+            n_steps: None,
+            n_uploads: 0,
+            uploaded_at: None,
+            window: 0,
+            known: KnownMessages::new(pace.max_age),
+        });
+        self
     }
 
     /// Its index.
@@ -170,6 +222,8 @@ impl<S: UsesHandouts> Agent<S> {
         event: AgentEvent<S::Handout>,
     ) -> Result<Vec<AgentEffect>, AgentError> {
         match (event, &self.state) {
+            (AgentEvent::Broadcast(handout), _) if self.free.is_some() => self.hear(handout),
+            (AgentEvent::Proceed, State::Ready { next }) => self.begin_query(*next),
             (AgentEvent::Broadcast(handout), State::Waiting { for_round })
                 if handout.round() >= *for_round =>
             {
@@ -197,8 +251,91 @@ impl<S: UsesHandouts> Agent<S> {
                 self.after_trial(running.round, uploads)
             }
             (AgentEvent::Broadcast(_), _) => Err(self.unexpected("a broadcast")),
+            (AgentEvent::Proceed, _) => Err(self.unexpected("a request to go on")),
             (AgentEvent::Evaluated { .. }, _) => Err(self.unexpected("a result of another trial")),
         }
+    }
+
+    /// At a free pace: takes a handout between two trials, and keeps one that comes at any other time until then.
+    fn hear(&mut self, handout: S::Handout) -> Result<Vec<AgentEffect>, AgentError> {
+        let Some(free) = &mut self.free else {
+            return Err(self.unexpected("a broadcast"));
+        };
+        if handout.round() <= free.window {
+            return Ok(Vec::new()); // known already
+        }
+        free.window = handout.round();
+        match (&self.state, &mut self.pending) {
+            (State::Done, _) => Ok(Vec::new()),
+            (State::Ready { .. }, None) => Ok(self.take(handout)),
+            (_, Some(kept)) => {
+                kept.join(handout);
+                Ok(Vec::new())
+            }
+            (_, none) => {
+                *none = Some(handout);
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// Hands what has come to the strategy, but for messages that it had already.
+    fn take(&mut self, mut handout: S::Handout) -> Vec<AgentEffect> {
+        if let Some(free) = &mut self.free {
+            handout.settle(&mut free.known);
+        }
+        let refused = self.strategy.take(handout, self.id);
+        refused.into_iter().map(AgentEffect::Refused).collect()
+    }
+
+    /// At a free pace: the query of a step, with what is known.
+    fn begin_query(&mut self, step: u64) -> Result<Vec<AgentEffect>, AgentError> {
+        let pending = self.pending.take();
+        let mut effects = pending.map_or_else(Vec::new, |handout| self.take(handout));
+        effects.push(self.query(step, false)?);
+        Ok(effects)
+    }
+
+    /// The query of a round or step.
+    fn query(&mut self, round: u64, uploads: bool) -> Result<AgentEffect, AgentError> {
+        let mut stream = self.seed.stream(Purpose::Proposal, u64::from(self.id), round);
+        let proposal = self
+            .strategy
+            .ask(&Points::new(self.strategy.domain().dim()), &mut stream)
+            .map_err(|source| self.failed(source))?;
+        Ok(self.evaluate(round, proposal.unit, proposal.source, uploads))
+    }
+
+    /// Returns true if the agent, at a free pace, would send a message now: its initial points are evaluated, it has as many new queries
+    /// as lie between two uploads, and uploads are left to it.
+    pub fn has_upload(&self) -> bool {
+        let Some(FreeState { pace, n_steps: Some(n_steps), n_uploads, uploaded_at, .. }) =
+            &self.free
+        else {
+            return false;
+        };
+        let is_due = uploaded_at.is_none_or(|at| *n_steps >= at.saturating_add(pace.every.max(1)));
+        is_due && pace.uploads_max.is_none_or(|most| *n_uploads < most)
+    }
+
+    /// The message for a window that is open, of what was told so far; `None` if there is none to be sent ([`Agent::has_upload`]). It
+    /// counts as sent from now on.
+    ///
+    /// # Errors
+    /// If it cannot be drawn.
+    pub fn upload(&mut self, window: u64) -> Result<Option<AgentUpdate>, AgentError> {
+        if !self.has_upload() {
+            return Ok(None);
+        }
+        // By its own queries: at equal speeds the draws are those of rounds.
+        let n_steps = self.free.as_ref().and_then(|free| free.n_steps).unwrap_or(0);
+        let mut update = self.update(n_steps)?;
+        update.round = window;
+        if let Some(free) = &mut self.free {
+            free.uploaded_at = Some(n_steps);
+            free.n_uploads += 1;
+        }
+        Ok(Some(update))
     }
 
     fn begin_round(&mut self, handout: S::Handout) -> Result<Vec<AgentEffect>, AgentError> {
@@ -207,14 +344,8 @@ impl<S: UsesHandouts> Agent<S> {
             self.state = State::Done;
             return Ok(vec![AgentEffect::Finished]);
         }
-        let refused = self.strategy.take(handout, self.id);
-        let mut effects: Vec<AgentEffect> = refused.into_iter().map(AgentEffect::Refused).collect();
-        let mut stream = self.seed.stream(Purpose::Proposal, u64::from(self.id), round);
-        let proposal = self
-            .strategy
-            .ask(&Points::new(self.strategy.domain().dim()), &mut stream)
-            .map_err(|source| self.failed(source))?;
-        effects.push(self.evaluate(round, proposal.unit, proposal.source, uploads));
+        let mut effects = self.take(handout);
+        effects.push(self.query(round, uploads)?);
         Ok(effects)
     }
 
@@ -235,6 +366,15 @@ impl<S: UsesHandouts> Agent<S> {
     fn after_trial(&mut self, round: u64, uploads: bool) -> Result<Vec<AgentEffect>, AgentError> {
         if let Some(unit) = self.initial.pop_front() {
             return Ok(vec![self.evaluate(0, unit, Source::Initial, uploads)]);
+        }
+        if let Some(free) = &mut self.free {
+            free.n_steps = Some(round);
+            if round >= self.n_rounds {
+                self.state = State::Done;
+                return Ok(vec![AgentEffect::Finished]);
+            }
+            self.state = State::Ready { next: round + 1 };
+            return Ok(Vec::new());
         }
         let mut effects = Vec::new();
         if uploads {
@@ -264,7 +404,7 @@ impl<S: UsesHandouts> Agent<S> {
         match &self.state {
             State::Idle => 0,
             State::Evaluating { trial, .. } => trial.round.saturating_add(1),
-            State::Waiting { for_round } => *for_round,
+            State::Waiting { for_round } | State::Ready { next: for_round } => *for_round,
             State::Done => u64::MAX,
         }
     }
@@ -278,6 +418,7 @@ impl<S: UsesHandouts> Agent<S> {
             State::Idle => "not started",
             State::Evaluating { .. } => "evaluating",
             State::Waiting { .. } => "waiting for a round",
+            State::Ready { .. } => "between two trials",
             State::Done => "finished",
         };
         AgentError::Unexpected { agent: self.id, event, state }

@@ -7,8 +7,8 @@ use fedbo_gp::MapHash;
 use fedbo_privacy::mechanism::VectorRefused;
 
 use crate::{
-    AgentUpdate, AggregateHandout, Coordinator, Effect, Instants, MessageRejected, PendingRelease,
-    Release, ReleaseSchedule, RoundError, RoundMechanism, Tick, UpdateRejected,
+    AgentUpdate, AggregateHandout, Coordinator, Effect, Instants, MessageRejected, Participations,
+    PendingRelease, Release, ReleaseSchedule, RoundError, RoundMechanism, Tick, UpdateRejected,
 };
 
 /// Plays the rounds of DP-FTS-DE, Algorithm 1: collect (lines 3-4), let the mechanism sample, clip, sum and add noise (lines
@@ -43,6 +43,8 @@ pub struct Aggregator<M: RoundMechanism> {
     newest: Vec<Option<u64>>,
     /// Slots whose vector of this round was accepted.
     n_arrived: usize,
+    /// The releases that each slot is in, where it may be in so many only.
+    participations: Option<Participations>,
 }
 
 enum Stage<R> {
@@ -105,7 +107,15 @@ impl<M: RoundMechanism> Aggregator<M> {
             began: 0,
             stage: Stage::Idle,
             n_arrived: 0,
+            participations: None,
         }
+    }
+
+    /// The same, but each slot is in at most so many releases, and has been in those that are counted: what comes beyond is refused.
+    #[must_use]
+    pub fn with_participations(mut self, participations: Participations) -> Self {
+        self.participations = Some(participations);
+        self
     }
 
     /// Begins with a later round instead of round 0: the last one with a stored release, after a coordinator's crash that its
@@ -170,6 +180,11 @@ impl<M: RoundMechanism> Aggregator<M> {
         if round < self.round {
             return Err(UpdateRejected::Late { sender, round }); // INV-6: it counts in no other round.
         }
+        if let Some(counts) = &self.participations
+            && !counts.allows(sender, round)
+        {
+            return Err(UpdateRejected::Spent { sender, most: counts.most() });
+        }
         match &mut self.stage {
             Stage::Collecting(collecting) => {
                 let taken = self.mechanism.receive(collecting, sender, &update.weights);
@@ -204,9 +219,11 @@ impl<M: RoundMechanism> Aggregator<M> {
                 };
                 let bytes: Arc<[u8]> = bytes.into();
                 self.stage = Stage::Committing(Arc::clone(&bytes));
-                vec![Effect::Commit { round, bytes, event }]
+                let participants = self.count_participants();
+                vec![Effect::Commit { round, bytes, event, participants }]
             }
             Stage::Counting(release) => {
+                self.count_participants();
                 self.stage = Stage::Durable(release);
                 self.hand_out(now)
             }
@@ -215,6 +232,17 @@ impl<M: RoundMechanism> Aggregator<M> {
                 Vec::new()
             }
         }
+    }
+
+    /// Counts the slots whose vectors are in the round's release, where they are limited, and returns them.
+    fn count_participants(&mut self) -> Option<Vec<u32>> {
+        let round = self.round;
+        let counts = self.participations.as_mut()?;
+        let slots = (0_u32..).zip(&self.newest);
+        let arrived = slots.filter(|(_, newest)| **newest == Some(round)).map(|(slot, _)| slot);
+        let participants: Vec<u32> = arrived.collect();
+        participants.iter().for_each(|slot| counts.count(*slot, round));
+        Some(participants)
     }
 
     /// Ends a round whose release is durable, or that has none, unless its set instant is still to come (INV-9).

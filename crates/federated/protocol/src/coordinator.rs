@@ -94,6 +94,9 @@ pub enum Effect<H> {
         bytes: Arc<[u8]>,
         /// The cost of the release; `None` where nothing is promised.
         event: Option<PrivacyEvent>,
+        /// The slots whose vectors are in it, where a slot may be in so many only ([`crate::Participations`]): to be durable before the release
+        /// is.
+        participants: Option<Vec<u32>>,
     },
     /// The session cannot go on, and nothing may leave: a round was to be closed, and there was no randomness for its noise. What was
     /// collected has been cleared unread.
@@ -107,7 +110,7 @@ impl<H: fmt::Debug> fmt::Debug for Effect<H> {
             Self::Broadcast(handout) => f.debug_tuple("Broadcast").field(handout).finish(),
             Self::Refuse(rejected) => f.debug_tuple("Refuse").field(rejected).finish(),
             Self::Recall { round } => write!(f, "Recall {{ round: {round} }}"),
-            Self::Commit { round, bytes, event } => {
+            Self::Commit { round, bytes, event, participants: _ } => {
                 write!(f, "Commit {{ round: {round}, {} bytes, event: {event:?} }}", bytes.len())
             }
             Self::Fail(error) => f.debug_tuple("Fail").field(error).finish(),
@@ -163,6 +166,16 @@ pub enum UpdateRejected {
         agent: u32,
         /// Round of the release.
         round: u64,
+    },
+    /// The sender has been in as many releases as each agent may be in.
+    #[error(
+        "agent {sender}: it is in {most} releases already, as many as privacy.participations allows"
+    )]
+    Spent {
+        /// The sender.
+        sender: u32,
+        /// The releases that each agent may be in.
+        most: u64,
     },
     /// Nothing is collected in the round.
     #[error("agent {sender}: round {round} collects no messages")]

@@ -1,5 +1,6 @@
 //! The handouts of a coordinator when rounds begin, and the strategies that can use them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -19,6 +20,54 @@ pub trait Handout: Clone {
     /// Joins another handout to this one, for an agent that acts on both at once; in whatever order they came, and
     /// without effect if it is known already.
     fn join(&mut self, other: Self);
+
+    /// Leaves out messages that an agent has had, and names the senders of those that have become too old. For handouts that repeat what
+    /// was handed out before, as those of a free pace do.
+    fn settle(&mut self, known: &mut KnownMessages) {
+        let _ = known;
+    }
+}
+
+/// The newest message of each sender that an agent was handed.
+#[derive(Clone, Debug, Default)]
+pub struct KnownMessages {
+    /// Windows for which a message is of use.
+    max_age: u64,
+    /// By sender, the window of its newest message, and whether the agent may still hold it.
+    newest: BTreeMap<u32, (u64, bool)>,
+}
+
+impl KnownMessages {
+    /// None yet; a message is of use for `max_age` windows.
+    pub fn new(max_age: u64) -> Self {
+        Self { max_age, newest: BTreeMap::new() }
+    }
+
+    /// Returns true if a message of window `of` is newer than what is known of its sender, and of use in window `now`; and notes it.
+    pub(crate) fn takes(&mut self, sender: u32, of: u64, now: u64) -> bool {
+        let is_old = self.is_old(of, now);
+        let is_new = self.newest.get(&sender).is_none_or(|(known, _)| *known < of);
+        if is_new {
+            self.newest.insert(sender, (of, !is_old));
+        }
+        is_new && !is_old
+    }
+
+    /// Returns the senders whose message has become too old by window `now`, each once.
+    pub(crate) fn expired(&mut self, now: u64) -> Vec<u32> {
+        let max_age = self.max_age;
+        let held = self.newest.iter_mut().filter(|(_, (_, held))| *held);
+        let old = held.filter(|(_, (of, _))| of.saturating_add(max_age) < now);
+        let expired = old.map(|(sender, (_, held))| {
+            *held = false;
+            *sender
+        });
+        expired.collect()
+    }
+
+    fn is_old(&self, of: u64, now: u64) -> bool {
+        of.saturating_add(self.max_age) < now
+    }
 }
 
 /// A strategy that can use what a coordinator hands out.

@@ -13,23 +13,25 @@ mod handout;
 mod inbox;
 mod mechanism;
 mod message;
+mod participations;
 mod peer;
 mod relay;
 mod schedule;
 
-pub use agent::{Agent, AgentEffect, AgentError, AgentEvent, AgentPlan, Trial};
+pub use agent::{Agent, AgentEffect, AgentError, AgentEvent, AgentPlan, FreePace, Trial};
 pub use aggregate::{Aggregate, AggregateContent};
 pub use aggregator::Aggregator;
 pub use coordinator::{Coordinator, Effect, RoundError, UpdateRejected};
-pub use handout::{AggregateHandout, Handout, Release, UsesHandouts};
+pub use handout::{AggregateHandout, Handout, KnownMessages, Release, UsesHandouts};
 pub use inbox::{Inbox, MessageRejected};
 pub use mechanism::{LatticeRounds, MechanismFailed, PaperRounds, PendingRelease, RoundMechanism};
 pub use message::{AgentUpdate, Broadcast};
+pub use participations::Participations;
 pub use peer::{
     InitialSharing, Neighbour, Neighbourhood, Pace, Peer, PeerEffect, PeerEvent, PeerPlan, Report,
     ReportContent, ReportRejected, Shared,
 };
-pub use relay::Relay;
+pub use relay::{Mailbox, Relay};
 pub use schedule::{Instants, ReleaseSchedule};
 
 /// An instant, in milliseconds since an origin that the driver chooses.

@@ -6,7 +6,7 @@ use std::fmt;
 use fedbo_gp::MapHash;
 use zeroize::Zeroize as _;
 
-use crate::Handout;
+use crate::{Handout, KnownMessages};
 
 /// A message on its way from an agent to the coordinator, such as a weight sample ω_n: all that leaves an agent (INV-12). Its numbers
 /// are overwritten when it goes (INV-16); who takes them out answers for them.
@@ -79,5 +79,12 @@ impl Handout for Broadcast {
         let stragglers: BTreeSet<u32> =
             std::mem::take(&mut self.stragglers).into_iter().chain(newer.stragglers).collect();
         self.stragglers = stragglers.into_iter().collect();
+    }
+
+    /// Each message is taken once, and its sender is named when it has become too old.
+    fn settle(&mut self, known: &mut KnownMessages) {
+        let now = self.round;
+        self.stragglers.extend(known.expired(now));
+        self.messages.retain(|message| known.takes(message.sender, message.round, now));
     }
 }

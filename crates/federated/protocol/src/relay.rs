@@ -3,13 +3,53 @@
 use std::collections::BTreeMap;
 
 use fedbo_gp::MapHash;
+use fedbo_streams::{Purpose, Seed};
 
 use crate::{AgentUpdate, Broadcast, Coordinator, Effect, Inbox, Tick, UpdateRejected};
+
+/// The messages that a relay keeps and hands out again, at a free pace.
+#[derive(Clone, Debug)]
+pub struct Mailbox {
+    max_age: u64,
+    sample: usize,
+    seed: Seed,
+    messages: BTreeMap<u32, AgentUpdate>,
+}
+
+impl Mailbox {
+    /// An empty mailbox. A message is of use for `max_age` windows after its own. Of those at hand, `sample` are handed out in a window,
+    /// drawn from `seed`, which all know: the same for every agent, so that N agents cost N · `sample` messages.
+    pub fn new(max_age: u64, sample: usize, seed: Seed) -> Self {
+        Self { max_age, sample, seed, messages: BTreeMap::new() }
+    }
+
+    /// Takes what arrived, forgets what is too old when this window begins, and draws what is handed out.
+    fn hand_out(
+        &mut self,
+        arrived: impl IntoIterator<Item = AgentUpdate>,
+        window: u64,
+    ) -> Vec<AgentUpdate> {
+        self.messages.extend(arrived.into_iter().map(|update| (update.sender, update)));
+        let max_age = self.max_age;
+        self.messages.retain(|_, update| update.round.saturating_add(max_age) >= window);
+        if self.messages.len() <= self.sample {
+            return self.messages.values().cloned().collect();
+        }
+        let mut senders: Vec<u32> = self.messages.keys().copied().collect();
+        self.seed.stream(Purpose::Network, 0, window).shuffle(&mut senders);
+        senders.truncate(self.sample);
+        senders.sort_unstable();
+        senders.iter().filter_map(|sender| self.messages.get(sender).cloned()).collect()
+    }
+}
 
 /// Collects updates and closes rounds: when every participant has delivered, or at the deadline.
 ///
 /// Participants optimize and deliver in every round; contributors deliver once, before round 1 (the setting of FTS
 /// Algorithm 1). A late message counts for the round in which it arrives; a repeat of a message is ignored.
+///
+/// With a [`Mailbox`] its rounds are windows: each closes at its deadline and waits for nobody, the newest message of every sender is
+/// handed out again in each window (or a sample of them), and there are no stragglers.
 #[derive(Clone, Debug)]
 pub struct Relay {
     participants: Vec<u32>,
@@ -21,6 +61,8 @@ pub struct Relay {
     arrived: BTreeMap<u32, AgentUpdate>,
     /// Round of the newest message that was accepted from each sender.
     newest: BTreeMap<u32, u64>,
+    /// Present at a free pace.
+    mailbox: Option<Mailbox>,
 }
 
 impl Relay {
@@ -43,7 +85,15 @@ impl Relay {
             deadline: timeout.map(|t| now.saturating_add(t)),
             arrived: BTreeMap::new(),
             newest: BTreeMap::new(),
+            mailbox: None,
         }
+    }
+
+    /// The same at a free pace: windows that last `timeout`, whoever has delivered.
+    #[must_use]
+    pub fn with_mailbox(mut self, mailbox: Mailbox) -> Self {
+        self.mailbox = Some(mailbox);
+        self
     }
 
     /// Goes on in a later round, after a coordinator's crash that its agents have survived: `newest` is the round of the newest
@@ -79,15 +129,24 @@ impl Relay {
 
     /// Everybody who is expected in this round has delivered a message of this round.
     fn is_complete(&self) -> bool {
+        if self.mailbox.is_some() {
+            return false;
+        }
         let delivered = |sender: &u32| self.newest.get(sender) == Some(&self.round);
         let contributors: &[u32] = if self.round == 0 { &self.contributors } else { &[] };
         self.participants.iter().chain(contributors).all(delivered)
     }
 
     fn close(&mut self, now: Tick) -> Effect<Broadcast> {
-        let stragglers =
-            self.participants.iter().copied().filter(|id| !self.arrived.contains_key(id)).collect();
-        let messages = std::mem::take(&mut self.arrived).into_values().collect();
+        let arrived = std::mem::take(&mut self.arrived);
+        let (messages, stragglers) = match &mut self.mailbox {
+            Some(mailbox) => (mailbox.hand_out(arrived.into_values(), self.round + 1), Vec::new()),
+            None => {
+                let is_missing = |id: &u32| !arrived.contains_key(id);
+                let stragglers = self.participants.iter().copied().filter(is_missing).collect();
+                (arrived.into_values().collect(), stragglers)
+            }
+        };
         self.round += 1;
         self.deadline = self.timeout.map(|t| now.saturating_add(t));
         Effect::Broadcast(Broadcast { round: self.round, messages, stragglers })
@@ -216,5 +275,53 @@ mod tests {
             assert!(refusal.contains(part) && refusal.starts_with("agent "), "{refusal}");
         }
         assert!(relay.receive(update(1, 0, 1.0), 0).is_empty()); // and the round goes on
+    }
+
+    /// A relay at a free pace with windows of 50 and five agents.
+    fn mailbox(max_age: u64, sample: usize) -> Relay {
+        let mailbox = Mailbox::new(max_age, sample, Seed::new(1));
+        Relay::new((0..5).collect(), vec![], 2, MAP, Some(50), 0).with_mailbox(mailbox)
+    }
+
+    fn senders(broadcast: &Broadcast) -> Vec<(u32, u64)> {
+        broadcast.messages.iter().map(|message| (message.sender, message.round)).collect()
+    }
+
+    #[test]
+    fn a_window_waits_for_nobody_and_hands_the_newest_out_again() {
+        let mut relay = mailbox(2, 10);
+        for sender in 0..5 {
+            assert!(relay.receive(update(sender, 0, 1.0), 10).is_empty(), "not before its instant");
+        }
+        assert!(relay.tick(49).is_empty());
+        assert_eq!(broadcast(relay.tick(50)).messages.len(), 5);
+        relay.receive(update(3, 1, 2.0), 60);
+        let second = broadcast(relay.tick(100));
+        assert_eq!(senders(&second), [(0, 0), (1, 0), (2, 0), (3, 1), (4, 0)]);
+        assert!(second.stragglers.is_empty());
+        // Of window 0, a message is too old when window 3 begins; one that comes late still counts.
+        relay.receive(update(4, 1, 3.0), 110);
+        let third = broadcast(relay.tick(150));
+        assert_eq!(senders(&third), [(3, 1), (4, 1)]);
+        let again = relay.receive(update(4, 1, 4.0), 160);
+        assert!(again.is_empty(), "a repeat, or older: {again:?}");
+        assert_eq!(senders(&broadcast(relay.tick(200))), []);
+    }
+
+    #[test]
+    fn a_sample_is_the_same_for_all_and_another_in_each_window() {
+        let mut relay = mailbox(1000, 2);
+        for sender in 0..5 {
+            relay.receive(update(sender, 0, 1.0), 10);
+        }
+        let mut same = relay.clone();
+        let mut seen = std::collections::BTreeSet::new();
+        for window in 1..30 {
+            let found = broadcast(relay.tick(50 * window));
+            assert_eq!(found, broadcast(same.tick(50 * window)));
+            assert_eq!(found.messages.len(), 2);
+            seen.insert(senders(&found));
+        }
+        assert_eq!(seen.len(), 10, "every pair of five comes up: {seen:?}");
     }
 }

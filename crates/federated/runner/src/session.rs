@@ -19,8 +19,17 @@ use rayon::prelude::*;
 
 use crate::release_store::{NullReleaseStore, ReleaseStore};
 
-/// In process nothing has a set instant: time stands still.
+/// In rounds nothing has a set instant: time stands still.
 const NOW: Tick = 0;
+
+/// The durations of trials and windows of a session at a free pace, in virtual time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FreeTimes {
+    /// By member: the time of each of its trials, at least 1.
+    pub trials: Vec<Tick>,
+    /// The last window that is played. Agents go on after it with what they know.
+    pub last_window: u64,
+}
 
 /// The map from unit-cube coordinates to a point of the agent's objective.
 pub type Decoder = Arc<dyn Fn(&[f64]) -> Point + Send + Sync>;
@@ -121,17 +130,43 @@ pub enum SessionError {
     Observer(#[from] anyhow::Error),
 }
 
+/// A trial that is under way.
+struct Running {
+    trial: Trial,
+    ask_seconds: f64,
+    /// The instant at which it ends.
+    ends: Tick,
+    /// Present once it was evaluated, which may be before it ends in virtual time.
+    record: Option<TrialRecord>,
+}
+
 /// A member with what it has to do next.
 struct MemberState<'a, S: UsesHandouts> {
     member: &'a mut Member<S>,
-    next: Option<(Trial, f64)>,
+    running: Option<Running>,
     upload: Option<AgentUpdate>,
     finished: bool,
+    now: Tick,
+    /// The time of each of its trials.
+    trial_time: Tick,
 }
 
-impl<S: UsesHandouts> MemberState<'_, S> {
+impl<'a, S: UsesHandouts> MemberState<'a, S> {
+    fn new(member: &'a mut Member<S>, trial_time: Tick) -> Self {
+        Self { member, running: None, upload: None, finished: false, now: NOW, trial_time }
+    }
+
     fn is_evaluating(&self) -> bool {
-        self.next.is_some() || self.upload.is_some()
+        self.running.is_some() || self.upload.is_some()
+    }
+
+    /// At a free pace: between two trials.
+    fn is_ready(&self) -> bool {
+        !self.finished && self.running.is_none()
+    }
+
+    fn ends(&self) -> Option<Tick> {
+        self.running.as_ref().map(|running| running.ends)
     }
 
     /// Sorts effects into this state; refused messages go to `refused`.
@@ -143,7 +178,10 @@ impl<S: UsesHandouts> MemberState<'_, S> {
     ) {
         for effect in effects {
             match effect {
-                AgentEffect::Evaluate(trial) => self.next = Some((trial, ask_seconds)),
+                AgentEffect::Evaluate(trial) => {
+                    let ends = self.now.saturating_add(self.trial_time);
+                    self.running = Some(Running { trial, ask_seconds, ends, record: None });
+                }
                 AgentEffect::Upload(update) => self.upload = Some(update),
                 AgentEffect::Refused(rejected) => refused.push(rejected),
                 AgentEffect::Finished => self.finished = true,
@@ -151,24 +189,39 @@ impl<S: UsesHandouts> MemberState<'_, S> {
         }
     }
 
-    /// Evaluates the pending trial, if there is one, and tells the agent. `None` if it was interrupted.
-    fn evaluate(&mut self, observer: &dyn Observer) -> Result<Option<TrialRecord>, AgentError> {
-        let Some((trial, ask_seconds)) = self.next.take() else {
-            return Ok(None);
+    /// Evaluates the running trial, unless that was done; false if it was interrupted.
+    fn evaluate(&mut self, observer: &dyn Observer) -> bool {
+        let Some(running) = self.running.as_mut().filter(|running| running.record.is_none()) else {
+            return true;
         };
         let agent = self.member.agent.id();
-        let point = (self.member.decoder)(&trial.unit);
-        let id = TrialId { agent: u64::from(agent), trial: trial.index };
+        let point = (self.member.decoder)(&running.trial.unit);
+        let id = TrialId { agent: u64::from(agent), trial: running.trial.index };
         let outcome = evaluate_guarded(self.member.objective.as_ref(), &point, id);
-        let value = match &outcome {
-            Outcome::Value(value) => Some(self.member.direction.to_maximize(*value)),
-            Outcome::Failed(_) => None,
-            Outcome::Interrupted => return Ok(None),
-        };
+        if matches!(outcome, Outcome::Interrupted) {
+            return false;
+        }
+        let (trial, ask_seconds) = (running.trial.clone(), running.ask_seconds);
         let record = TrialRecord { agent, trial, point, outcome, ask_seconds };
         observer.trial_ended(&record);
-        let effects =
-            self.member.agent.handle(AgentEvent::Evaluated { trial: record.trial.index, value })?;
+        running.record = Some(record);
+        true
+    }
+
+    /// Tells the agent the trial that has ended by now, if one has.
+    fn end_trial(&mut self, now: Tick) -> Result<Option<TrialRecord>, AgentError> {
+        self.now = now;
+        let has_ended = |running: &mut Running| running.ends <= now && running.record.is_some();
+        let Some(record) = self.running.take_if(has_ended).and_then(|running| running.record)
+        else {
+            return Ok(None);
+        };
+        let value = match &record.outcome {
+            Outcome::Value(value) => Some(self.member.direction.to_maximize(*value)),
+            Outcome::Failed(_) | Outcome::Interrupted => None,
+        };
+        let trial = record.trial.index;
+        let effects = self.member.agent.handle(AgentEvent::Evaluated { trial, value })?;
         self.take(effects, 0.0, &mut Vec::new());
         Ok(Some(record))
     }
@@ -217,42 +270,22 @@ where
 {
     let mut driver = CoordinatorDriver { coordinator, store, handout: None };
     driver.start(observer)?;
-    driver.deliver(contributions, observer)?;
-    let mut states: Vec<MemberState<'_, S>> = members
-        .iter_mut()
-        .map(|member| MemberState { member, next: None, upload: None, finished: false })
-        .collect();
-    for state in &mut states {
-        let effects = state.member.agent.start()?;
-        state.take(effects, 0.0, &mut Vec::new());
-    }
+    driver.deliver(contributions, NOW, observer)?;
+    let mut states: Vec<_> = members.iter_mut().map(|member| MemberState::new(member, 0)).collect();
+    start(&mut states)?;
     loop {
-        let shared: &dyn Observer = observer;
-        let results: Vec<Result<Option<TrialRecord>, AgentError>> =
-            states.par_iter_mut().map(|state| state.evaluate(shared)).collect();
-        let mut failure = None;
-        let mut records = Vec::new();
-        for result in results {
-            match result {
-                Ok(record) => records.extend(record),
-                Err(error) => failure = failure.or(Some(error)),
-            }
-        }
-        observer.wave_ended(&records)?;
-        if let Some(error) = failure {
-            return Err(error.into());
-        }
-        if stop.load(Ordering::Relaxed) || observer.halts() {
+        if !end_trials(&mut states, NOW, observer)? || stop.load(Ordering::Relaxed) {
             return Ok(Ended::Interrupted);
         }
         let uploads = states.iter_mut().filter_map(|state| state.upload.take());
-        driver.deliver(uploads, observer)?;
+        driver.deliver(uploads, NOW, observer)?;
         loop {
             if states.iter().all(|state| state.finished) {
                 return Ok(Ended::Complete);
             }
             if let Some(handout) = driver.handout.take() {
-                begin_round(&mut states, &handout, observer)?;
+                let event = AgentEvent::Broadcast(handout);
+                tell(&mut states, |state| !state.finished, &event, observer)?;
             }
             if states.iter().any(MemberState::is_evaluating) {
                 break;
@@ -263,6 +296,143 @@ where
             }
         }
     }
+}
+
+/// Runs members at a free pace to the end of their plans, in virtual time: windows close at their instants, trials take the times that
+/// `times` says, and nobody waits. What happens at one instant is ordered: results, then messages and handouts, then the next queries. So
+/// where all trials take as long as a window, agents do what they do in rounds.
+///
+/// # Errors
+/// As [`run_session`].
+pub fn run_free_session<S, C>(
+    members: &mut [Member<S>],
+    times: &FreeTimes,
+    coordinator: &mut C,
+    store: &mut dyn ReleaseStore,
+    observer: &mut dyn Observer,
+    stop: &AtomicBool,
+) -> Result<Ended, SessionError>
+where
+    S: UsesHandouts,
+    S::Handout: Send + Sync,
+    C: Coordinator<Handout = S::Handout>,
+{
+    let mut driver = CoordinatorDriver { coordinator, store, handout: None };
+    driver.start(observer)?;
+    let timed = members.iter_mut().zip(&times.trials);
+    let mut states: Vec<_> =
+        timed.map(|(member, time)| MemberState::new(member, (*time).max(1))).collect();
+    start(&mut states)?;
+    tell(&mut states, |state| state.is_ready(), &AgentEvent::Proceed, observer)?;
+    let mut now = NOW;
+    while !states.iter().all(|state| state.finished) {
+        let is_open = driver.coordinator.round() <= times.last_window;
+        let closes = driver.coordinator.deadline().filter(|_| is_open);
+        let ends = states.iter().filter_map(MemberState::ends);
+        now = ends.chain(closes).min().ok_or(SessionError::Stalled)?.max(now);
+        if !end_trials(&mut states, now, observer)? || stop.load(Ordering::Relaxed) {
+            return Ok(Ended::Interrupted);
+        }
+        if closes.is_some_and(|instant| instant <= now) {
+            let window = driver.coordinator.round();
+            let uploads: Vec<Option<AgentUpdate>> = states
+                .par_iter_mut()
+                .map(|state| state.member.agent.upload(window))
+                .collect::<Result<_, _>>()?;
+            // They are on their way while the window is open.
+            let before = now.saturating_sub(1);
+            driver.deliver(uploads.into_iter().flatten(), before, observer)?;
+            driver.tick(now, observer)?;
+            if let Some(handout) = driver.handout.take() {
+                let event = AgentEvent::Broadcast(handout);
+                tell(&mut states, |state| !state.finished, &event, observer)?;
+            }
+        }
+        tell(&mut states, |state| state.is_ready(), &AgentEvent::Proceed, observer)?;
+    }
+    Ok(Ended::Complete)
+}
+
+fn start<S: UsesHandouts>(states: &mut [MemberState<'_, S>]) -> Result<(), SessionError> {
+    for state in states {
+        let effects = state.member.agent.start()?;
+        state.take(effects, 0.0, &mut Vec::new());
+    }
+    Ok(())
+}
+
+/// Evaluates what is running, in parallel, and ends the trials whose time has come. False if a trial was interrupted or the observer ends
+/// the session; what was evaluated has been handed to it then.
+fn end_trials<S>(
+    states: &mut [MemberState<'_, S>],
+    now: Tick,
+    observer: &mut dyn Observer,
+) -> Result<bool, SessionError>
+where
+    S: UsesHandouts,
+    S::Handout: Send + Sync,
+{
+    let shared: &dyn Observer = observer;
+    let is_due = |state: &MemberState<'_, S>| {
+        let running = state.running.as_ref();
+        running.is_some_and(|running| running.ends <= now && running.record.is_none())
+    };
+    // All that are running, as their points are set: trials of one instant, and of later ones, are evaluated at a time.
+    let is_whole = match states.iter().any(is_due) {
+        false => true,
+        true => {
+            states.par_iter_mut().map(|state| state.evaluate(shared)).reduce(|| true, |a, b| a && b)
+        }
+    };
+    let ended: Vec<Result<Option<TrialRecord>, AgentError>> =
+        states.par_iter_mut().map(|state| state.end_trial(now)).collect();
+    let mut failure = None;
+    let mut records = Vec::new();
+    for result in ended {
+        match result {
+            Ok(record) => records.extend(record),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    let goes_on = is_whole && failure.is_none();
+    if !goes_on {
+        // What was evaluated and whose time has not come yet.
+        let early = states.iter_mut().filter_map(|state| state.running.take()?.record);
+        records.extend(early);
+    }
+    observer.wave_ended(&records)?;
+    match failure {
+        Some(error) => Err(error.into()),
+        None => Ok(goes_on && !observer.halts()),
+    }
+}
+
+/// Tells an event to the members that `hears` it, in parallel.
+fn tell<S>(
+    states: &mut [MemberState<'_, S>],
+    hears: impl Fn(&MemberState<'_, S>) -> bool + Sync + Send,
+    event: &AgentEvent<S::Handout>,
+    observer: &dyn Observer,
+) -> Result<(), SessionError>
+where
+    S: UsesHandouts,
+    S::Handout: Send + Sync,
+{
+    let refused: Vec<Result<Vec<UpdateRejected>, AgentError>> = states
+        .par_iter_mut()
+        .filter(|state| hears(state))
+        .map(|state| {
+            let started = Instant::now();
+            let effects = state.member.agent.handle(event.clone())?;
+            let mut refused = Vec::new();
+            state.take(effects, started.elapsed().as_secs_f64(), &mut refused);
+            Ok(refused)
+        })
+        .collect();
+    for rejected in refused.into_iter().collect::<Result<Vec<_>, _>>()?.iter().flatten() {
+        observer.refused(rejected);
+    }
+    Ok(())
 }
 
 /// The coordinator, with what it asks for.
@@ -276,32 +446,40 @@ struct CoordinatorDriver<'a, C: Coordinator> {
 impl<C: Coordinator> CoordinatorDriver<'_, C> {
     fn start(&mut self, observer: &dyn Observer) -> Result<(), SessionError> {
         let effects = self.coordinator.start(NOW);
-        self.apply_effects(effects, observer)
+        self.apply_effects(effects, NOW, observer)
     }
 
     /// Delivers updates in order.
     fn deliver(
         &mut self,
         updates: impl IntoIterator<Item = AgentUpdate>,
+        now: Tick,
         observer: &dyn Observer,
     ) -> Result<(), SessionError> {
         for update in updates {
-            let effects = self.coordinator.receive(update, NOW);
-            self.apply_effects(effects, observer)?;
+            let effects = self.coordinator.receive(update, now);
+            self.apply_effects(effects, now, observer)?;
         }
         Ok(())
+    }
+
+    /// Lets time pass.
+    fn tick(&mut self, now: Tick, observer: &dyn Observer) -> Result<(), SessionError> {
+        let effects = self.coordinator.tick(now);
+        self.apply_effects(effects, now, observer)
     }
 
     /// Says that nobody is at work.
     fn idle(&mut self, observer: &dyn Observer) -> Result<(), SessionError> {
         let effects = self.coordinator.idle(NOW);
-        self.apply_effects(effects, observer)
+        self.apply_effects(effects, NOW, observer)
     }
 
     /// Carries out effects, and those that follow from the answers to them.
     fn apply_effects(
         &mut self,
         effects: Vec<Effect<C::Handout>>,
+        now: Tick,
         observer: &dyn Observer,
     ) -> Result<(), SessionError> {
         let mut queue = VecDeque::from(effects);
@@ -316,43 +494,17 @@ impl<C: Coordinator> CoordinatorDriver<'_, C> {
                 Effect::Recall { round } => {
                     let stored = self.store.stored(round);
                     let stored = stored.map_err(|source| SessionError::Store { round, source })?;
-                    queue.extend(self.coordinator.recalled(round, stored.as_deref(), NOW)?);
+                    queue.extend(self.coordinator.recalled(round, stored.as_deref(), now)?);
                 }
-                Effect::Commit { round, bytes, event } => {
+                Effect::Commit { round, bytes, event, .. } => {
                     // INV-1: charge and bytes are durable before the coordinator hands anything out.
                     self.store
                         .commit(round, event.as_ref(), &bytes)
                         .map_err(|source| SessionError::Store { round, source })?;
-                    queue.extend(self.coordinator.committed(round, NOW)?);
+                    queue.extend(self.coordinator.committed(round, now)?);
                 }
             }
         }
         Ok(())
     }
-}
-
-fn begin_round<S>(
-    states: &mut [MemberState<'_, S>],
-    handout: &S::Handout,
-    observer: &dyn Observer,
-) -> Result<(), SessionError>
-where
-    S: UsesHandouts,
-    S::Handout: Send + Sync,
-{
-    let refused: Vec<Result<Vec<UpdateRejected>, AgentError>> = states
-        .par_iter_mut()
-        .filter(|state| !state.finished)
-        .map(|state| {
-            let started = Instant::now();
-            let effects = state.member.agent.handle(AgentEvent::Broadcast(handout.clone()))?;
-            let mut refused = Vec::new();
-            state.take(effects, started.elapsed().as_secs_f64(), &mut refused);
-            Ok(refused)
-        })
-        .collect();
-    for rejected in refused.into_iter().collect::<Result<Vec<_>, _>>()?.iter().flatten() {
-        observer.refused(rejected);
-    }
-    Ok(())
 }

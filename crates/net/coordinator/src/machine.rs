@@ -54,7 +54,9 @@ impl<H: Into<Beginning>> From<Effect<H>> for Step {
             Effect::Refuse(rejected) => Self::Refuse(rejected),
             Effect::Recall { round } => Self::Recall { round },
             Effect::Fail(error) => Self::Fail(error),
-            Effect::Commit { round, bytes, event } => Self::Commit { round, bytes, event },
+            Effect::Commit { round, bytes, event, participants: _ } => {
+                Self::Commit { round, bytes, event }
+            }
         }
     }
 }

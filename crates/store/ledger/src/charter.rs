@@ -25,6 +25,9 @@ pub struct Charter {
     pub mode: Mode,
     /// The accountant that computes ε.
     pub accountant: AccountantKind,
+    /// The releases that each agent may be in (k of T), where they are fewer than all: ε is then that of so many. `None` where every agent
+    /// may be in every release.
+    pub participations: Option<u64>,
 }
 
 /// A key of two charters that differs.
@@ -56,6 +59,13 @@ impl Charter {
                 expected: "at most 16 MiB; keep data out of it and name its hash instead",
             });
         }
+        if self.participations == Some(0) {
+            return Err(LedgerError::Charter {
+                key: "participations",
+                value: "0".to_owned(),
+                expected: "at least 1, or none where every agent may be in every release",
+            });
+        }
         Ok(())
     }
 
@@ -68,7 +78,7 @@ impl Charter {
                 &self.config,
                 &self.budget.epsilon().to_bits().to_le_bytes(),
                 &self.budget.delta().get().to_bits().to_le_bytes(),
-                mode_name(self.mode).as_bytes(),
+                self.guarantee().as_bytes(),
                 self.accountant.name().as_bytes(),
             ],
         )
@@ -78,6 +88,16 @@ impl Charter {
     #[must_use]
     pub fn genesis(&self) -> crate::Head {
         crate::Head { seq: 0, hash: self.hash() }
+    }
+
+    /// The guarantee as the ledger stores and hashes it: the mode's name, and in how many releases an agent may be where that is
+    /// limited. A program that knows of no limit refuses such a ledger.
+    pub(crate) fn guarantee(&self) -> String {
+        let mode = mode_name(self.mode);
+        match self.participations {
+            None => mode.to_owned(),
+            Some(most) => format!("{mode}, at most {most} releases an agent"),
+        }
     }
 
     /// SHA-256 of the configuration.
@@ -101,8 +121,7 @@ impl Charter {
             number(self.budget.delta().get()),
             number(there.budget.delta().get()),
         );
-        let mode = |charter: &Self| mode_name(charter.mode).to_owned();
-        compare("mode", mode(self), mode(there));
+        compare("mode", self.guarantee(), there.guarantee());
         let accountant = |charter: &Self| charter.accountant.name().to_owned();
         compare("accountant", accountant(self), accountant(there));
         differences.extend(config_difference(&self.config, &there.config));
@@ -159,10 +178,44 @@ pub(crate) fn mode_name(mode: Mode) -> &'static str {
     }
 }
 
-pub(crate) fn mode_by_name(name: &str) -> Option<Mode> {
-    [Mode::Default, Mode::Paper].into_iter().find(|mode| mode_name(*mode) == name)
+/// The mode and the limit that a stored guarantee names.
+pub(crate) fn guarantee_by_name(name: &str) -> Option<(Mode, Option<u64>)> {
+    let (mode, limit) = match name.split_once(", ") {
+        None => (name, None),
+        Some((mode, limit)) => {
+            let digits = limit.strip_prefix("at most ")?.strip_suffix(" releases an agent")?;
+            let most: u64 = digits.parse().ok()?;
+            let is_canonical = most > 0 && most.to_string() == digits; // one form for each number
+            (mode, is_canonical.then_some(most).map(Some)?)
+        }
+    };
+    let found = [Mode::Default, Mode::Paper].into_iter().find(|known| mode_name(*known) == mode)?;
+    Some((found, limit))
 }
 
 pub(crate) fn accountant_by_name(name: &str) -> Option<AccountantKind> {
     AccountantKind::ALL.into_iter().find(|kind| kind.name() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guarantee_has_one_form() {
+        for (name, expected) in [
+            ("default", Some((Mode::Default, None))),
+            ("paper", Some((Mode::Paper, None))),
+            ("default, at most 5 releases an agent", Some((Mode::Default, Some(5)))),
+            ("default, at most 05 releases an agent", None),
+            ("default, at most +5 releases an agent", None),
+            ("default, at most 0 releases an agent", None),
+            ("default, at most  releases an agent", None),
+            ("default, at most 5", None),
+            ("default, ", None),
+            ("", None),
+        ] {
+            assert_eq!(guarantee_by_name(name), expected, "{name:?}");
+        }
+    }
 }

@@ -6,7 +6,6 @@ use fedbo_database::{Failure, File, Mode, beside, sync_folder};
 use fedbo_failpoints::pass;
 use rusqlite::params;
 
-use crate::charter::mode_name;
 use crate::error::Operation;
 use crate::schema::FORMAT;
 use crate::{Charter, LedgerError};
@@ -41,7 +40,7 @@ pub(crate) fn lay_out(file: &File, charter: &Charter) -> Result<(), LedgerError>
                 charter.config,
                 charter.budget.epsilon(),
                 charter.budget.delta().get(),
-                mode_name(charter.mode),
+                charter.guarantee(),
                 charter.accountant.name(),
                 charter.hash()
             ],

@@ -8,7 +8,7 @@ use fedbo_privacy::accounting::{Budget, Delta};
 
 use crate::backend::{Source, StoredCharter};
 use crate::chain::Hash;
-use crate::charter::{accountant_by_name, mode_by_name};
+use crate::charter::{accountant_by_name, guarantee_by_name};
 use crate::error::Operation;
 use crate::schema::FORMAT;
 use crate::spending::Charges;
@@ -282,14 +282,20 @@ impl Findings {
         };
         self.name = Some(stored.name.clone());
         let budget = Delta::new(stored.delta).and_then(|delta| Budget::new(stored.epsilon, delta));
-        let (Ok(budget), Some(mode), Some(accountant)) =
-            (budget, mode_by_name(&stored.mode), accountant_by_name(&stored.accountant))
+        let (Ok(budget), Some((mode, participations)), Some(accountant)) =
+            (budget, guarantee_by_name(&stored.mode), accountant_by_name(&stored.accountant))
         else {
             self.add(None, "its charter has a budget, mode or accountant that is none");
             return None;
         };
-        let charter =
-            Charter { name: stored.name, config: stored.config, budget, mode, accountant };
+        let charter = Charter {
+            name: stored.name,
+            config: stored.config,
+            budget,
+            mode,
+            accountant,
+            participations,
+        };
         if charter.check().is_err() {
             self.add(None, "its charter is none that a ledger begins with");
         }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fedbo_privacy::accounting::{Claim, PrivacyEvent};
+use fedbo_privacy::accounting::{Claim, PrivacyEvent, Sampling, SamplingRate};
 
 use crate::{Charter, LedgerError};
 
@@ -46,13 +46,23 @@ impl Charges {
         })
     }
 
-    /// Returns the cost of all of them at the charter's δ, by its accountant: an upper bound (INV-14).
+    /// Returns the cost of all of them to one agent at the charter's δ, by its accountant: an upper bound (INV-14). Where an agent may be
+    /// in k releases only, those of an event cost it what k of them do (`fedbo-privacy`, ACCOUNTING.md, "k of T").
     pub(crate) fn claim(&self, charter: &Charter) -> Result<Claim, LedgerError> {
         let kind = charter.accountant;
         let refused = |message: String| LedgerError::Accounting { accountant: kind, message };
         let mut accountant = kind.accountant();
+        let most = charter.participations.unwrap_or(u64::MAX);
         for Charge { event, count } in &self.list {
-            accountant.compose(event, *count).map_err(|error| refused(error.to_string()))?;
+            if charter.participations.is_some()
+                && event.sampling != Sampling::Poisson(SamplingRate::ALL)
+            {
+                let message = "an agent may be in some releases only, and they sample agents";
+                return Err(refused(message.to_owned()));
+            }
+            accountant
+                .compose(event, (*count).min(most))
+                .map_err(|error| refused(error.to_string()))?;
         }
         let claim = Claim::of(accountant.as_ref(), charter.budget.delta(), charter.mode)
             .map_err(|error| refused(error.to_string()))?;

@@ -21,6 +21,8 @@ pub struct Statement {
     pub charges: Vec<Charge>,
     /// ε of all releases at the budget's δ, an upper bound, with all that the figure depends on.
     pub claim: Claim,
+    /// The releases that each agent may be in, where they are fewer than all: what the claim counts at most.
+    pub participations: Option<u64>,
 }
 
 impl Statement {
@@ -32,6 +34,7 @@ impl Statement {
             head: record.head,
             charges: record.charges.list().to_vec(),
             claim: record.charges.claim(&record.charter)?,
+            participations: record.charter.participations,
         })
     }
 
@@ -49,12 +52,15 @@ impl Statement {
     }
 
     /// Returns the number of further releases like those so far that the budget allows, to 1e−4 of all; `None` if there
-    /// are none yet, or they were not all alike.
+    /// are none yet, they were not all alike, or what they cost an agent does not grow with their number.
     #[must_use]
     pub fn further(&self) -> Option<u64> {
         let [Charge { event, count }] = self.charges[..] else {
             return None;
         };
+        if self.participations.is_some() {
+            return None;
+        }
         let all = largest_rounds(self.claim.accountant, &event, self.budget).ok()?;
         Some(all.value.saturating_sub(count))
     }

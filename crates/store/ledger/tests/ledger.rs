@@ -259,3 +259,45 @@ proptest! {
         agrees(&path, &ledger, &model);
     }
 }
+
+/// k of T: releases beyond the k-th cost no agent more, so that a budget for five pays for fifty, of which each agent is in five.
+#[test]
+fn an_agent_pays_for_the_releases_that_it_may_be_in() {
+    let folder = quick_folder();
+    let path = folder.path().join("ledger.db");
+    let of_five = moments_epsilon(5, 4.0, 1e-5);
+    let limited =
+        Charter { participations: Some(5), budget: budget(of_five * 1.0001), ..charter() };
+    assert_ne!(limited.genesis(), Charter { participations: None, ..limited.clone() }.genesis());
+    let mut ledger = Ledger::create(&path, &limited).unwrap();
+    let event = event(4.0);
+    for round in 0..50 {
+        ledger.admits(&event, 50 - round).unwrap();
+        ledger.commit(round, &event, b"r").unwrap();
+        let n = u32::try_from(round + 1).unwrap().min(5);
+        let epsilon = ledger.statement().unwrap().claim.epsilon;
+        let expected = moments_epsilon(n, 4.0, 1e-5);
+        assert!((epsilon - expected).abs() < 1e-9 * expected, "{epsilon} {expected}");
+    }
+    drop(ledger);
+    let statement = read(&path).unwrap();
+    assert_eq!((statement.n_releases(), statement.participations), (50, Some(5)));
+    assert_eq!((statement.further(), statement.is_overdrawn()), (None, false));
+    assert!(Ledger::open(&path, &limited).is_ok());
+    let all = Charter { participations: None, ..limited };
+    let error = Ledger::open(&path, &all).unwrap_err().to_string();
+    assert!(error.contains("at most 5 releases an agent in the ledger"), "{error}");
+}
+
+/// Which releases an agent is in is public where they are counted, so that coins hide nothing.
+#[test]
+fn releases_that_sample_agents_have_no_price_where_participations_are_counted() {
+    let folder = quick_folder();
+    let limited = Charter { participations: Some(5), ..charter() };
+    let mut ledger = Ledger::create(&folder.path().join("ledger.db"), &limited).unwrap();
+    let half = SamplingRate::new(0.5).unwrap();
+    let sampled = PrivacyEvent { sampling: Sampling::Poisson(half), ..event(4.0) };
+    let error = ledger.commit(0, &sampled, b"r").unwrap_err();
+    assert!(matches!(error, LedgerError::Accounting { .. }), "{error}");
+    assert_eq!(ledger.releases(), 0);
+}

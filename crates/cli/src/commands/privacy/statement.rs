@@ -171,6 +171,12 @@ fn print(statement: &fedbo_ledger::Statement) -> anyhow::Result<()> {
         Some(n) => format!(", enough for {}", counted(n, "more such release")),
         None => String::new(),
     };
+    if let Some(most) = statement.participations {
+        console::result(&format!(
+            "for each agent: it is in at most {most} of the {}",
+            counted(statement.n_releases(), "release")
+        ))?;
+    }
     console::result(&format!(
         "budget: epsilon = {}, of which {} remains{further}\n\n",
         statement.budget.epsilon(),

@@ -5,8 +5,8 @@ use fedbo_privacy::mechanism::{ReleaseRefused, VectorRefused};
 use fedbo_protocol::Aggregate;
 use fedbo_protocol::MessageRejected;
 use fedbo_protocol::{
-    Aggregator, Coordinator, Effect, MechanismFailed, PendingRelease, ReleaseSchedule, RoundError,
-    RoundMechanism, UpdateRejected,
+    Aggregator, Coordinator, Effect, Instants, MechanismFailed, Participations, PendingRelease,
+    ReleaseSchedule, RoundError, RoundMechanism, UpdateRejected,
 };
 
 use crate::common::{
@@ -335,4 +335,53 @@ fn a_round_without_randomness_fails_and_nothing_follows() {
     assert_eq!(aggregator.deadline(), None);
     assert!(aggregator.committed(0, 0).is_err() && !aggregator.awaits(0, 0));
     assert_eq!(aggregator.round(), 0);
+}
+
+/// Plays a round of an aggregator with windows; the senders and the participants that its commit names.
+fn window(
+    aggregator: &mut Aggregator<Counting>,
+    round: u64,
+    senders: &[u32],
+) -> (Vec<u32>, Vec<UpdateRejected>) {
+    let (begins, ends) = (10 * round, 10 * round + 10);
+    assert_eq!(aggregator.recalled(round, None, begins).unwrap(), []);
+    let mut refused = Vec::new();
+    for sender in senders {
+        match aggregator.receive(update(*sender, round, 1.0), begins + 1).as_slice() {
+            [] => {}
+            [Effect::Refuse(rejected)] => refused.push(rejected.clone()),
+            other => panic!("{other:?}"),
+        }
+    }
+    let closed = aggregator.tick(ends);
+    let [Effect::Commit { participants: Some(participants), .. }] = closed.as_slice() else {
+        panic!("a commit with its participants expected, not {closed:?}")
+    };
+    let participants = participants.clone();
+    handout(&aggregator.committed(round, ends).unwrap());
+    (participants, refused)
+}
+
+/// k of T: a slot is in two releases of four, whichever they are, and its third vector is refused; also by a coordinator that begins again
+/// with what was counted.
+#[test]
+fn a_slot_is_in_so_many_releases_and_in_no_more() {
+    let instants = Some(Instants::new(10, 10).unwrap());
+    let limited = |counts| aggregator(every_round(9), instants).with_participations(counts);
+    let mut first = limited(Participations::new(3, 2));
+    assert_eq!(window(&mut first, 0, &[0, 2]), (vec![0, 2], vec![]));
+    assert_eq!(window(&mut first, 1, &[0, 1]), (vec![0, 1], vec![]));
+    let spent = UpdateRejected::Spent { sender: 0, most: 2 };
+    assert_eq!(window(&mut first, 2, &[0, 1, 2]), (vec![1, 2], vec![spent.clone()]));
+    // Killed, and begun again in the window that was being played.
+    let mut counts = Participations::new(3, 2);
+    for (round, slots) in [(0, [0, 2]), (1, [0, 1]), (2, [1, 2])] {
+        slots.iter().for_each(|slot| counts.count(*slot, round));
+    }
+    let mut again = Aggregator::new(Counting::new(3, 4), every_round(9), map_hash(), instants)
+        .with_participations(counts)
+        .from_round(3);
+    assert_eq!(again.start(30), [Effect::Recall { round: 3 }]);
+    let all = [0, 1, 2].map(|sender| UpdateRejected::Spent { sender, most: 2 });
+    assert_eq!(window(&mut again, 3, &[0, 1, 2]), (vec![], all.to_vec()));
 }

@@ -7,7 +7,8 @@ use fedbo_gp::FeatureMap;
 use fedbo_objective::Objective;
 use fedbo_privacy::mechanism::{NoiseSource, SecureNoise, SimNoise};
 use fedbo_protocol::{
-    Agent, AgentError, Aggregator, LatticeRounds, PaperRounds, RoundMechanism, UsesHandouts,
+    Agent, AgentError, Aggregator, Instants, LatticeRounds, Mailbox, PaperRounds, Participations,
+    Relay, RoundMechanism, UsesHandouts,
 };
 use fedbo_strategies::StrategyError;
 use fedbo_streams::Seed;
@@ -16,11 +17,13 @@ use super::run_error::RunError;
 use super::study_ledger::StudyLedger;
 use crate::peer_session::{PeerMember, SimulatedNetwork, run_peers};
 use crate::release_store::{NullReleaseStore, ReleaseStore};
-use crate::session::{Ended, Member, Observer, run_relayed, run_session};
+use crate::session::{
+    Ended, FreeTimes, Member, Observer, run_free_session, run_relayed, run_session,
+};
 use fedbo_federated::VirtualNetwork;
 use fedbo_federation::{
-    Arm, Collaboration, Federation, FederationAgent, NeighbourPlan, Protection, ReleaseMechanism,
-    ReleasePlan, Role,
+    Arm, Collaboration, Federation, FederationAgent, FreePlan, NeighbourPlan, Protection,
+    ReleaseMechanism, ReleasePlan, Role,
 };
 
 /// An arm that is about to run, once.
@@ -70,6 +73,24 @@ impl<'a> ArmRun<'a> {
                 let arm = self.arm;
                 let agent = |seed| federation.relayed_agent(settings.as_ref(), arm, &map, seed);
                 let mut members = self.members(agent)?;
+                if let Some(free) = &federation.free {
+                    let participants = members.iter().map(|member| member.agent.id()).collect();
+                    let window = Some(federation.network.round_ms);
+                    let (n, hash) = (federation.message_len(), map.hash());
+                    let mailbox = Mailbox::new(free.max_age, free.sample, federation.root());
+                    let mut relay = Relay::new(participants, Vec::new(), n, hash, window, 0)
+                        .with_mailbox(mailbox);
+                    let store = &mut NullReleaseStore;
+                    let times = times(free);
+                    return Ok(run_free_session(
+                        &mut members,
+                        &times,
+                        &mut relay,
+                        store,
+                        self.observer,
+                        self.stop,
+                    )?);
+                }
                 let ended = run_relayed(
                     &mut members,
                     Vec::new(),
@@ -163,6 +184,26 @@ impl<'a> ArmRun<'a> {
         let (federation, arm) = (self.federation, self.arm);
         let mut members =
             self.members(|seed| federation.released_agent(releases, arm, map, seed))?;
+        if let Some(free) = &federation.free {
+            let n_slots = rounds.n_slots();
+            let window = federation.network.round_ms;
+            let instants = Instants::new(window, window).map_err(|error| {
+                RunError::Other(anyhow::anyhow!("network.round_s gives no windows: {error}"))
+            })?;
+            let mut coordinator =
+                Aggregator::new(rounds, releases.schedule(), map.hash(), Some(instants));
+            if let Some(most) = releases.releases.participations {
+                coordinator = coordinator.with_participations(Participations::new(n_slots, most));
+            }
+            return Ok(run_free_session(
+                &mut members,
+                &times(free),
+                &mut coordinator,
+                store,
+                self.observer,
+                self.stop,
+            )?);
+        }
         let mut coordinator = Aggregator::new(rounds, releases.schedule(), map.hash(), None);
         let ended = run_session(
             &mut members,
@@ -191,8 +232,12 @@ impl<'a> ArmRun<'a> {
             let plan = federation.agent_plan(id);
             let plan = plan.ok_or_else(|| RunError::NoStart { agent: name() })?;
             let space = federation.space.clone();
+            let agent = Agent::new(strategy, plan, seed)?;
             members.push(Member {
-                agent: Agent::new(strategy, plan, seed)?,
+                agent: match federation.free_pace() {
+                    Some(pace) => agent.at_free_pace(pace),
+                    None => agent,
+                },
                 objective,
                 decoder: Arc::new(move |unit| space.decode(unit)),
                 direction: federation.direction,
@@ -200,4 +245,9 @@ impl<'a> ArmRun<'a> {
         }
         Ok(members)
     }
+}
+
+/// The times of a session at a free pace.
+fn times(free: &FreePlan) -> FreeTimes {
+    FreeTimes { trials: free.trial_ms.clone(), last_window: free.windows - 1 }
 }

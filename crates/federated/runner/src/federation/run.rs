@@ -360,8 +360,11 @@ fn open_ledger(
         unreachable!("only releases are charged")
     };
     let last = recorded.and_then(|recorded| recorded.last_iteration(federation.own_arm()));
-    // A query of round t rests on the releases of the rounds before t.
-    let n_rounds = last.map_or(0, |last| u64::try_from(last).unwrap_or(0));
+    // A query of round t rests on the releases of the rounds before t; at a free pace on those that it happened to know.
+    let n_rounds = match federation.free {
+        None => last.map_or(0, |last| u64::try_from(last).unwrap_or(0)),
+        Some(_) => 0,
+    };
     StudyLedger::open(&options.out, plan, &releases.schedule(), n_rounds)
 }
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
 mod arms;
+mod free;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -327,7 +327,7 @@ impl TestCoordinator {
                 Effect::Recall { round } => {
                     queue.extend(aggregator.recalled(round, None, 0).unwrap());
                 }
-                Effect::Commit { round, bytes, event } => {
+                Effect::Commit { round, bytes, event, .. } => {
                     let event = event.map_or_else(Vec::new, |e| event_to_bytes(&e).unwrap());
                     self.head = self.head.follow(round, &event, &bytes);
                     self.ledger.push(LedgerEntry {

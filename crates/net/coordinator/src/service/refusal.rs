@@ -18,7 +18,10 @@ pub(super) fn of_update(rejected: &UpdateRejected) -> Refusal {
         UpdateRejected::Conflict { .. } => ProblemCode::Conflict,
         UpdateRejected::Early { .. } => ProblemCode::Early,
         UpdateRejected::Late { .. } => ProblemCode::Late,
-        UpdateRejected::NotCollected { .. } => ProblemCode::NotCollected,
+        // The list of codes does not grow within a version: nothing of this sender is collected.
+        UpdateRejected::Spent { .. } | UpdateRejected::NotCollected { .. } => {
+            ProblemCode::NotCollected
+        }
         UpdateRejected::Unfit { .. } => ProblemCode::Internal,
     };
     Refusal::new(code, rejected.to_string())

@@ -8,7 +8,6 @@ use super::Ledgers;
 use super::rows::{ENTRY, Rows, entry, hash_of, signed};
 use crate::backend::{Backend, Key, StoredEntry};
 use crate::chain::Entry;
-use crate::charter::mode_name;
 use crate::record::{Findings, Record};
 use crate::{Charter, Head, LedgerError};
 
@@ -35,7 +34,7 @@ impl PostgresBackend {
                     (&charter.config, Type::BYTEA),
                     (&charter.budget.epsilon(), Type::FLOAT8),
                     (&charter.budget.delta().get(), Type::FLOAT8),
-                    (&mode_name(charter.mode), Type::TEXT),
+                    (&charter.guarantee(), Type::TEXT),
                     (&charter.accountant.name(), Type::TEXT),
                     (&&hash[..], Type::BYTEA),
                 ],

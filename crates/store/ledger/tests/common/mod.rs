@@ -23,6 +23,7 @@ pub fn charter() -> Charter {
         budget: budget(1e9),
         mode: Mode::Default,
         accountant: AccountantKind::Moments,
+        participations: None,
     }
 }
 

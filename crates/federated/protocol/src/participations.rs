@@ -1,0 +1,63 @@
+//! The number of releases that each agent is in, where it may be in so many only.
+
+/// Counts for each slot the releases that its vectors are in, and refuses one more than each may be in: k of T.
+///
+/// A release costs the agents whose vectors are in it, and nobody else: with a vector that is not there nothing changes. So T releases cost an
+/// agent what k do (`fedbo-privacy`, ACCOUNTING.md, "k of T"). Who takes part in which is public.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Participations {
+    most: u64,
+    /// By slot: releases so far, and the round of the last.
+    slots: Vec<(u64, Option<u64>)>,
+}
+
+impl Participations {
+    /// At most `most` releases for each of `n_slots`, and none so far.
+    pub fn new(n_slots: u32, most: u64) -> Self {
+        Self { most, slots: vec![(0, None); n_slots as usize] }
+    }
+
+    /// The releases that each may be in.
+    pub fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// Returns true if a slot may be in the release of a round: it is counted in it already, or one is left to it.
+    pub fn allows(&self, slot: u32, round: u64) -> bool {
+        let found = self.slots.get(slot as usize);
+        found.is_some_and(|(count, last)| *last == Some(round) || *count < self.most)
+    }
+
+    /// Counts a slot in the release of a round, once. Rounds come in order.
+    pub fn count(&mut self, slot: u32, round: u64) {
+        if let Some((count, last)) = self.slots.get_mut(slot as usize)
+            && *last != Some(round)
+        {
+            *count += 1;
+            *last = Some(round);
+        }
+    }
+
+    /// The releases that a slot is in.
+    pub fn of(&self, slot: u32) -> u64 {
+        self.slots.get(slot as usize).map_or(0, |(count, _)| *count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_counted_once_a_round_and_refused_beyond_the_last() {
+        let mut counts = Participations::new(2, 2);
+        for round in [0, 0, 3] {
+            assert!(counts.allows(1, round));
+            counts.count(1, round);
+        }
+        assert_eq!((counts.of(0), counts.of(1), counts.most()), (0, 2, 2));
+        assert!(counts.allows(1, 3), "it is in this one");
+        assert!(!counts.allows(1, 4) && counts.allows(0, 4));
+        assert!(!counts.allows(2, 0), "no such slot");
+    }
+}
