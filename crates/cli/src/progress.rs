@@ -148,6 +148,12 @@ impl RunProgress for RunDisplay {
                 parameters.join(", ")
             ));
         }
+        if let Some(most) = plan.charter.participations {
+            console::note(&format!(
+                "each agent is in at most {most} of the releases, one a window, and pays for these; who is in which is public, and so is \
+                 roughly how long its trials take"
+            ));
+        }
         if spent.n_releases() > 0 {
             console::note(&format!("spent before: {}", spent.claim));
         }

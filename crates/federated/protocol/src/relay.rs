@@ -1,6 +1,6 @@
 //! The relay: collects one message an agent and round, and passes them on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fedbo_gp::MapHash;
 use fedbo_streams::{Purpose, Seed};
@@ -52,13 +52,15 @@ impl Mailbox {
 /// handed out again in each window (or a sample of them), and there are no stragglers.
 #[derive(Clone, Debug)]
 pub struct Relay {
-    participants: Vec<u32>,
-    contributors: Vec<u32>,
+    participants: BTreeSet<u32>,
+    contributors: BTreeSet<u32>,
     checker: Inbox,
     timeout: Option<Tick>,
     round: u64,
     deadline: Option<Tick>,
     arrived: BTreeMap<u32, AgentUpdate>,
+    /// Those who are expected in this round and have delivered a message of it.
+    n_delivered: usize,
     /// Round of the newest message that was accepted from each sender.
     newest: BTreeMap<u32, u64>,
     /// Present at a free pace.
@@ -76,14 +78,17 @@ impl Relay {
         timeout: Option<Tick>,
         now: Tick,
     ) -> Self {
+        let participants: BTreeSet<u32> = participants.into_iter().collect();
+        let only_once = contributors.into_iter().filter(|id| !participants.contains(id));
         Self {
+            contributors: only_once.collect(),
             participants,
-            contributors,
             checker: Inbox::new(message_len, map),
             timeout,
             round: 0,
             deadline: timeout.map(|t| now.saturating_add(t)),
             arrived: BTreeMap::new(),
+            n_delivered: 0,
             newest: BTreeMap::new(),
             mailbox: None,
         }
@@ -122,6 +127,8 @@ impl Relay {
             (Some(newest), _) if round <= *newest => return Ok(()),
             _ => {}
         }
+        let is_expected = self.participants.contains(&sender) || round == 0;
+        self.n_delivered += usize::from(round == self.round && is_expected);
         self.newest.insert(sender, round);
         self.arrived.insert(sender, update);
         Ok(())
@@ -132,9 +139,8 @@ impl Relay {
         if self.mailbox.is_some() {
             return false;
         }
-        let delivered = |sender: &u32| self.newest.get(sender) == Some(&self.round);
-        let contributors: &[u32] = if self.round == 0 { &self.contributors } else { &[] };
-        self.participants.iter().chain(contributors).all(delivered)
+        let n_contributors = if self.round == 0 { self.contributors.len() } else { 0 };
+        self.n_delivered == self.participants.len() + n_contributors
     }
 
     fn close(&mut self, now: Tick) -> Effect<Broadcast> {
@@ -148,6 +154,7 @@ impl Relay {
             }
         };
         self.round += 1;
+        self.n_delivered = 0;
         self.deadline = self.timeout.map(|t| now.saturating_add(t));
         Effect::Broadcast(Broadcast { round: self.round, messages, stragglers })
     }

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use crate::store::{Store, StoreError};
 
-/// Milliseconds since 1970 by the store's clock: read now and then, and continued by the machine's monotonic clock. It never goes
-/// back.
+/// Milliseconds since 1970 by the store's clock: read now and then, and continued by the machine's monotonic clock. It never goes back, and
+/// where the store's clock does, it goes on from where it was.
 #[derive(Debug)]
 pub(crate) struct Clock {
     read_ms: u64,
@@ -21,14 +21,39 @@ impl Clock {
 
     /// Reads the store's clock again.
     pub(crate) fn set(&mut self, store: &dyn Store) -> Result<(), StoreError> {
-        self.read_ms = store.now_ms()?;
-        self.read_at = Instant::now();
+        let read_ms = store.now_ms()?;
+        self.go_on_from(read_ms);
         Ok(())
+    }
+
+    /// Goes on from a time that was read, unless that is earlier: a clock that was set back would let no round end until it has caught up.
+    fn go_on_from(&mut self, read_ms: u64) {
+        self.read_ms = read_ms.max(self.now_ms());
+        self.read_at = Instant::now();
     }
 
     pub(crate) fn now_ms(&mut self) -> u64 {
         let elapsed = u64::try_from(self.read_at.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.latest_ms = self.latest_ms.max(self.read_ms.saturating_add(elapsed));
         self.latest_ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_clock_that_jumps_holds_no_round_up() {
+        let read_at = Instant::now();
+        let mut clock = Clock { read_ms: 10_000_000, read_at, latest_ms: 0 };
+        let before = clock.now_ms();
+        clock.go_on_from(1_000_000);
+        clock.read_at -= Duration::from_secs(5);
+        assert!(clock.now_ms() >= before + 5_000, "it goes on, and does not stand still");
+        clock.go_on_from(90_000_000);
+        assert!(clock.now_ms() >= 90_000_000);
     }
 }

@@ -1,7 +1,7 @@
 //! The public state of a study at a moment: all that polls see.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use fedbo_ledger::Head;
@@ -49,6 +49,8 @@ pub(crate) struct Published {
     pub(crate) closes: bool,
     /// Signed handouts by the number of releases in them.
     encoded: Mutex<HashMap<usize, Arc<[u8]>>>,
+    /// The signed handout of the newest broadcast.
+    newest: OnceLock<Arc<[u8]>>,
 }
 
 impl Published {
@@ -66,6 +68,7 @@ impl Published {
             error: None,
             closes: false,
             encoded: Mutex::default(),
+            newest: OnceLock::new(),
         }
     }
 
@@ -83,6 +86,7 @@ impl Published {
             error: self.error.clone(),
             closes: self.closes,
             encoded: Mutex::default(),
+            newest: OnceLock::new(),
         }
     }
 
@@ -123,6 +127,16 @@ impl Published {
         }
         let mut encoded = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(encoded.entry(new.len()).or_insert_with(encode))
+    }
+
+    /// The handout of the newest broadcast: equal for all agents that have begun the round before, so it is signed once.
+    pub(crate) fn newest_messages(
+        &self,
+        last: &Broadcast,
+        study: &Study,
+        key: &SigningKey,
+    ) -> Arc<[u8]> {
+        Arc::clone(self.newest.get_or_init(|| self.messages(last.clone(), study, key).into()))
     }
 
     /// The handout of these messages.

@@ -6,8 +6,8 @@ use fedbo_federated::dp_fts_de::{
     AggregateUse, DpFtsDe, DpFtsDeSettings, ExplorationWeights, Memory,
 };
 use fedbo_protocol::{
-    Agent, AgentEffect, AgentEvent, AgentPlan, AgentUpdate, AggregateHandout, Handout, Release,
-    UpdateRejected, UsesHandouts,
+    Agent, AgentEffect, AgentError, AgentEvent, AgentPlan, AgentUpdate, AggregateHandout, FreePace,
+    Handout, Release, UpdateRejected, UsesHandouts,
 };
 use fedbo_protocol::{Aggregate, AggregateContent};
 use fedbo_space::Partition;
@@ -166,4 +166,56 @@ fn dp_fts_de_takes_aggregates() {
     let expected = UpdateRejected::Unfit { agent: 3, round: 2 };
     assert_eq!(strategy.take(unfit, 3), [expected]);
     assert_eq!(strategy.region_weights(), Some(vec![vec![2.0, 3.0]]));
+}
+
+fn proceed(agent: &mut Agent<OneHot>) -> Vec<AgentEffect> {
+    agent.handle(AgentEvent::Proceed).unwrap()
+}
+
+/// At a free pace an agent begins each query when it is told to go on, and has a message only where there is something new to say and
+/// uploads are left to it: after its own queries 0, 2 and 4 here, whatever the windows.
+#[test]
+fn a_free_agent_sends_what_is_new_and_no_more_than_it_may() {
+    let pace = FreePace { every: 2, uploads_max: Some(3), max_age: 9 };
+    let mut agent = agent(2, 7).at_free_pace(pace);
+    agent.start().unwrap();
+    assert!(!agent.has_upload(), "initial points are left");
+    assert!(is_trial_of(&evaluated(&mut agent, 0), 0));
+    assert_eq!(agent.upload(0).unwrap(), None);
+    assert_eq!(evaluated(&mut agent, 1), []);
+    let mut sent = Vec::new();
+    for step in 1..=7 {
+        assert!(is_trial_of(&proceed(&mut agent), step));
+        // During the trial: what was told before it, once.
+        for window in [3 * step, 3 * step + 1] {
+            if let Some(update) = agent.upload(window).unwrap() {
+                assert_eq!(update.round, window);
+                sent.push((step - 1, window));
+            }
+        }
+        let ended = evaluated(&mut agent, 1 + step);
+        assert_eq!(ended.as_slice(), if step < 7 { &[][..] } else { &[AgentEffect::Finished][..] });
+    }
+    assert_eq!(sent, [(0, 3), (2, 9), (4, 15)]);
+    assert_eq!(agent.upload(99).unwrap(), None, "three are all");
+}
+
+/// What comes during a trial is used after it; what comes again is not; and nobody is asked to go on twice.
+#[test]
+fn a_free_agent_uses_what_has_come_in_its_next_query() {
+    let pace = FreePace { every: 1, uploads_max: None, max_age: 9 };
+    let mut agent = agent(1, 2).at_free_pace(pace);
+    agent.start().unwrap();
+    assert_eq!(begin(&mut agent, handout(1, &[0], true)), []);
+    assert_eq!(begin(&mut agent, handout(2, &[1], true)), []);
+    assert!(agent.strategy().taken.is_empty(), "not before its trial has ended");
+    evaluated(&mut agent, 0);
+    assert_eq!(begin(&mut agent, handout(2, &[1], true)), []);
+    assert!(is_trial_of(&proceed(&mut agent), 1));
+    assert_eq!(rounds(&agent.strategy().taken), [0, 1]);
+    let twice = agent.handle(AgentEvent::Proceed).unwrap_err();
+    assert!(matches!(twice, AgentError::Unexpected { .. }), "{twice}");
+    evaluated(&mut agent, 1);
+    assert_eq!(begin(&mut agent, handout(7, &[4, 5], true)), []);
+    assert_eq!(rounds(&agent.strategy().taken), [0, 1, 4, 5], "between two trials, at once");
 }

@@ -70,7 +70,8 @@ impl Worker {
             && releases.entries(0)?.last().is_some_and(|last| last.round == round);
         // A round whose release is stored goes on to its set instant (INV-9). Of any other, what had arrived is lost: its agents
         // get all of its time again.
-        let began_ms = record.began_ms.filter(|_| is_released).unwrap_or(now_ms);
+        // Whoever led before may have had a clock that was ahead: no round begins in the future.
+        let began_ms = record.began_ms.filter(|_| is_released).map_or(now_ms, |at| at.min(now_ms));
         let newest = self.newest(round)?;
         let mut machine = machine(&self.study, round, newest, began_ms)?;
         let collects = self.study.collects(round);
