@@ -34,6 +34,9 @@ pub(crate) struct Document {
     accountant: &'static str,
     mode: String,
     releases: u64,
+    /// The releases that each agent may be in, where they are fewer than all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    participations: Option<u64>,
     budget_epsilon: f64,
     remaining_epsilon: f64,
     further_releases: Option<u64>,
@@ -144,6 +147,7 @@ impl Document {
             accountant: claim.accountant.name(),
             mode: claim.mode.to_string(),
             releases: statement.n_releases(),
+            participations: statement.participations,
             budget_epsilon: statement.budget.epsilon(),
             remaining_epsilon: statement.remaining(),
             further_releases: statement.further(),

@@ -20,7 +20,7 @@ use crate::ways::now_ms;
 
 /// The machine that plays the rounds.
 enum Rounds {
-    Relay(Relay),
+    Relay(Box<Relay>),
     Aggregator(Box<dyn Coordinator<Handout = AggregateHandout>>),
 }
 
@@ -81,7 +81,8 @@ impl TestCoordinator {
             Collaboration::Relayed(_) => {
                 let participants = (0..n_agents).collect();
                 let (message_len, hash) = (federation.message_len(), map.hash());
-                Rounds::Relay(Relay::new(participants, Vec::new(), message_len, hash, None, 0))
+                let relay = Relay::new(participants, Vec::new(), message_len, hash, None, 0);
+                Rounds::Relay(Box::new(relay))
             }
             Collaboration::Neighbours(_) => panic!("it has no coordinator"),
             Collaboration::Released(releases) => match &releases.releases.protection {
