@@ -32,7 +32,7 @@ pub struct FreePace {
     pub max_age: u64,
 }
 
-/// What an agent at a free pace has done and knows, beside what its strategy knows.
+/// The progress of an agent at a free pace, and the messages that it was handed.
 #[derive(Clone, Debug)]
 struct FreeState {
     pace: FreePace,

@@ -289,7 +289,7 @@ fn an_agent_pays_for_the_releases_that_it_may_be_in() {
     assert!(error.contains("at most 5 releases an agent in the ledger"), "{error}");
 }
 
-/// Which releases an agent is in is public where they are counted, so that coins hide nothing.
+/// Coins hide nothing where it is public which releases an agent is in.
 #[test]
 fn releases_that_sample_agents_have_no_price_where_participations_are_counted() {
     let folder = quick_folder();

@@ -200,7 +200,7 @@ fn a_free_agent_sends_what_is_new_and_no_more_than_it_may() {
     assert_eq!(agent.upload(99).unwrap(), None, "three are all");
 }
 
-/// What comes during a trial is used after it; what comes again is not; and nobody is asked to go on twice.
+/// A handout that comes during a trial is used after it, and one that comes again is not; nobody is asked to go on twice.
 #[test]
 fn a_free_agent_uses_what_has_come_in_its_next_query() {
     let pace = FreePace { every: 1, uploads_max: None, max_age: 9 };

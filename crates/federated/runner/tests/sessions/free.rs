@@ -13,7 +13,7 @@ use crate::arms::{federation, queries};
 
 const FEATURES: &str = "[features]\ncount = 40\n";
 
-/// Where all trials take as long as a window, agents at a free pace do what they do in rounds, to the bit.
+/// Agents at a free pace do what they do in rounds, to the bit, where all trials take as long as a window.
 #[test]
 fn at_equal_speeds_trials_are_those_of_rounds() {
     let private = "[features]\ncount = 40\n[privacy]\nsimulate = true\nepsilon = 4.0\n";
@@ -96,7 +96,7 @@ fn a_fast_agent_waits_for_nobody() {
         let of = |agent: &str| {
             let mut places = queries.iter().enumerate().filter(|(_, query)| query.0 == agent);
             let first = places.next().unwrap().0;
-            (first, places.next().unwrap().0, places.last().unwrap().0)
+            (first, places.next().unwrap().0, places.next_back().unwrap().0)
         };
         assert_eq!(of("a0"), (0, 1, 21), "{algorithm}: as quick as alone");
         let (first, second, last) = of("a1");
