@@ -71,15 +71,17 @@ fn difference(ours: &[f64], theirs: &[f64]) -> String {
     }
 }
 
-/// The federation: with a window as long as a fast trial, or in rounds.
+/// The federation: at a free pace, with windows as long as a fast trial, or as a slow one where sums are released; or in rounds.
 fn federation(algorithm: &str, is_free: bool) -> anyhow::Result<Federation> {
     let private = algorithm.starts_with("dp-");
     let mut text = format!(
         "[federation]\nname = \"digits\"\nalgorithm = {algorithm:?}\nrounds = {ROUNDS}\ninitial = 1\nseed = 301\n"
     );
-    let last = (ROUNDS + 1) * SLOW;
+    // A window without vectors is noise: where sums are released, windows are longer.
+    let window = if private { SLOW } else { 1 };
+    let last = (ROUNDS + 1) * SLOW / window;
     if is_free {
-        text += &format!("pace = \"free\"\nwindows = {last}\n[network]\nround_s = 1.0\n");
+        text += &format!("pace = \"free\"\nwindows = {last}\n[network]\nround_s = {window}.0\n");
     }
     text += "[features]\ncount = 200\nsampling = \"quasi-random\"\nlengthscale = { median = 0.7, spread = 0.5 }\n";
     if private {
@@ -90,8 +92,9 @@ fn federation(algorithm: &str, is_free: bool) -> anyhow::Result<Federation> {
         text += &format!(
             "[[agents]]\nname = \"form {agent}\"\nproblem = \"digits-perceptron\"\nsilo = {agent}\n"
         );
-        if is_free && agent % 2 == 1 {
-            text += &format!("trial_s = {SLOW}.0\n");
+        if is_free {
+            let seconds = if agent % 2 == 1 { SLOW } else { 1 };
+            text += &format!("trial_s = {seconds}.0\n");
         }
     }
     let folder = std::env::temp_dir().join(format!("fedbo-free-pace-{}", std::process::id()));
