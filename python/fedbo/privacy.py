@@ -133,6 +133,8 @@ class Statement:
     """The digest of the study's configuration."""
     head: str
     """The ledger's end, as ``SEQ:HASH``: compare it with one that was kept elsewhere."""
+    participations: int | None = None
+    """The releases that each agent may be in, and whose cost ``epsilon`` is, where they are fewer than all."""
 
 
 def _cost(document: dict[str, Any]) -> Cost:
@@ -263,7 +265,8 @@ def statement(ledger: str | os.PathLike[str], *, study: str | None = None) -> St
     the ``study``). The whole ledger is verified first.
     """
     document = answer("privacy statement", {"study": study}, ledger)
-    fields = {name: document[name] for name in Statement.__dataclass_fields__}
+    fields = {name: document[name] for name in Statement.__dataclass_fields__ if name != "participations"}
+    fields["participations"] = document.get("participations")
     fields["charges"] = tuple(
         Charge(each["releases"], each["sampling"], each["noise"], each["noise_multiplier"])
         for each in document["charges"]

@@ -200,7 +200,9 @@ impl Exit {
             RunError::Misconduct(_) | RunError::Refused { .. } | RunError::Link(_) => {
                 Self::Coordinator
             }
-            RunError::NoRandomness { .. } | RunError::Agent(_) => Self::Internal,
+            RunError::NoRandomness { .. } | RunError::NoThread { .. } | RunError::Agent(_) => {
+                Self::Internal
+            }
             RunError::Failing { .. } => Self::NoTrial,
             _ => Self::Input,
         })

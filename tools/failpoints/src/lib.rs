@@ -5,7 +5,7 @@
 //! list of all places is [`PLACES`].
 
 /// Every place in the program, in the order in which a federation passes them.
-pub const PLACES: [&str; 32] = [
+pub const PLACES: [&str; 33] = [
     // A coordinator's study begins.
     "coordinator: a study is stored",
     "coordinator: an agent is enrolled",
@@ -18,6 +18,7 @@ pub const PLACES: [&str; 32] = [
     "coordinator: an upload has come",
     "coordinator: an upload is answered",
     "coordinator: a round is closed",
+    "coordinator: the participants are noted",
     "ledger: a charge is admitted",
     "ledger: a charge is written and not committed",
     "ledger: a charge is committed",

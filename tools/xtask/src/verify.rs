@@ -3,7 +3,8 @@
 //! Plain `cargo test` runs the tests even where another runner is installed, so that one command means one check on
 //! every machine, and documentation tests are part of it.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -44,6 +45,9 @@ pub(crate) struct Test {
     /// With --all or --rest: fail where the published data are not there, instead of listing the tests that were not run
     #[arg(long)]
     require_data: bool,
+    /// With --all or --rest: delete what stages have built as soon as no later stage needs it, on a machine with little disk
+    #[arg(long, conflicts_with = "long")]
+    discard: bool,
 }
 
 impl Test {
@@ -52,6 +56,11 @@ impl Test {
         if self.require_data && !goes_on {
             bail!(
                 "--require-data is for --all, --rest or --long: `cargo xtask test` needs no data"
+            );
+        }
+        if self.discard && !goes_on {
+            bail!(
+                "--discard is for --all or --rest: what `cargo xtask test` builds is of use to them"
             );
         }
         if self.require_data && data_folder().is_none() {
@@ -90,7 +99,9 @@ impl Test {
         system::provide_python()?;
         stages.tests("tests with Python", || Marked::find(Need::Python)?.run())?;
         stages.step("files for operators", files_for_operators)?;
+        self.discard(&target(), &["deploy-tools"])?;
         stages.tests("Python package", || Python::all(self.long).tests())?;
+        self.discard(&target(), &["maturin", "python-"])?;
         if let Some(folder) = data_folder() {
             eprintln!("xtask: published data from {}", folder.display());
             stages.tests("comparisons with published data", || Marked::find(Need::Data)?.run())?;
@@ -99,13 +110,32 @@ impl Test {
         stages.tests("feature otlp", with_otlp)?;
         stages.step("program without research", without_research)?;
         stages.step("no seeded noise in production", production::has_no_seeded_noise)?;
+        self.discard(&target(), &["doc"])?;
+        self.discard(&target().join("debug"), &["deps", "build", "incremental", ".fingerprint"])?;
         stages.step("fuzzing", || Fuzz::all(self.long).run())?;
+        self.discard(&root().join("fuzz"), &["target"])?;
         stages.step("mutants", || Mutants::all().run())?;
         if self.long {
             stages.tests("long forms", || Marked::find(Need::Long)?.run_optimised())?;
             met.push(Need::Long);
         }
         Ok(met)
+    }
+
+    /// Deletes the folders below this one whose names begin so, if that is wanted.
+    fn discard(&self, below: &Path, names: &[&str]) -> Result<()> {
+        if !self.discard || !below.is_dir() {
+            return Ok(());
+        }
+        for entry in fs::read_dir(below).with_context(|| below.display().to_string())? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if path.is_dir() && names.iter().any(|begin| name.starts_with(begin)) {
+                fs::remove_dir_all(&path).with_context(|| path.display().to_string())?;
+                eprintln!("xtask: deleted {}", path.display());
+            }
+        }
+        Ok(())
     }
 }
 

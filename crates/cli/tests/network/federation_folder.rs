@@ -20,6 +20,7 @@ pub(crate) struct World {
     pub(crate) tls: bool,
     /// `[privacy]` of the agents: a budget where the study charges one.
     budget: &'static str,
+    trial_s: f64,
 }
 
 /// The settings of a federation's file.
@@ -34,6 +35,10 @@ pub(crate) struct Setup {
     /// Root of the agents' draws; none for a secret one.
     pub(crate) seed: Option<u64>,
     pub(crate) tls: bool,
+    /// Windows, at a free pace.
+    pub(crate) free_windows: Option<u64>,
+    /// Seconds of a trial.
+    pub(crate) trial_s: f64,
 }
 
 impl Setup {
@@ -47,6 +52,8 @@ impl Setup {
             privacy: "epsilon = 6.0\nsimulate = true\n",
             seed: Some(7),
             tls: false,
+            free_windows: None,
+            trial_s: 0.0,
         }
     }
 
@@ -157,8 +164,11 @@ impl World {
     /// Writes the file of a federation whose agents tune parabolas by a command each.
     pub(crate) fn new(setup: &Setup) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let pace = setup
+            .free_windows
+            .map_or_else(String::new, |windows| format!("pace = \"free\"\nwindows = {windows}\n"));
         let mut text = format!(
-            "[federation]\nname = \"labs\"\ndirection = \"minimize\"\nalgorithm = \"{}\"\nrounds = {}\ninitial = 2\nseed = 7\n\
+            "[federation]\nname = \"labs\"\ndirection = \"minimize\"\nalgorithm = \"{}\"\nrounds = {}\ninitial = 2\nseed = 7\n{pace}\
              [features]\ncount = 30\nlengthscale = 0.3\n[network]\nround_s = {}\n",
             setup.algorithm, setup.rounds, setup.round_s
         );
@@ -169,7 +179,8 @@ impl World {
             text += &format!("[space.{name}]\ntype = \"float\"\nlow = -5.0\nhigh = 5.0\n");
         }
         for agent in 0..setup.n_agents {
-            text += &format!("[[agents]]\nname = \"lab {agent}\"\n{}", command(agent));
+            text +=
+                &format!("[[agents]]\nname = \"lab {agent}\"\n{}", command(agent, setup.trial_s));
         }
         std::fs::write(folder.path().join("federation.toml"), text).unwrap();
         let world = Self {
@@ -181,6 +192,7 @@ impl World {
                 true => "[privacy]\nepsilon_max = 2000.0\n",
                 false => "",
             },
+            trial_s: setup.trial_s,
         };
         if setup.tls {
             world.done(&["dev", "certs", "--out", "certs"]);
@@ -292,7 +304,7 @@ impl World {
         let seed = self.seed.map_or_else(String::new, |seed| format!("seed = {seed}\n"));
         let text = format!(
             "[agent]\nhome = \"{home}\"\n{seed}[objective]\n{}{}",
-            self::command(agent),
+            self::command(agent, self.trial_s),
             self.budget
         );
         std::fs::write(self.path(&format!("agent{agent}.toml")), text).unwrap();
@@ -342,10 +354,12 @@ impl World {
     }
 }
 
-/// The objective of an agent: a parabola of its own, by a command.
-fn command(agent: usize) -> String {
+/// The objective of an agent: a parabola of its own, by a command that takes so many seconds.
+fn command(agent: usize, seconds: f64) -> String {
+    let sleep =
+        if seconds > 0.0 { format!("system(\\\"sleep {seconds}\\\"); ") } else { String::new() };
     format!(
-        "command = [\"awk\", \"-v\", \"x={{x}}\", \"-v\", \"y={{y}}\", \"BEGIN {{ printf \\\"%.9g\\\\n\\\", (x-{agent}/8)^2 + (y+1)^2 }}\"]\n"
+        "command = [\"awk\", \"-v\", \"x={{x}}\", \"-v\", \"y={{y}}\", \"BEGIN {{ {sleep}printf \\\"%.9g\\\\n\\\", (x-{agent}/8)^2 + (y+1)^2 }}\"]\n"
     )
 }
 

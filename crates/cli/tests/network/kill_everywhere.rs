@@ -63,16 +63,33 @@ impl<'a> Victim<'a> {
     }
 }
 
-/// One study in which each process dies at each of its places once, the n-th time that it passes it.
-fn killed_everywhere(nth: usize) {
-    let n_agents = 3;
-    // Longer than it takes to die everywhere: each death takes at most about two rounds.
-    let rounds = 60;
-    let setup = Setup {
+/// The place that is passed at a free pace alone.
+const FREE: &str = "coordinator: the participants are noted";
+
+/// Longer than it takes to die everywhere: each death takes at most about two rounds.
+const N_ROUNDS: u64 = 60;
+
+fn in_rounds() -> Setup {
+    Setup {
         privacy: "epsilon = 1000.0\nnoise_multiplier = 1.0\nreleases = 60\n",
-        ..Setup::charged(n_agents, rounds, 0.6)
-    };
-    let world = World::new(&setup);
+        ..Setup::charged(3, N_ROUNDS, 0.6)
+    }
+}
+
+/// Trials last about as long as a window, and an agent has more of them than there are windows.
+fn at_a_free_pace() -> Setup {
+    Setup {
+        privacy: "epsilon = 1000.0\nnoise_multiplier = 1.0\nparticipations = 50\n",
+        free_windows: Some(N_ROUNDS),
+        trial_s: 0.5,
+        ..Setup::charged(3, 90, 0.6)
+    }
+}
+
+/// One study in which each process dies at each of its places once, the n-th time that it passes it.
+fn killed_everywhere(setup: &Setup, nth: usize) {
+    let (n_agents, is_free) = (setup.n_agents, setup.free_windows.is_some());
+    let world = World::new(setup);
     let mut n_deaths = BEGINNING.len();
 
     dies(
@@ -111,6 +128,7 @@ fn killed_everywhere(nth: usize) {
     // The last agent's enrolment lets the study begin, under a service that dies soon.
     let of = |prefix: &[&str]| -> Vec<String> {
         let runtime = PLACES.iter().filter(|place| !BEGINNING.contains(place));
+        let runtime = runtime.filter(|place| is_free || **place != FREE);
         let own = runtime.filter(|place| prefix.iter().any(|prefix| place.starts_with(prefix)));
         // Places that a process passes once are passed by it again after its death.
         let once = ["new one", "token is raised", "lead is taken", "about to be played"];
@@ -171,12 +189,16 @@ fn killed_everywhere(nth: usize) {
         std::thread::sleep(Duration::from_millis(50));
     }
     drop(service);
-    check(&world, rounds);
+    check(&world, is_free);
 }
 
 /// The oracle: each scheduled round was charged and released exactly once, with the planned event; whatever an agent ever took
 /// for a release is one of the ledger's, byte for byte; no agent was charged twice for a round, nor sent two vectors for one.
-fn check(world: &World, rounds: u64) {
+fn check(world: &World, is_free: bool) {
+    let rounds = N_ROUNDS;
+    if is_free {
+        check_participants(world);
+    }
     let statement = world.ledger();
     assert_eq!(statement["releases"], rounds);
     let ledger = Connection::open(world.path("coordinator/labs.ledger.db")).unwrap();
@@ -206,7 +228,7 @@ fn check(world: &World, rounds: u64) {
         let unmade =
             "SELECT round FROM charges EXCEPT SELECT round FROM uploads WHERE state <> 'withheld'";
         assert_eq!(rows(unmade), 0);
-        assert!(charges <= rounds);
+        assert!(charges <= if is_free { 50 } else { rounds });
         // What was handed out holds the releases as they are in the ledger.
         let kept = bytes_below(&world.path(&format!("home{agent}")));
         let last = &entries.last().unwrap().2;
@@ -216,9 +238,26 @@ fn check(world: &World, rounds: u64) {
     }
 }
 
+/// At a free pace: nobody is in more releases than it pays for.
+fn check_participants(world: &World) {
+    let store = Connection::open(world.path("coordinator/coordinator.db")).unwrap();
+    let mut found = store.prepare("SELECT slots FROM participants ORDER BY round").unwrap();
+    let found = found.query_map([], |row| row.get::<_, Vec<u8>>(0)).unwrap();
+    let mut n_in = [0; 3];
+    for slots in found.map(Result::unwrap) {
+        slots.chunks(4).for_each(|slot| n_in[usize::from(slot[0])] += 1);
+    }
+    assert!(n_in.iter().all(|n| (1..=50).contains(n)), "{n_in:?}");
+}
+
 #[test]
 fn kill_everywhere() {
-    killed_everywhere(1);
+    killed_everywhere(&in_rounds(), 1);
+}
+
+#[test]
+fn kill_everywhere_at_a_free_pace() {
+    killed_everywhere(&at_a_free_pace(), 1);
 }
 
 /// 20 times each, at other passages.
@@ -226,6 +265,7 @@ fn kill_everywhere() {
 #[ignore = "long: run by cargo xtask test --long"]
 fn kill_everywhere_twenty_times() {
     for time in 0..20 {
-        killed_everywhere(1 + time % 4);
+        killed_everywhere(&in_rounds(), 1 + time % 4);
+        killed_everywhere(&at_a_free_pace(), 1 + time % 4);
     }
 }

@@ -76,6 +76,8 @@ impl PeerRing {
             privacy: "",
             seed: None,
             tls,
+            free_windows: None,
+            trial_s: 0.0,
         });
         // Of what other federations have, this one has nothing.
         let path = world.path("federation.toml");

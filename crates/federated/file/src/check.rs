@@ -101,7 +101,7 @@ impl FederationFile {
             })
             .collect::<Result<Vec<_>, FileError>>()?;
 
-        let free = FreePlan::of(self, check, &algorithm, (n_initial, rounds), objectives)?;
+        let free = FreePlan::of(self, check, &algorithm, (n_initial, rounds))?;
         let dim = space.dim();
         let noisy = head.noisy.unwrap_or(false);
         let own = ThompsonSettings {
@@ -175,7 +175,7 @@ impl FederationFile {
             features,
             collaboration,
             ts_ucb_multiplier,
-            network: Network::of(&self.network, check, &algorithm, algorithms)?,
+            network: Network::of(&self.network, check, &algorithm, algorithms, free.is_some())?,
             free,
             file: self.clone(),
             source: file.clone(),

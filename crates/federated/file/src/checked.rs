@@ -412,6 +412,12 @@ impl Federation {
         Some(FreePace { every, uploads_max, max_age: plan.max_age })
     }
 
+    /// The last round, or at a free pace the last window: with the next one, a coordinator ends the study.
+    #[must_use]
+    pub fn last_round(&self) -> u64 {
+        self.free.as_ref().map_or(self.rounds, |free| free.windows - 1)
+    }
+
     /// The number of numbers in what an agent sends in a round.
     #[must_use]
     pub fn message_len(&self) -> usize {

@@ -20,7 +20,8 @@ pub struct NetworkTable {
     /// be longer than a trial takes. With `pace = "free"`, seconds of a window, whatever trials take.
     pub round_s: Option<f64>,
     /// Seconds of a round in which vectors are taken; in `dp-fts-de` nine tenths of the round by default. In `fts`, where a round ends as
-    /// soon as all have delivered, it gives uploads a set instant, and without it they leave when trials end.
+    /// soon as all have delivered, it gives uploads a set instant, and without it they leave when trials end. With `pace = "free"` nine
+    /// tenths of the window by default, in all algorithms.
     pub collect_s: Option<f64>,
     /// Windows for which a message is of use, with `pace = "free"` where messages are relayed; default 100.
     pub max_age: Option<u64>,
@@ -46,6 +47,7 @@ impl Network {
         check: Check<'_>,
         algorithm: &Algorithm,
         algorithms: &[Algorithm],
+        is_free: bool,
     ) -> Result<Self, FileError> {
         let file = check.file;
         let path = ["network", "collect_s"];
@@ -73,7 +75,9 @@ impl Network {
         }
         Ok(Self {
             round_ms: milliseconds(round_s),
-            collect_ms: (given.collect_s.is_some() || algorithm.exchange == Exchange::Released)
+            collect_ms: (given.collect_s.is_some()
+                || is_free
+                || algorithm.exchange == Exchange::Released)
                 .then(|| milliseconds(collect_s)),
         })
     }

@@ -3,7 +3,6 @@
 use fedbo_config::{Check, FileError};
 use fedbo_federated::{Algorithm, Exchange, Role};
 
-use crate::checked::Objectives;
 use crate::file::FederationFile;
 
 /// Windows at most.
@@ -35,7 +34,6 @@ impl FreePlan {
         check: Check<'_>,
         algorithm: &Algorithm,
         (n_initial, rounds): (usize, u64),
-        objectives: Objectives,
     ) -> Result<Option<Self>, FileError> {
         let file = check.file;
         let head = given.federation.clone().unwrap_or_default();
@@ -51,11 +49,6 @@ impl FreePlan {
                 algorithm.name
             );
             return Err(file.error(&path, message));
-        }
-        if objectives == Objectives::Elsewhere {
-            let message = "federation.pace = \"free\" is played in one process so far, by `fedbo run`; remove it to play the study over a \
-                           network, in rounds";
-            return Err(file.error(&path, message.to_owned()));
         }
         let standard = rounds.saturating_add(n_initial as u64);
         let windows = head.windows.unwrap_or(standard.min(WINDOWS_MAX));
@@ -215,13 +208,30 @@ mod tests {
         assert!(error.contains("trial_s"), "{error}");
     }
 
+    /// The public text says what was chosen, and not how fast agents are.
     #[test]
-    fn a_study_over_a_network_is_played_in_rounds() {
+    fn a_study_over_a_network_has_its_windows_written_down() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f.toml");
-        std::fs::write(&path, text("fts", "pace = \"free\"", "")).unwrap();
-        let problems = &fedbo_objective::NoProblems;
-        let error = Federation::freeze(&path, "00ff", problems).map(|_| ()).unwrap_err();
-        assert!(error.to_string().contains("in one process so far"), "{error}");
+        let freeze = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let problems = &fedbo_objective::NoProblems;
+            Federation::freeze(&path, "00ff", problems).unwrap()
+        };
+        let slow = text("fts", "pace = \"free\"", "")
+            .replace("name = \"a0\"", "name = \"a0\"\ntrial_s = 77.0");
+        let (federation, frozen) = freeze(&slow);
+        assert_eq!(federation.last_round(), 62, "windows 0 to 62");
+        assert!(!frozen.contains("trial_s") && frozen.contains("windows = 63"), "{frozen}");
+        for key in ["max_age = 100", "sample = 32"] {
+            assert!(frozen.contains(key), "{frozen}");
+        }
+        assert_eq!(federation.network.collect_ms, Some(54_000));
+        let private =
+            text("dp-fts-de", "pace = \"free\"\nwindows = 50", "[privacy]\nepsilon = 4.0");
+        let (federation, frozen) = freeze(&private);
+        assert!(frozen.contains("participations = 5") && !frozen.contains("releases"), "{frozen}");
+        assert_eq!(federation.privacy().unwrap().charter.participations, Some(5));
+        assert_eq!(freeze(&frozen).1, frozen, "frozen once more, it is the same");
     }
 }

@@ -97,18 +97,31 @@ impl Federation {
     fn public_text(&self, file: &TomlFile, coordinator: &str) -> Result<String, FileError> {
         let mut root: Table = file.parse()?;
         root.insert("version".to_owned(), Value::Integer(1));
-        if let Value::Table(network) = root.entry("network").or_insert_with(table) {
-            let key = Value::String(coordinator.to_owned());
-            network.insert("coordinator".to_owned(), key);
-        }
+        let key = Value::String(coordinator.to_owned());
+        insert(&mut root, "network", [("coordinator", key)]);
         self.describe(&mut root);
+        if let Some(free) = &self.free {
+            insert(&mut root, "federation", [("windows", whole(free.windows))]);
+            if let Collaboration::Relayed(_) = &self.collaboration {
+                let sample = whole(free.sample as u64);
+                let chosen = [("max_age", whole(free.max_age)), ("sample", sample)];
+                insert(&mut root, "network", chosen);
+            }
+        }
         if let Collaboration::Released(made) = &self.collaboration {
             let releases = &made.releases;
             let (max_norm, noise_multiplier) = releases.mechanism.norm_and_noise();
-            let mut chosen = vec![
-                ("releases", whole(releases.n_planned)),
-                ("every", whole(releases.schedule.every())),
-            ];
+            let mut chosen = match (&self.free, releases.participations) {
+                (None, _) => vec![
+                    ("releases", whole(releases.n_planned)),
+                    ("every", whole(releases.schedule.every())),
+                ],
+                (Some(_), None) => vec![("every", whole(releases.own_every))],
+                (Some(_), Some(_)) => vec![
+                    ("participations", whole(releases.n_planned)),
+                    ("every", whole(releases.own_every)),
+                ],
+            };
             if !matches!(releases.protection, Protection::Off) {
                 let sampling_rate = releases.mechanism.sampling_rate();
                 chosen.push(("sampling_rate", Value::Float(sampling_rate)));
@@ -121,11 +134,7 @@ impl Federation {
                 let accountant = plan.charter.accountant.name().to_owned();
                 chosen.push(("accountant", Value::String(accountant)));
             }
-            if let Value::Table(privacy) = root.entry("privacy").or_insert_with(table) {
-                for (key, value) in chosen {
-                    privacy.insert(key.to_owned(), value);
-                }
-            }
+            insert(&mut root, "privacy", chosen);
         }
         written(&root, file)
     }
@@ -143,6 +152,13 @@ impl Federation {
     }
 }
 
+/// Puts keys into a table of the text.
+fn insert(root: &mut Table, name: &str, keys: impl IntoIterator<Item = (&'static str, Value)>) {
+    if let Value::Table(found) = root.entry(name).or_insert_with(table) {
+        found.extend(keys.into_iter().map(|(key, value)| (key.to_owned(), value)));
+    }
+}
+
 fn written(root: &Table, file: &TomlFile) -> Result<String, FileError> {
     toml::to_string(root).map_err(|error| {
         let message = format!("its public part cannot be written: {error}");
@@ -150,8 +166,8 @@ fn written(root: &Table, file: &TomlFile) -> Result<String, FileError> {
     })
 }
 
-/// Checks that the text holds only the names of agents, and how long their trials take in virtual time. What agents tune is known to them alone. Whoever writes a
-/// configuration for others cannot make them build problems, read files or look for programs.
+/// Checks that the text holds only the names of agents, and the times of their trials in virtual time. What agents tune is known to them
+/// alone. Whoever writes a configuration for others cannot make them build problems, read files or look for programs.
 pub(crate) fn check_only_agent_names(
     read: &FederationFile,
     file: &TomlFile,

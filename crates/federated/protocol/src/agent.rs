@@ -187,6 +187,18 @@ impl<S: UsesHandouts> Agent<S> {
         self
     }
 
+    /// Says what an agent at a free pace has sent in an earlier process: the number of uploads, and of trials that had ended at the last;
+    /// before it begins.
+    #[must_use]
+    pub fn with_uploads(mut self, n_uploads: u64, n_told: Option<u64>) -> Self {
+        let n_initial = self.initial.len() as u64;
+        if let Some(free) = &mut self.free {
+            free.n_uploads = n_uploads;
+            free.uploaded_at = n_told.map(|n_told| n_told.saturating_sub(n_initial));
+        }
+        self
+    }
+
     /// Its index.
     pub fn id(&self) -> u32 {
         self.id

@@ -45,7 +45,7 @@ impl KnownMessages {
 
     /// Returns true if a message of window `of` is newer than what is known of its sender, and of use in window `now`; and notes it.
     pub(crate) fn takes(&mut self, sender: u32, of: u64, now: u64) -> bool {
-        let is_old = self.is_old(of, now);
+        let is_old = is_old(of, self.max_age, now);
         let is_new = self.newest.get(&sender).is_none_or(|(known, _)| *known < of);
         if is_new {
             self.newest.insert(sender, (of, !is_old));
@@ -57,17 +57,18 @@ impl KnownMessages {
     pub(crate) fn expired(&mut self, now: u64) -> Vec<u32> {
         let max_age = self.max_age;
         let held = self.newest.iter_mut().filter(|(_, (_, held))| *held);
-        let old = held.filter(|(_, (of, _))| of.saturating_add(max_age) < now);
+        let old = held.filter(|(_, (of, _))| is_old(*of, max_age, now));
         let expired = old.map(|(sender, (_, held))| {
             *held = false;
             *sender
         });
         expired.collect()
     }
+}
 
-    fn is_old(&self, of: u64, now: u64) -> bool {
-        of.saturating_add(self.max_age) < now
-    }
+/// Returns true if a message of window `of` is of no more use in window `now`.
+pub(crate) fn is_old(of: u64, max_age: u64, now: u64) -> bool {
+    of.saturating_add(max_age) < now
 }
 
 /// A strategy that can use what a coordinator hands out.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fedbo_gp::MapHash;
 use fedbo_streams::{Purpose, Seed};
 
+use crate::handout::is_old;
 use crate::{AgentUpdate, Broadcast, Coordinator, Effect, Inbox, Tick, UpdateRejected};
 
 /// The messages that a relay keeps and hands out again, at a free pace.
@@ -23,6 +24,13 @@ impl Mailbox {
         Self { max_age, sample, seed, messages: BTreeMap::new() }
     }
 
+    /// The same with messages that were handed out before, after a coordinator's crash.
+    #[must_use]
+    pub fn with_messages(mut self, messages: impl IntoIterator<Item = AgentUpdate>) -> Self {
+        self.messages.extend(messages.into_iter().map(|update| (update.sender, update)));
+        self
+    }
+
     /// Takes what arrived, forgets what is too old when this window begins, and draws what is handed out.
     fn hand_out(
         &mut self,
@@ -31,7 +39,7 @@ impl Mailbox {
     ) -> Vec<AgentUpdate> {
         self.messages.extend(arrived.into_iter().map(|update| (update.sender, update)));
         let max_age = self.max_age;
-        self.messages.retain(|_, update| update.round.saturating_add(max_age) >= window);
+        self.messages.retain(|_, update| !is_old(update.round, max_age, window));
         if self.messages.len() <= self.sample {
             return self.messages.values().cloned().collect();
         }

@@ -17,7 +17,7 @@ use fedbo_privacy::accounting::{
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
 use crate::Membership;
-use crate::log::{UploadState, insert_upload};
+use crate::log::{NewUpload, UploadState, insert_upload};
 
 /// An error that leaves a charge without a price.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -66,16 +66,6 @@ pub struct PrivacyStatus {
     pub spent: Result<Claim, Unpriced>,
 }
 
-/// The charge for an upload.
-#[derive(Clone, Copy)]
-pub(crate) struct Charge<'a> {
-    pub(crate) membership: &'a Membership,
-    pub(crate) round: u64,
-    /// The upload, kept in the same transaction.
-    pub(crate) bytes: &'a [u8],
-    pub(crate) now_ms: u64,
-}
-
 /// The outcome of a charge.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Charged {
@@ -111,19 +101,15 @@ impl PrivacyBudget {
     pub(crate) fn charge(
         &self,
         database: &Database,
-        charge: &Charge<'_>,
+        membership: &Membership,
+        made: &NewUpload<'_>,
     ) -> Result<Result<Charged, Unpriced>, HomeError> {
         database.write(|tx| {
             let charged = match self.admit(tx)? {
                 Ok(charged) => charged,
                 Err(unpriced) => return Ok(Err(unpriced)),
             };
-            let Charge {
-                membership,
-                round,
-                bytes,
-                now_ms,
-            } = *charge;
+            let NewUpload { round, now_ms, .. } = *made;
             let state = match charged {
                 Charged::Made => {
                     let mode = self.mode.to_string();
@@ -134,7 +120,7 @@ impl PrivacyBudget {
                 }
                 Charged::Withheld(_) => UploadState::Withheld,
             };
-            insert_upload(tx, membership.id, round, bytes, state, now_ms)?;
+            insert_upload(tx, membership.id, made, state)?;
             Ok(Ok(charged))
         })
     }

@@ -149,6 +149,14 @@ pub enum RunError {
         /// The defect of the objective.
         message: String,
     },
+    /// The system gives no thread for a trial.
+    #[error(
+        "no thread could be started for a trial ({cause}); free some of the machine's resources, and start again: nothing is lost"
+    )]
+    NoThread {
+        /// The system's error message.
+        cause: String,
+    },
     /// The objective failed for one point after another.
     #[error(
         "{}, the last one because {last}\nthey are kept as failed, and nothing more is evaluated; \

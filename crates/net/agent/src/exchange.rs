@@ -8,10 +8,11 @@ use fedbo_protocol::{AgentEffect, AgentUpdate};
 use fedbo_transport::LinkError;
 use fedbo_wire::{CLOCK_TOLERANCE_MS, ClockDiffers, Problem, ProblemCode, StudyState, Upload};
 
-use crate::budget::{Charge, Charged};
+use crate::budget::Charged;
 use crate::evidence;
+use crate::follower::VerifiedHandout;
 use crate::link::{Place, Poll, Polled, Progress};
-use crate::log::{MadeUpload, TakenHandout, UploadState};
+use crate::log::{MadeUpload, NewUpload, TakenHandout, UploadState};
 use crate::pace::Instant;
 use crate::session::{Ended, Session, Step};
 use crate::{Misconduct, RunError};
@@ -32,10 +33,12 @@ const MOMENT: Duration = Duration::from_secs(5);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 
 /// The outcome of sending the bytes of an upload.
-enum Sent {
+pub(crate) enum Sent {
     Acknowledged,
     /// For good; the agent goes on.
-    Missed(fedbo_wire::Problem),
+    Missed(Problem),
+    /// The study plays no rounds now.
+    Stands(StudyState),
     /// The step is over without a decision.
     Undecided(Step),
 }
@@ -71,7 +74,10 @@ impl Session<'_> {
             }
             now_ms = self.clock.elapsed_ms();
             if !self.pace.takes(round, is_made, now_ms) {
-                return self.miss(round, (!is_made).then_some(&bytes));
+                const WHY: &str = "the time at which this agent sends had passed before its trial was done; network.round_s of the study is to \
+                                   be longer than a trial takes";
+                self.miss(round, (!is_made).then_some(&bytes), WHY)?;
+                return Ok(Step::Went);
             }
         }
         if !is_made && self.keep(round, &bytes)? == UploadState::Withheld {
@@ -91,7 +97,18 @@ impl Session<'_> {
             Some(step) => Sent::Undecided(step),
             None => self.send(round, &bytes)?,
         };
+        if self.ends_upload(round, &sent)? {
+            self.attempting = None;
+            return Ok(Step::Went);
+        }
+        let step = self.step_after(sent)?;
         self.attempting = None;
+        self.queue.push_front(AgentEffect::Upload(update));
+        Ok(step)
+    }
+
+    /// Keeps what became of an upload; false if that is not decided.
+    pub(crate) fn ends_upload(&mut self, round: u64, sent: &Sent) -> Result<bool, RunError> {
         match sent {
             Sent::Acknowledged => {
                 pass("agent: an upload is answered");
@@ -99,17 +116,24 @@ impl Session<'_> {
                 pass("agent: an upload is noted as answered");
                 self.delivered = Some(round);
                 self.observer.upload_sent(round);
-                Ok(Step::Went)
+                Ok(true)
             }
             Sent::Missed(why) => {
                 self.log().end(round, UploadState::Missed, self.clock.now_ms())?;
-                self.observer.upload_missed(round, &why);
-                Ok(Step::Went)
+                self.observer.upload_missed(round, why);
+                Ok(true)
             }
-            Sent::Undecided(step) => {
-                self.queue.push_front(AgentEffect::Upload(update));
-                Ok(step)
-            }
+            Sent::Stands(_) | Sent::Undecided(_) => Ok(false),
+        }
+    }
+
+    /// The step instead of going on, where an upload is not decided. At a free pace nothing is waited for.
+    fn step_after(&mut self, sent: Sent) -> Result<Step, RunError> {
+        match sent {
+            Sent::Stands(_) if self.federation.free.is_some() => Ok(Step::Waits(POLL_PAUSE)),
+            Sent::Stands(state) => self.wait_for_the_study(state),
+            Sent::Undecided(step) => Ok(step),
+            Sent::Acknowledged | Sent::Missed(_) => Ok(Step::Went),
         }
     }
 
@@ -136,20 +160,23 @@ impl Session<'_> {
     }
 
     /// The agent is a straggler of this round: nothing is sent for it, and nothing charged that was not before.
-    fn miss(&mut self, round: u64, new: Option<&Vec<u8>>) -> Result<Step, RunError> {
+    pub(crate) fn miss(
+        &mut self,
+        round: u64,
+        new: Option<&Vec<u8>>,
+        why: &str,
+    ) -> Result<(), RunError> {
         let now_ms = self.clock.now_ms();
         match new {
-            Some(bytes) => self.log().make(round, bytes, UploadState::Missed, now_ms)?,
+            Some(bytes) => {
+                let made = NewUpload { round, bytes, n_told: self.n_told, now_ms };
+                self.log().make(&made, UploadState::Missed)?;
+            }
             None => self.log().end(round, UploadState::Missed, now_ms)?,
         }
-        let why = Problem {
-            code: ProblemCode::Late,
-            message: "the time at which this agent sends had passed before its trial was done; network.round_s of the study is to \
-                      be longer than a trial takes"
-                .to_owned(),
-        };
+        let why = Problem { code: ProblemCode::Late, message: why.to_owned() };
         self.observer.upload_missed(round, &why);
-        Ok(Step::Went)
+        Ok(())
     }
 
     /// Makes sure that the coordinator goes on from what this agent has followed, where that is not known. One that was restored
@@ -202,7 +229,7 @@ impl Session<'_> {
         }
     }
 
-    fn upload_bytes(&self, update: &AgentUpdate) -> Vec<u8> {
+    pub(crate) fn upload_bytes(&self, update: &AgentUpdate) -> Vec<u8> {
         let upload = Upload {
             config: self.membership.digest,
             map: self.map,
@@ -214,16 +241,15 @@ impl Session<'_> {
     }
 
     /// Keeps an upload before its first byte leaves, with its charge where there is one (INV-13).
-    fn keep(&mut self, round: u64, bytes: &[u8]) -> Result<UploadState, RunError> {
-        let now_ms = self.clock.now_ms();
+    pub(crate) fn keep(&mut self, round: u64, bytes: &[u8]) -> Result<UploadState, RunError> {
+        let made = NewUpload { round, bytes, n_told: self.n_told, now_ms: self.clock.now_ms() };
         let Some(budget) = &self.budget else {
             let state = UploadState::Pending;
-            self.log().make(round, bytes, state, now_ms)?;
+            self.log().make(&made, state)?;
             return Ok(state);
         };
-        let charge = Charge { membership: &self.membership, round, bytes, now_ms };
         pass("agent: an upload is about to be charged");
-        match budget.charge(&self.home.database, &charge)?? {
+        match budget.charge(&self.home.database, &self.membership, &made)?? {
             Charged::Made => {
                 pass("agent: an upload is charged");
                 Ok(UploadState::Pending)
@@ -238,7 +264,7 @@ impl Session<'_> {
         }
     }
 
-    fn send(&mut self, round: u64, bytes: &[u8]) -> Result<Sent, RunError> {
+    pub(crate) fn send(&mut self, round: u64, bytes: &[u8]) -> Result<Sent, RunError> {
         let to = Place { study: &self.membership.study, round, slot: self.membership.slot };
         match self.link.upload(&self.keys[0], to, bytes) {
             Ok(()) => {
@@ -250,7 +276,7 @@ impl Session<'_> {
                 Ok(Sent::Missed(problem))
             }
             Err(error) => match error.code().and_then(standstill) {
-                Some(state) => Ok(Sent::Undecided(self.wait_for_the_study(state)?)),
+                Some(state) => Ok(Sent::Stands(state)),
                 None => Ok(Sent::Undecided(self.failed("an upload", error)?)),
             },
         }
@@ -317,7 +343,7 @@ impl Session<'_> {
                 self.observer.upload_missed(round, &why);
                 Ok(Step::Waits(POLL_PAUSE))
             }
-            Sent::Undecided(step) => Ok(step),
+            undecided @ (Sent::Stands(_) | Sent::Undecided(_)) => self.step_after(undecided),
         }
     }
 
@@ -335,17 +361,8 @@ impl Session<'_> {
         if let Some(step) = self.keep_quiet() {
             return Ok(step);
         }
-        let poll = Poll {
-            after: last,
-            entries: self.follower.head().seq,
-            wait_s: POLL_S,
-            delivered: self.delivered,
-            state: None,
-            bytes_max: self.follower.bytes_max(),
-        };
         let asked_ms = self.clock.now_ms();
-        let polled = self.link.handouts(&self.keys[0], &self.membership.study, poll);
-        match polled {
+        match self.poll(POLL_S) {
             Ok(Polled::Handout { bytes, elapsed_ms }) => {
                 self.answered()?;
                 self.take(bytes, elapsed_ms)
@@ -358,17 +375,55 @@ impl Session<'_> {
         }
     }
 
+    /// Asks for the next round; the coordinator may take so many seconds to answer.
+    pub(crate) fn poll(&self, wait_s: u64) -> Result<Polled, LinkError> {
+        let poll = Poll {
+            after: self.follower.round(),
+            entries: self.follower.head().seq,
+            wait_s,
+            delivered: self.delivered,
+            state: None,
+            bytes_max: self.follower.bytes_max(),
+        };
+        self.link.handouts(&self.keys[0], &self.membership.study, poll)
+    }
+
     fn begin_again(&mut self, taken: &TakenHandout) -> Result<Step, RunError> {
         if taken.n_told != self.n_told {
             return Err(RunError::LogOrder { logged: taken.n_told, found: self.n_told });
         }
-        let round = self.follower.round().unwrap_or(0);
-        let verified = self.follower.read(&taken.bytes);
-        let verified = verified.map_err(|source| RunError::Log { round, source })?;
+        let verified = self.read_logged(taken)?;
         self.begin_round(verified)
     }
 
+    /// Reads a handout of the log, and follows it.
+    pub(crate) fn read_logged(
+        &mut self,
+        taken: &TakenHandout,
+    ) -> Result<VerifiedHandout, RunError> {
+        let round = self.follower.round().unwrap_or(0);
+        let verified = self.follower.read(&taken.bytes);
+        let verified = verified.map_err(|source| RunError::Log { round, source })?;
+        self.follower.advance(&verified);
+        Ok(verified)
+    }
+
     fn take(&mut self, bytes: Vec<u8>, elapsed_ms: Option<u64>) -> Result<Step, RunError> {
+        let verified = self.verify_and_log(bytes, elapsed_ms, self.n_told)?;
+        self.quiet_until = match self.pace.upload_at(verified.round) {
+            Instant::At(at) => Some(at),
+            Instant::Free | Instant::Unknown | Instant::Over => None,
+        };
+        self.begin_round(verified)
+    }
+
+    /// Verifies a handout and keeps it; the machine gets it when `n_told` trials have been told.
+    pub(crate) fn verify_and_log(
+        &mut self,
+        bytes: Vec<u8>,
+        elapsed_ms: Option<u64>,
+        n_told: u64,
+    ) -> Result<VerifiedHandout, RunError> {
         let verified = match self.follower.read(&bytes) {
             Ok(verified) => verified,
             Err(misconduct) => {
@@ -376,23 +431,18 @@ impl Session<'_> {
                 return Err(self.accuse(misconduct));
             }
         };
-        let taken = TakenHandout { n_told: self.n_told, bytes };
+        let taken = TakenHandout { n_told, bytes };
         let (round, collects) = (verified.round, verified.collects);
         pass("agent: a handout has come");
         self.log().take(round, &taken, &verified.head, self.clock.now_ms())?;
         pass("agent: a handout is stored");
+        self.follower.advance(&verified);
         let now_ms = self.clock.elapsed_ms();
         self.pace.began(round, elapsed_ms.unwrap_or(0), now_ms);
         self.n_attempts = 0;
-        self.quiet_until = match self.pace.upload_at(round) {
-            Instant::At(at) => Some(at),
-            Instant::Free | Instant::Unknown | Instant::Over => None,
-        };
         self.said_state = None;
         self.observer.round_began(round, collects);
-        let went = self.begin_round(verified)?;
-        pass("agent: a handout is taken");
-        Ok(went)
+        Ok(verified)
     }
 
     /// Keeps what was refused: the coordinator's signature on it shows who made it.
@@ -411,16 +461,28 @@ impl Session<'_> {
 
     /// There is nothing new.
     fn wait(&mut self, progress: Progress, asked_ms: u64) -> Result<Step, RunError> {
+        if self.notes(progress)? {
+            return Ok(Step::Went);
+        }
+        if progress.state == StudyState::Finished {
+            return self.finish(Ended::StudyOver);
+        }
+        let took = Duration::from_millis(self.clock.now_ms().saturating_sub(asked_ms));
+        Ok(Step::Waits(POLL_PAUSE.saturating_sub(took)))
+    }
+
+    /// Notes how a study stands; true if an upload is to be sent once more.
+    pub(crate) fn notes(&mut self, progress: Progress) -> Result<bool, RunError> {
         // Asked for what this agent said to have delivered, and for nothing else.
         if progress.resend.is_some() && progress.resend == self.delivered {
             self.resend = progress.resend;
             self.is_unsure = true;
-            return Ok(Step::Went);
+            return Ok(true);
         }
         self.heard(progress.round, progress.state, progress.elapsed_ms);
         self.check_forward(progress.round)?;
         if progress.state == StudyState::Finished {
-            return self.finish(Ended::StudyOver);
+            return Ok(false);
         }
         if progress.state == StudyState::Running {
             self.said_state = None;
@@ -433,8 +495,7 @@ impl Session<'_> {
             self.membership.contact_at_ms = now_ms;
             self.home.database.write(|tx| self.membership.touch(tx, now_ms))?;
         }
-        let took = Duration::from_millis(now_ms.saturating_sub(asked_ms));
-        Ok(Step::Waits(POLL_PAUSE.saturating_sub(took)))
+        Ok(false)
     }
 
     /// A coordinator that plays an earlier round than it handed out was set back. One that is only behind its own store, as a
@@ -454,7 +515,7 @@ impl Session<'_> {
     }
 
     /// There was a good answer: whoever gave it knows the key in use.
-    fn answered(&mut self) -> Result<(), RunError> {
+    pub(crate) fn answered(&mut self) -> Result<(), RunError> {
         self.backoff.reset();
         self.n_keys_tried = 0;
         let key = self.keys[0].public();
@@ -482,7 +543,11 @@ impl Session<'_> {
     }
 
     /// There was none: what to do now.
-    fn failed(&mut self, what: &'static str, error: LinkError) -> Result<Step, RunError> {
+    pub(crate) fn failed(
+        &mut self,
+        what: &'static str,
+        error: LinkError,
+    ) -> Result<Step, RunError> {
         if matches!(error, LinkError::Stopped) {
             return Ok(Step::Ended(Ended::Interrupted));
         }

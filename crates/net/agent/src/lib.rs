@@ -15,6 +15,7 @@ mod error;
 mod evidence;
 mod exchange;
 mod follower;
+mod free;
 mod home;
 mod http_link;
 mod link;

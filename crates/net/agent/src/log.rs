@@ -142,14 +142,22 @@ impl Log<'_> {
     }
 
     /// Keeps what was made for a round.
-    pub(crate) fn make(
-        &self,
-        round: u64,
-        bytes: &[u8],
-        state: UploadState,
-        now_ms: u64,
-    ) -> Result<(), HomeError> {
-        self.database.write(|tx| insert_upload(tx, self.membership.id, round, bytes, state, now_ms))
+    pub(crate) fn make(&self, made: &NewUpload<'_>, state: UploadState) -> Result<(), HomeError> {
+        self.database.write(|tx| insert_upload(tx, self.membership.id, made, state))
+    }
+
+    /// The number of uploads that were made, and of trials that had been told at the last.
+    pub(crate) fn n_made(&self) -> Result<(u64, Option<u64>), HomeError> {
+        let sql = "SELECT count(*), max(n_told) FROM uploads WHERE membership = ?";
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        self.database.read(|tx| Ok(tx.query_row(sql, [self.membership.id], read)?))
+    }
+
+    /// The last round for which an upload was made, and the last whose upload is still to be sent, or got no answer.
+    pub(crate) fn last_made(&self) -> Result<(Option<u64>, Option<u64>), HomeError> {
+        let sql = "SELECT max(round), max(round) FILTER (WHERE state = 'pending') FROM uploads WHERE membership = ?";
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        self.database.read(|tx| Ok(tx.query_row(sql, [self.membership.id], read)?))
     }
 
     /// Keeps what became of an upload.
@@ -250,20 +258,29 @@ fn forget(tx: &Transaction<'_>, which: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// An upload that was made now.
+#[derive(Clone, Copy)]
+pub(crate) struct NewUpload<'a> {
+    pub(crate) round: u64,
+    pub(crate) bytes: &'a [u8],
+    /// Trials that had been told.
+    pub(crate) n_told: u64,
+    pub(crate) now_ms: u64,
+}
+
 pub(crate) fn insert_upload(
     tx: &Transaction<'_>,
     id: i64,
-    round: u64,
-    bytes: &[u8],
+    made: &NewUpload<'_>,
     state: UploadState,
-    now_ms: u64,
 ) -> Result<(), Failure> {
+    let NewUpload { round, bytes, n_told, now_ms } = *made;
     // One that never leaves is not kept.
     let (bytes, hash) = match state {
         UploadState::Missed | UploadState::Withheld => (&[][..], Some(hash_of(bytes).0)),
         UploadState::Pending | UploadState::Acknowledged => (bytes, None),
     };
-    let sql = "INSERT INTO uploads (membership, round, bytes, hash, state, made_at_ms) VALUES (?, ?, ?, ?, ?, ?)";
-    tx.execute(sql, params![id, round, bytes, hash, state.name(), now_ms])?;
+    let sql = "INSERT INTO uploads (membership, round, bytes, hash, state, made_at_ms, n_told) VALUES (?, ?, ?, ?, ?, ?, ?)";
+    tx.execute(sql, params![id, round, bytes, hash, state.name(), now_ms, n_told])?;
     Ok(())
 }

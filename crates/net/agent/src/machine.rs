@@ -15,17 +15,22 @@ use crate::follower::{VerifiedContent, VerifiedHandout};
 /// An agent's state machine: it takes events and returns what the agent does next. Equal events give equal effects.
 pub(crate) trait Machine {
     fn start(&mut self) -> Result<Vec<AgentEffect>, AgentError>;
-    fn begin_round(&mut self, handout: VerifiedHandout) -> Result<Vec<AgentEffect>, AgentError>;
+    fn hear(&mut self, handout: VerifiedHandout) -> Result<Vec<AgentEffect>, AgentError>;
+    fn proceed(&mut self) -> Result<Vec<AgentEffect>, AgentError>;
     fn evaluated(&mut self, trial: u64, value: Option<f64>)
     -> Result<Vec<AgentEffect>, AgentError>;
+    fn has_upload(&self) -> bool;
+    fn upload(&mut self, window: u64) -> Result<Option<AgentUpdate>, AgentError>;
 }
 
 /// The machine of the agent in a slot, whose draws come from the seed `root`, and the hash of the shared features. With the
-/// federation's own seed it asks for what the same agent asks for when the whole federation runs in one process.
+/// federation's own seed it asks for what the same agent asks for when the whole federation runs in one process. `made`: the uploads that
+/// were made before, and the trials that had been told at the last.
 pub(crate) fn machine(
     federation: &Federation,
     slot: u32,
     root: u64,
+    made: (u64, Option<u64>),
 ) -> Result<(Box<dyn Machine>, Digest), RunError> {
     let map = federation.feature_map()?;
     let hash = map.hash();
@@ -37,11 +42,11 @@ pub(crate) fn machine(
     let machine: Box<dyn Machine> = match &federation.collaboration {
         Collaboration::Relayed(settings) => {
             let strategy = own.relayed_agent(settings.as_ref(), arm, &map, seed)?;
-            playing(&own, slot, strategy, broadcast)?
+            playing(&own, slot, strategy, made, broadcast)?
         }
         Collaboration::Released(releases) => {
             let strategy = own.released_agent(releases, arm, &map, seed)?;
-            playing(&own, slot, strategy, aggregate)?
+            playing(&own, slot, strategy, made, aggregate)?
         }
         Collaboration::Neighbours(_) => return Err(RunError::Neighbours),
     };
@@ -52,11 +57,15 @@ fn playing<S: UsesHandouts + 'static>(
     own: &Federation,
     slot: u32,
     strategy: S,
+    (n_made, n_told): (u64, Option<u64>),
     convert: fn(VerifiedHandout, MapHash) -> S::Handout,
 ) -> Result<Box<dyn Machine>, RunError> {
     let map = strategy.map().hash();
     let plan = own.agent_plan(slot).ok_or(RunError::NoStart)?;
-    let agent = Agent::new(strategy, plan, Seed::new(own.seed))?;
+    let mut agent = Agent::new(strategy, plan, Seed::new(own.seed))?;
+    if let Some(pace) = own.free_pace() {
+        agent = agent.at_free_pace(pace).with_uploads(n_made, n_told);
+    }
     Ok(Box::new(Playing { agent, map, convert }))
 }
 
@@ -71,9 +80,13 @@ impl<S: UsesHandouts> Machine for Playing<S> {
         self.agent.start()
     }
 
-    fn begin_round(&mut self, handout: VerifiedHandout) -> Result<Vec<AgentEffect>, AgentError> {
+    fn hear(&mut self, handout: VerifiedHandout) -> Result<Vec<AgentEffect>, AgentError> {
         let handout = (self.convert)(handout, self.map);
         self.agent.handle(AgentEvent::Broadcast(handout))
+    }
+
+    fn proceed(&mut self) -> Result<Vec<AgentEffect>, AgentError> {
+        self.agent.handle(AgentEvent::Proceed)
     }
 
     fn evaluated(
@@ -82,6 +95,14 @@ impl<S: UsesHandouts> Machine for Playing<S> {
         value: Option<f64>,
     ) -> Result<Vec<AgentEffect>, AgentError> {
         self.agent.handle(AgentEvent::Evaluated { trial, value })
+    }
+
+    fn has_upload(&self) -> bool {
+        self.agent.has_upload()
+    }
+
+    fn upload(&mut self, window: u64) -> Result<Option<AgentUpdate>, AgentError> {
+        self.agent.upload(window)
     }
 }
 

@@ -77,6 +77,11 @@ pub fn run_by_mail(
         return Err(RunError::Link(LinkError::Setting(reason.to_owned())));
     }
     run_linked(options, objective, &|membership| {
+        if membership.federation().is_ok_and(|federation| federation.free.is_some()) {
+            let reason = "the study has pace = \"free\": its agents speak while a trial is under way, which mail does not allow; join it over \
+                          HTTPS, or ask its operator for a study in rounds";
+            return Err(LinkError::Setting(reason.to_owned()));
+        }
         Ok(Box::new(MailLink::new(Arc::clone(mail), membership.coordinator)))
     })
 }

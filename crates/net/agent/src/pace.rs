@@ -30,6 +30,14 @@ const PUNCTUAL_MS: u64 = 1_000;
 const WAITING_PARTS: u64 = 4;
 /// A round has begun no longer ago than its own time and this: that of a poll.
 const POLL_MS: u64 = 25_000;
+/// The longest time after the end of a window over which agents at a free pace ask for the next, and the number that tells these draws from
+/// those of attempts.
+const ASK_WINDOW_MS: u64 = 10_000;
+const ASK: u32 = u32::MAX;
+/// Between two polls of an agent at a free pace, where a window is over and its handout is not there yet: a quarter of a window, but not less
+/// or more than this; and where no windows pass, not more than that.
+const ASK_PAUSE_MS: (u64, u64) = (50, 1_000);
+const ASK_WAITING_MS: u64 = 15_000;
 /// Rounds that are shorter tell more of trials than their owners may expect.
 const SHORT_MS: u64 = 10_000;
 
@@ -39,7 +47,7 @@ pub(crate) struct Pace {
     config: Digest,
     slot: u32,
     network: Network,
-    n_rounds: u64,
+    last_round: u64,
     known: Known,
 }
 
@@ -65,12 +73,12 @@ pub(crate) enum Instant {
 }
 
 impl Pace {
-    pub(crate) fn new(config: Digest, slot: u32, network: Network, n_rounds: u64) -> Self {
+    pub(crate) fn new(config: Digest, slot: u32, network: Network, last_round: u64) -> Self {
         Self {
             config,
             slot,
             network,
-            n_rounds,
+            last_round,
             known: Known { round: 0, began_ms: 0, state: StudyState::Waiting },
         }
     }
@@ -91,7 +99,7 @@ impl Pace {
     ) -> bool {
         // One after the last is that of a study that is over. A coordinator that is about to play does not yet say since when.
         let is_of_use = elapsed_ms.is_some() || !plays(state);
-        if round < self.known.round || round > self.n_rounds + 1 || !is_of_use {
+        if round < self.known.round || round > self.last_round + 1 || !is_of_use {
             return false;
         }
         let elapsed_ms = elapsed_ms.unwrap_or(0);
@@ -202,6 +210,32 @@ impl Pace {
         let began_ms = self.known.began_ms;
         let passed = now_ms.saturating_sub(began_ms).div_ceil(step).max(1);
         began_ms.saturating_add(passed.saturating_mul(step))
+    }
+
+    /// The time at which an agent at a free pace asks next: soon after the end of the window that is being played, or, if that has passed or no windows pass,
+    /// after a pause.
+    pub(crate) fn asks_next(&self, now_ms: u64) -> u64 {
+        let Network { round_ms, .. } = self.network;
+        let known = self.known;
+        let (shortest, longest) = ASK_PAUSE_MS;
+        let longest = if plays(known.state) { longest } else { ASK_WAITING_MS };
+        let pause = (round_ms / WAITING_PARTS).clamp(shortest, longest);
+        let later = now_ms.saturating_add(pause);
+        if !plays(known.state) {
+            return later;
+        }
+        let spread = self.draw(known.round, ASK, (round_ms / 10).min(ASK_WINDOW_MS));
+        later.max(known.began_ms.saturating_add(round_ms).saturating_add(spread))
+    }
+
+    /// The round that is being played, as far as is known.
+    pub(crate) fn round(&self) -> u64 {
+        self.known.round
+    }
+
+    /// The time at which vectors of the round are no longer taken.
+    pub(crate) fn closes_at(&self) -> u64 {
+        self.known.began_ms.saturating_add(self.network.collect_ms.unwrap_or(u64::MAX))
     }
 
     /// A number from 0 to `below`, drawn from public things alone.

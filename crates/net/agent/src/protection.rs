@@ -91,9 +91,15 @@ fn charged(plan: &PrivacyPlan) -> String {
         true => "; a delta as large as this promises hardly anything",
         false => "",
     };
+    let public = match plan.charter.participations {
+        Some(_) => {
+            "; in which of the study's windows an agent takes part is public, and so is roughly how long its trials take"
+        }
+        None => "",
+    };
     format!(
         "what is sent in this study is protected by differential privacy: {claim}, in {} releases of q = {q:?} and z = {z:?}; the \
-         coordinator is trusted with the vectors themselves{but}",
+         coordinator is trusted with the vectors themselves{public}{but}",
         claim.n_releases,
     )
 }

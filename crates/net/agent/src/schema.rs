@@ -5,7 +5,7 @@ use fedbo_database::Format;
 /// The format of an agent's database file, whose application id reads "feda".
 pub(crate) const FORMAT: Format = Format {
     application_id: 0x6665_6461,
-    steps: &[STEP_1, STEP_2],
+    steps: &[STEP_1, STEP_2, STEP_3],
     what: "agent's memory",
     never: "no membership was ever stored in it",
     verify: None,
@@ -108,6 +108,16 @@ WHEN NOT (NEW.membership = OLD.membership AND NEW.round = OLD.round AND NEW.made
 BEGIN SELECT RAISE(ABORT, 'what was made for a round does not change'); END;
 ";
 
+/// The trials that had been told when an upload was made: an agent at a free pace goes on from there.
+const STEP_3: &str = "
+ALTER TABLE uploads ADD COLUMN n_told INTEGER CHECK (n_told >= 0);
+DROP TRIGGER uploads_are_fixed;
+CREATE TRIGGER uploads_are_fixed BEFORE UPDATE OF membership, round, bytes, hash, made_at_ms, n_told ON uploads
+WHEN NOT (NEW.membership = OLD.membership AND NEW.round = OLD.round AND NEW.made_at_ms = OLD.made_at_ms
+          AND NEW.n_told IS OLD.n_told AND OLD.hash IS NULL AND NEW.hash IS NOT NULL AND NEW.bytes = x'')
+BEGIN SELECT RAISE(ABORT, 'what was made for a round does not change'); END;
+";
+
 #[cfg(test)]
 mod tests {
     use rusqlite::Connection;
@@ -125,8 +135,8 @@ mod tests {
                      zeroblob(32), zeroblob(8), 0, 0, 0);
                  INSERT INTO charges VALUES (zeroblob(32), 0, x'01', 'default', 0);
                  INSERT INTO handouts VALUES (1, 2, 0, x'01', '0:00', 0);
-                 INSERT INTO uploads VALUES (1, 0, x'01', 'acknowledged', 0, NULL);
-                 INSERT INTO uploads VALUES (1, 1, x'01', 'pending', 0, NULL);",
+                 INSERT INTO uploads VALUES (1, 0, x'01', 'acknowledged', 0, NULL, 2);
+                 INSERT INTO uploads VALUES (1, 1, x'01', 'pending', 0, NULL, 3);",
             )
             .unwrap();
         for (sql, part) in [
@@ -147,10 +157,11 @@ mod tests {
             ("UPDATE uploads SET bytes = x'02'", "does not change"),
             ("UPDATE uploads SET bytes = x''", "does not change"),
             ("UPDATE uploads SET hash = zeroblob(32)", "does not change"),
+            ("UPDATE uploads SET n_told = 9", "does not change"),
             ("UPDATE uploads SET state = 'pending' WHERE round = 0", "ended"),
             ("DELETE FROM uploads", "stays"),
             (
-                "INSERT OR REPLACE INTO uploads VALUES (1, 1, x'02', 'pending', 0, NULL)",
+                "INSERT OR REPLACE INTO uploads VALUES (1, 1, x'02', 'pending', 0, NULL, 3)",
                 "one upload",
             ),
         ] {

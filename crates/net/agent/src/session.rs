@@ -10,22 +10,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fedbo_database::Lock;
+use fedbo_failpoints::pass;
 use fedbo_federation::Federation;
 use fedbo_objective::{FailureCounter, FailuresMax, Objective};
 use fedbo_party::{Evaluated, HomeError, Identity, Trials, evaluate_trial};
 use fedbo_privacy::accounting::Budget;
 use fedbo_protocol::{AgentEffect, Trial};
+use fedbo_space::Point;
 use fedbo_storage::Told;
 use fedbo_transport::{Backoff, Clock};
 use fedbo_wire::{Digest, SigningKey, StudyState, config_digest, verify_config};
 
 use crate::budget::{PrivacyBudget, keep_cap};
 use crate::follower::Follower;
+use crate::free::FreePart;
 use crate::log::{Log, forget_used};
 use crate::machine::{Machine, machine};
 use crate::pace::Pace;
 use crate::protection;
 use crate::{Home, Link, Membership, Misconduct, Observer, RunError};
+
+/// The interval at which a session that waits looks whether to stop; and while a trial is under way beside it, whether that has ended.
+const TICK: Duration = Duration::from_millis(100);
+const TICK_BESIDE: Duration = Duration::from_millis(10);
 
 /// The parts of a session.
 pub struct Parts<'a> {
@@ -83,10 +90,10 @@ pub enum Ended {
 pub struct Session<'a> {
     pub(crate) home: Home,
     pub(crate) membership: Membership,
-    federation: Federation,
-    objective: Arc<dyn Objective>,
-    machine: Box<dyn Machine>,
-    trials: Trials,
+    pub(crate) federation: Federation,
+    pub(crate) objective: Arc<dyn Objective>,
+    pub(crate) machine: Box<dyn Machine>,
+    pub(crate) trials: Trials,
     pub(crate) map: Digest,
     pub(crate) follower: Follower,
     /// The budget; none where nothing is charged.
@@ -103,7 +110,7 @@ pub struct Session<'a> {
     pub(crate) n_told: u64,
     failures: FailureCounter,
     /// Seconds that the machine took for its last answer.
-    ask_seconds: f64,
+    pub(crate) ask_seconds: f64,
     pub(crate) backoff: Backoff,
     /// Other keys that were tried since the last good answer.
     pub(crate) n_keys_tried: usize,
@@ -129,6 +136,8 @@ pub struct Session<'a> {
     pub(crate) is_unsure: bool,
     /// The coordinator's misconduct, once there was some: nothing is sent any more.
     pub(crate) accused: Option<Misconduct>,
+    /// The state of a session at a free pace; unused in rounds.
+    pub(crate) free: FreePart,
     _lock: Lock,
 }
 
@@ -169,10 +178,11 @@ impl<'a> Session<'a> {
         let budget = budget(&membership, &federation, parts.cap)?;
         let root = root(&home, &membership, parts.seed)?;
         let trials = Trials::open(home.folder(), &federation)?;
-        let (mut machine, map) = machine(&federation, membership.slot, root)?;
-        let follower = Follower::new(&membership, &federation)?;
         let log = Log { database: &home.database, membership: &membership };
+        let (mut machine, map) = machine(&federation, membership.slot, root, log.n_made()?)?;
+        let follower = Follower::new(&membership, &federation)?;
         let delivered = log.last_delivered()?;
+        let free = FreePart::new(log.last_made()?);
         let queue = machine.start()?.into();
         Ok(Self {
             objective: parts.objective,
@@ -193,7 +203,7 @@ impl<'a> Session<'a> {
                 membership.digest,
                 membership.slot,
                 federation.network,
-                federation.rounds,
+                federation.last_round(),
             ),
             quiet_until: None,
             n_attempts: 0,
@@ -201,6 +211,7 @@ impl<'a> Session<'a> {
             is_met: false,
             is_unsure: true,
             accused: None,
+            free,
             _lock: lock,
             home,
             membership,
@@ -225,7 +236,10 @@ impl<'a> Session<'a> {
             match self.advance()? {
                 Step::Went => {}
                 Step::Ended(ended) => return Ok(ended),
-                Step::Waits(time) => wait(self.clock, time, || self.is_stopped()),
+                Step::Waits(time) => {
+                    let tick = if self.evaluates_beside() { TICK_BESIDE } else { TICK };
+                    wait(self.clock, time, tick, || self.is_stopped() || self.has_result());
+                }
             }
         }
     }
@@ -235,6 +249,9 @@ impl<'a> Session<'a> {
     /// # Errors
     /// If the agent cannot go on; what was done before is kept. After [`RunError::Misconduct`] every step is the same error.
     pub fn advance(&mut self) -> Result<Step, RunError> {
+        if self.federation.free.is_some() {
+            return self.advance_free();
+        }
         if self.is_stopped() {
             return Ok(Step::Ended(Ended::Interrupted));
         }
@@ -259,7 +276,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
@@ -297,10 +314,7 @@ impl<'a> Session<'a> {
                 // INV-12: when it ended is nobody's business.
                 let (round, now_ms) = (self.follower.round(), self.clock.elapsed_ms());
                 self.quiet_until = Some(self.pace.asks_from(round.unwrap_or(0), now_ms));
-                self.observer.trial_ended(&trial, &point, &told);
-                if let Told::Failed { .. } = told {
-                    self.failures.failed();
-                }
+                self.note_result(&trial, &point, &told);
                 told
             }
             Evaluated::Interrupted => {
@@ -308,6 +322,19 @@ impl<'a> Session<'a> {
                 return Ok(Step::Ended(Ended::Interrupted));
             }
         };
+        self.tell(&trial, told)
+    }
+
+    /// Notes a result that is new.
+    pub(crate) fn note_result(&mut self, trial: &Trial, point: &Point, told: &Told) {
+        self.observer.trial_ended(trial, point, told);
+        if let Told::Failed { .. } = told {
+            self.failures.failed();
+        }
+    }
+
+    /// Tells the machine a trial whose result is stored.
+    pub(crate) fn tell(&mut self, trial: &Trial, told: Told) -> Result<Step, RunError> {
         let value = match &told {
             Told::Value(value) => {
                 self.failures.succeeded();
@@ -328,16 +355,16 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Gives the machine a round that was verified and is kept.
+    /// Gives the machine a handout that was verified and is kept.
     pub(crate) fn begin_round(
         &mut self,
         verified: crate::follower::VerifiedHandout,
     ) -> Result<Step, RunError> {
-        self.follower.advance(&verified);
         let began = Instant::now();
-        let effects = self.machine.begin_round(verified)?;
+        let effects = self.machine.hear(verified)?;
         self.ask_seconds = began.elapsed().as_secs_f64();
         self.queue.extend(effects);
+        pass("agent: a handout is taken");
         Ok(Step::Went)
     }
 }
@@ -395,9 +422,8 @@ fn root(home: &Home, membership: &Membership, given: Option<u64>) -> Result<u64,
     }
 }
 
-/// Waits, and looks every 100 ms whether to stop. Sleeps last longer than asked, so what is left is read from the clock.
-fn wait(clock: &dyn Clock, time: Duration, is_stopped: impl Fn() -> bool) {
-    const TICK: Duration = Duration::from_millis(100);
+/// Waits, and looks at every tick whether to stop. Sleeps last longer than asked, so what is left is read from the clock.
+fn wait(clock: &dyn Clock, time: Duration, tick: Duration, is_stopped: impl Fn() -> bool) {
     let time_ms = u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
     let until_ms = clock.elapsed_ms().saturating_add(time_ms);
     while !is_stopped() {
@@ -405,7 +431,7 @@ fn wait(clock: &dyn Clock, time: Duration, is_stopped: impl Fn() -> bool) {
         if left_ms == 0 {
             break;
         }
-        clock.sleep(Duration::from_millis(left_ms).min(TICK));
+        clock.sleep(Duration::from_millis(left_ms).min(tick));
     }
 }
 
@@ -440,10 +466,10 @@ mod tests {
     #[test]
     fn a_long_wait_ends_in_time_although_each_sleep_is_too_long() {
         let clock = Oversleeping::default();
-        wait(&clock, Duration::from_hours(3), || false);
+        wait(&clock, Duration::from_hours(3), TICK, || false);
         let late = clock.0.get() - Duration::from_hours(3);
         assert!(late <= Duration::from_millis(10), "{late:?}");
-        wait(&clock, Duration::from_hours(3), || true);
+        wait(&clock, Duration::from_hours(3), TICK, || true);
         assert!(clock.0.get() < Duration::from_hours(4));
     }
 }

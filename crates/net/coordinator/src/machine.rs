@@ -7,9 +7,11 @@ use fedbo_privacy::accounting::{InvalidParameter, PrivacyEvent};
 use fedbo_privacy::mechanism::{NoiseSource, SecureNoise};
 use fedbo_protocol::{
     AgentUpdate, AggregateHandout, Aggregator, Broadcast, Coordinator, Effect, Instants,
-    LatticeRounds, PaperRounds, Relay, RoundError, Tick, UpdateRejected,
+    LatticeRounds, Mailbox, PaperRounds, Participations, Relay, RoundError, RoundMechanism, Tick,
+    UpdateRejected,
 };
 
+use crate::store::Participants;
 use crate::study::Study;
 
 /// An action that the host of a study must take next.
@@ -21,7 +23,13 @@ pub(crate) enum Step {
     /// Look for a stored release.
     Recall { round: u64 },
     /// Make a release durable.
-    Commit { round: u64, bytes: Arc<[u8]>, event: Option<PrivacyEvent> },
+    Commit {
+        round: u64,
+        bytes: Arc<[u8]>,
+        event: Option<PrivacyEvent>,
+        /// Its participants, to be durable before the release is.
+        participants: Option<Participants>,
+    },
     /// Stop: nothing may leave.
     Fail(RoundError),
 }
@@ -54,8 +62,9 @@ impl<H: Into<Beginning>> From<Effect<H>> for Step {
             Effect::Refuse(rejected) => Self::Refuse(rejected),
             Effect::Recall { round } => Self::Recall { round },
             Effect::Fail(error) => Self::Fail(error),
-            Effect::Commit { round, bytes, event, participants: _ } => {
-                Self::Commit { round, bytes, event }
+            Effect::Commit { round, bytes, event, participants } => {
+                let participants = participants.map(|slots| Participants { round, slots });
+                Self::Commit { round, bytes, event, participants }
             }
         }
     }
@@ -137,27 +146,44 @@ pub(crate) enum NoMachine {
     Instants(#[from] InvalidParameter),
 }
 
-/// The machine of a study at a round. `newest` is, of a relayed study, the round of the newest message of each sender that was
-/// broadcast.
+/// The past of a study, as far as its machine has to know it.
+#[derive(Default)]
+pub(crate) struct History {
+    /// Of a relayed study: the newest message of each sender that was broadcast.
+    pub(crate) newest: Vec<AgentUpdate>,
+    /// The participants of each release, where a slot may be in so many only.
+    pub(crate) participants: Vec<Participants>,
+}
+
+/// The machine of a study at a round.
 pub(crate) fn machine(
     study: &Study,
     round: u64,
-    newest: impl IntoIterator<Item = (u32, u64)>,
+    history: History,
     now: Tick,
 ) -> Result<Box<dyn Machine>, NoMachine> {
     match &study.federation.collaboration {
         Collaboration::Relayed(_) => {
+            let federation = &study.federation;
             let participants = (0..study.n_slots).collect();
-            let timeout = Some(study.federation.network.round_ms);
+            let timeout = Some(federation.network.round_ms);
             let n_features = study.n_features as usize;
             let relay = Relay::new(participants, Vec::new(), n_features, study.map, timeout, now);
-            Ok(Box::new(relay.from_round(round, newest)))
+            let newest = history.newest.iter().map(|update| (update.sender, update.round));
+            let relay = relay.from_round(round, newest);
+            Ok(Box::new(match &federation.free {
+                Some(free) => relay.with_mailbox(
+                    Mailbox::new(free.max_age, free.sample, federation.root())
+                        .with_messages(history.newest),
+                ),
+                None => relay,
+            }))
         }
         Collaboration::Released(releases) => match releases.releases.protection {
-            Protection::Simulated => simulated(study, releases, round),
+            Protection::Simulated => simulated(study, releases, round, &history),
             // Without noise nothing is drawn from it.
             Protection::Charged(_) | Protection::Off => {
-                aggregator(study, releases, round, SecureNoise::new())
+                aggregator(study, releases, (round, &history), SecureNoise::new())
             }
         },
         Collaboration::Neighbours(_) => Err(NoMachine::Neighbours),
@@ -169,25 +195,31 @@ fn simulated(
     study: &Study,
     releases: &ReleasePlan,
     round: u64,
+    history: &History,
 ) -> Result<Box<dyn Machine>, NoMachine> {
     let noise = fedbo_privacy::mechanism::SimNoise::new(study.federation.noise_seed());
-    aggregator(study, releases, round, noise)
+    aggregator(study, releases, (round, history), noise)
 }
 
 #[cfg(not(feature = "simulation"))]
-fn simulated(_: &Study, _: &ReleasePlan, _: u64) -> Result<Box<dyn Machine>, NoMachine> {
+fn simulated(
+    _: &Study,
+    _: &ReleasePlan,
+    _: u64,
+    _: &History,
+) -> Result<Box<dyn Machine>, NoMachine> {
     Err(NoMachine::Simulation)
 }
 
 fn aggregator<S: NoiseSource + Send + 'static>(
     study: &Study,
     releases: &ReleasePlan,
-    round: u64,
+    at: (u64, &History),
     noise: S,
 ) -> Result<Box<dyn Machine>, NoMachine>
 where
-    LatticeRounds<S>: fedbo_protocol::RoundMechanism<Round: Send>,
-    PaperRounds<S, Weights>: fedbo_protocol::RoundMechanism<Round: Send>,
+    LatticeRounds<S>: RoundMechanism<Round: Send>,
+    PaperRounds<S, Weights>: RoundMechanism<Round: Send>,
 {
     let network = study.federation.network;
     let instants = Instants::new(network.collect_ms.unwrap_or(network.round_ms), network.round_ms)?;
@@ -197,16 +229,33 @@ where
         ReleaseMechanism::Lattice(mechanism) => {
             let rounds = LatticeRounds::new(mechanism, schedule, noise)
                 .with_witnesses(releases.releases.n_witnesses);
-            let aggregator = Aggregator::new(rounds, schedule, study.map, Some(instants));
-            Box::new(aggregator.from_round(round))
+            Box::new(going_on(study, releases, at, rounds, instants))
         }
         ReleaseMechanism::Paper(mechanism) => {
-            let weights = releases.agent_weights();
-            let rounds = PaperRounds::new(mechanism, weights, noise);
-            let aggregator = Aggregator::new(rounds, schedule, study.map, Some(instants));
-            Box::new(aggregator.from_round(round))
+            let rounds = PaperRounds::new(mechanism, releases.agent_weights(), noise);
+            Box::new(going_on(study, releases, at, rounds, instants))
         }
     })
+}
+
+/// The aggregator of a study that goes on in a round.
+fn going_on<M: RoundMechanism>(
+    study: &Study,
+    releases: &ReleasePlan,
+    (round, history): (u64, &History),
+    rounds: M,
+    instants: Instants,
+) -> Aggregator<M> {
+    let aggregator = Aggregator::new(rounds, releases.schedule(), study.map, Some(instants));
+    let aggregator = aggregator.from_round(round);
+    let Some(most) = releases.releases.participations else {
+        return aggregator;
+    };
+    let mut counts = Participations::new(study.n_slots, most);
+    for found in &history.participants {
+        found.slots.iter().for_each(|slot| counts.count(*slot, found.round));
+    }
+    aggregator.with_participations(counts)
 }
 
 type Weights = Box<dyn Fn(u64) -> Vec<Vec<f64>> + Send>;

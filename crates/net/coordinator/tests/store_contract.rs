@@ -14,8 +14,8 @@ use std::thread::{scope, sleep};
 use std::time::Duration;
 
 use fedbo_coordinator::store::{
-    Arrived, FreeRelease, Inbox, Lead, NextRound, Posted, PostgresStore, Posting, SqliteStore,
-    Store, StoreError, StudyRecord, StudyState,
+    Arrived, FreeRelease, Inbox, Lead, NextRound, Participants, Posted, PostgresStore, Posting,
+    SqliteStore, Store, StoreError, StudyRecord, StudyState,
 };
 use fedbo_database::Mode;
 use fedbo_testkit::postgres::Server;
@@ -34,7 +34,7 @@ fn postgres(url: &str) -> PostgresStore {
 
 type Check = fn(&dyn Store);
 
-const CHECKS: [(&str, Check); 11] = [
+const CHECKS: [(&str, Check); 12] = [
     ("studies are found by name", studies_are_found_by_name),
     ("states change as an operator may", states_change),
     ("tokens are used once", tokens_are_used_once),
@@ -45,6 +45,7 @@ const CHECKS: [(&str, Check); 11] = [
     ("who was superseded changes nothing", fencing),
     ("rounds and what they hand out", rounds),
     ("a release is made once", a_release_is_made_once),
+    ("who is in a release", who_is_in_a_release),
     ("many at once", races),
 ];
 
@@ -71,6 +72,20 @@ fn postgres_store_contract() {
         eprintln!("store contract: {name}");
         check(&store);
     }
+}
+
+/// The table of participants is added when a study first needs it, and is no defect of the file.
+#[test]
+fn a_file_with_participants_is_sound() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let store = SqliteStore::open(&path, Mode::Create).unwrap();
+    let study = create(&store);
+    let lead = lead(&store, &study, "a");
+    assert_eq!(SqliteStore::verify(&path).unwrap(), Vec::<String>::new());
+    store.note_participants(&lead, &Participants { round: 0, slots: vec![1] }).unwrap();
+    drop(store);
+    assert_eq!(SqliteStore::verify(&path).unwrap(), Vec::<String>::new());
 }
 
 fn roster(n: usize) -> Vec<String> {
@@ -328,6 +343,24 @@ fn a_release_is_made_once(store: &dyn Store) {
         assert_eq!(again, Err(StoreError::Released { round: 1 }));
     }
     assert_eq!(store.free_releases(study.key).unwrap(), [release(0), release(1), release(5)]);
+}
+
+/// A note of a round that is closed again after a crash replaces the one before.
+fn who_is_in_a_release(store: &dyn Store) {
+    let study = create(store);
+    let old = store.lead(study.key, "a", 1).unwrap().unwrap();
+    let of = |round, slots: &[u32]| Participants { round, slots: slots.to_vec() };
+    assert_eq!(store.participants(study.key).unwrap(), []);
+    store.note_participants(&old, &of(4, &[0, 7, u32::MAX])).unwrap();
+    store.note_participants(&old, &of(2, &[])).unwrap();
+    store.note_participants(&old, &of(4, &[1])).unwrap();
+    sleep(Duration::from_millis(20));
+    lead(store, &study, "b");
+    let late = store.note_participants(&old, &of(5, &[1]));
+    assert_eq!(late, Err(StoreError::Superseded));
+    assert_eq!(store.participants(study.key).unwrap(), [of(2, &[]), of(4, &[1])]);
+    let other = fedbo_coordinator::store::StudyKey(99);
+    assert_eq!(store.participants(other).unwrap(), []);
 }
 
 /// Many at once: one study of a name, one agent of a token, one leader of each token.

@@ -42,29 +42,59 @@ pub fn evaluate_trial(
     trials: &Trials,
     objective: &dyn Objective,
     agent: u32,
-    (trial, point): (&Trial, &Point),
+    asked: (&Trial, &Point),
     ask_seconds: f64,
     started: impl FnOnce(),
 ) -> Result<Evaluated, EvaluationError> {
-    if let TrialStatus::Told(told) = trials.begin(trial, point, ask_seconds)? {
+    let (trial, point) = asked;
+    if let Some(told) = begin_trial(trials, asked, ask_seconds)? {
         return Ok(Evaluated::Before(told));
     }
     started();
-    pass("agent: a trial is begun");
     let id = TrialId { agent: u64::from(agent), trial: trial.index };
     let outcome = evaluate_guarded(objective, point, id);
-    let Some(told) = told(&outcome) else {
-        trials.release_trial(trial.index)?;
+    end_trial(trials, trial.index, &outcome)
+}
+
+/// Stores that a trial begins, and returns its result if it has ended before.
+///
+/// # Errors
+/// If it cannot be stored.
+pub fn begin_trial(
+    trials: &Trials,
+    (trial, point): (&Trial, &Point),
+    ask_seconds: f64,
+) -> Result<Option<Told>, EvaluationError> {
+    match trials.begin(trial, point, ask_seconds)? {
+        TrialStatus::Told(told) => Ok(Some(told)),
+        TrialStatus::Begun => {
+            pass("agent: a trial is begun");
+            Ok(None)
+        }
+    }
+}
+
+/// Stores the outcome of a trial that was begun; one that was interrupted waits to be evaluated again.
+///
+/// # Errors
+/// If it cannot be stored, or the objective cannot be evaluated whatever the point.
+pub fn end_trial(
+    trials: &Trials,
+    index: u64,
+    outcome: &Outcome,
+) -> Result<Evaluated, EvaluationError> {
+    let Some(told) = told(outcome) else {
+        trials.release_trial(index)?;
         return Ok(Evaluated::Interrupted);
     };
-    if let Outcome::Failed(failure @ Failure::Spawn { .. }) = &outcome {
+    if let Outcome::Failed(failure @ Failure::Spawn { .. }) = outcome {
         // No property of the point: the same would happen to every other.
-        trials.release_trial(trial.index)?;
+        trials.release_trial(index)?;
         let message = failure.to_string();
         return Err(EvaluationError::Objective { message });
     }
     pass("agent: a trial is evaluated");
-    trials.tell(trial.index, &told)?;
+    trials.tell(index, &told)?;
     pass("agent: a trial is told");
     Ok(Evaluated::Now(told))
 }

@@ -13,7 +13,7 @@ mod trials;
 
 pub use database::{Database, fixed};
 pub use error::{HomeError, TrialsError};
-pub use evaluation::{Evaluated, EvaluationError, evaluate_trial};
+pub use evaluation::{Evaluated, EvaluationError, begin_trial, end_trial, evaluate_trial};
 pub use folder::{hold, keep_private, make_folder};
 pub use identity::Identity;
 pub use objective_table::ObjectiveTable;

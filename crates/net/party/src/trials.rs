@@ -77,6 +77,11 @@ impl Trials {
         stored.is_some_and(|trial| trial.told().is_some())
     }
 
+    /// Returns true if a trial had begun when the trials were opened.
+    pub fn had_begun(&self, number: u64) -> bool {
+        number < self.stored.len() as u64
+    }
+
     /// Stores a trial as running, unless it is stored already; one that ran when its process ended runs again.
     pub fn begin(
         &self,

@@ -8,7 +8,8 @@ use fedbo_ledger::{Head, event_to_bytes};
 use fedbo_privacy::mechanism::{NoiseSource, SecureNoise, SimNoise};
 use fedbo_protocol::{
     AgentUpdate, AggregateHandout, Aggregator, Broadcast, Coordinator, Effect, Handout as _,
-    LatticeRounds, PaperRounds, Relay, UpdateRejected,
+    Instants, LatticeRounds, Mailbox, PaperRounds, Participations, Relay, RoundMechanism,
+    UpdateRejected,
 };
 use fedbo_wire::{
     Content, Digest, Handout, LedgerEntry, LedgerHead, Problem, ProblemCode, PublicKey,
@@ -81,8 +82,14 @@ impl TestCoordinator {
             Collaboration::Relayed(_) => {
                 let participants = (0..n_agents).collect();
                 let (message_len, hash) = (federation.message_len(), map.hash());
-                let relay = Relay::new(participants, Vec::new(), message_len, hash, None, 0);
-                Rounds::Relay(Box::new(relay))
+                let relay = |timeout, now| {
+                    Relay::new(participants, Vec::new(), message_len, hash, timeout, now)
+                };
+                Rounds::Relay(Box::new(match &federation.free {
+                    None => relay(None, 0),
+                    Some(free) => relay(Some(federation.network.round_ms), now_ms())
+                        .with_mailbox(Mailbox::new(free.max_age, free.sample, federation.root())),
+                }))
             }
             Collaboration::Neighbours(_) => panic!("it has no coordinator"),
             Collaboration::Released(releases) => match &releases.releases.protection {
@@ -125,10 +132,21 @@ impl TestCoordinator {
             n_enrolments: 0,
         };
         if let Rounds::Aggregator(aggregator) = &mut coordinator.rounds {
-            let effects = aggregator.start(0);
+            let effects = aggregator.start(machine_ms(&coordinator.federation));
             coordinator.apply(effects).unwrap();
         }
         coordinator
+    }
+
+    /// The time at which the window that is open closes.
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        if self.state != StudyState::Running {
+            return None;
+        }
+        match &self.rounds {
+            Rounds::Relay(relay) => relay.deadline(),
+            Rounds::Aggregator(aggregator) => aggregator.deadline(),
+        }
     }
 
     pub(crate) fn digest(&self) -> Digest {
@@ -180,13 +198,14 @@ impl TestCoordinator {
             map: fedbo_gp::MapHash(upload.map.0),
             weights: std::mem::take(&mut upload.weights),
         };
+        let now = machine_ms(&self.federation);
         let refusal = match &mut self.rounds {
             Rounds::Relay(relay) => {
-                let effects = relay.receive(update, 0);
+                let effects = relay.receive(update, now);
                 self.carry_out_relayed(effects)
             }
             Rounds::Aggregator(aggregator) => {
-                let effects = aggregator.receive(update, 0);
+                let effects = aggregator.receive(update, now);
                 self.apply(effects)
             }
         };
@@ -199,7 +218,8 @@ impl TestCoordinator {
     pub(crate) fn handouts(&mut self, key: &SigningKey, poll: Poll) -> Result<Polled, Problem> {
         let slot = self.slot_of(key).ok_or_else(|| problem(ProblemCode::UnknownAgent))?;
         self.pass_time();
-        if poll.after == self.round && self.state != StudyState::Waiting {
+        let is_free = self.federation.free.is_some();
+        if (poll.after == self.round || is_free) && self.state != StudyState::Waiting {
             self.asked_ms.push((slot, now_ms() - self.began_ms));
             self.waiting.insert(slot);
             self.end_idle_round();
@@ -252,7 +272,7 @@ impl TestCoordinator {
     /// Nobody is at work: the round is over where it does not wait for all.
     fn end_idle_round(&mut self) {
         let n_agents = self.federation.agents.len();
-        if self.waiting.len() == n_agents {
+        if self.waiting.len() == n_agents && self.federation.free.is_none() {
             self.end_round();
         }
     }
@@ -272,7 +292,9 @@ impl TestCoordinator {
                 Content::Releases(news.cloned().collect())
             }
             Rounds::Relay(_) => {
-                let is_new = |b: &&Broadcast| poll.after.is_none_or(|after| b.round > after);
+                let after =
+                    if self.federation.free.is_some() { Some(round - 1) } else { poll.after };
+                let is_new = |b: &&Broadcast| after.is_none_or(|after| b.round > after);
                 let mut news = self.broadcasts.iter().filter(is_new).cloned();
                 let mut joined = news.next().unwrap();
                 news.for_each(|newer| joined.join(newer));
@@ -315,6 +337,7 @@ impl TestCoordinator {
     }
 
     fn apply(&mut self, effects: Vec<Effect<AggregateHandout>>) -> Result<(), Problem> {
+        let now = machine_ms(&self.federation);
         let mut queue = VecDeque::from(effects);
         let mut refused = Ok(());
         while let Some(effect) = queue.pop_front() {
@@ -326,7 +349,7 @@ impl TestCoordinator {
                 Effect::Refuse(rejected) => refused = Err(refusal(&rejected)),
                 Effect::Fail(error) => panic!("{error}"),
                 Effect::Recall { round } => {
-                    queue.extend(aggregator.recalled(round, None, 0).unwrap());
+                    queue.extend(aggregator.recalled(round, None, now).unwrap());
                 }
                 Effect::Commit { round, bytes, event, .. } => {
                     let event = event.map_or_else(Vec::new, |e| event_to_bytes(&e).unwrap());
@@ -337,7 +360,7 @@ impl TestCoordinator {
                         event,
                         release: bytes.to_vec(),
                     });
-                    queue.extend(aggregator.committed(round, 0).unwrap());
+                    queue.extend(aggregator.committed(round, now).unwrap());
                 }
             }
         }
@@ -345,16 +368,34 @@ impl TestCoordinator {
     }
 
     fn begin(&mut self, round: u64, collects: bool) {
+        if round > self.federation.last_round() && self.federation.free.is_some() {
+            self.state = StudyState::Finished;
+        }
         self.round = Some(round);
         self.collects = collects;
         self.began_ms = now_ms();
         self.waiting.clear();
     }
 
-    /// The study begins, or its round begins anew, if it is time.
-    fn pass_time(&mut self) {
+    /// The study begins, or its round begins anew, if it is time; windows close.
+    pub(crate) fn pass_time(&mut self) {
         if let Some(begins_ms) = self.begins_ms.take_if(|begins_ms| *begins_ms <= now_ms()) {
             (self.state, self.began_ms) = (StudyState::Running, begins_ms);
+        }
+        while self.federation.free.is_some()
+            && self.state == StudyState::Running
+            && self.deadline().is_some_and(|deadline| deadline <= now_ms())
+        {
+            match &mut self.rounds {
+                Rounds::Relay(relay) => {
+                    let effects = relay.tick(now_ms());
+                    self.carry_out_relayed(effects).unwrap();
+                }
+                Rounds::Aggregator(aggregator) => {
+                    let effects = aggregator.tick(now_ms());
+                    self.apply(effects).unwrap();
+                }
+            }
         }
     }
 
@@ -362,6 +403,11 @@ impl TestCoordinator {
     fn elapsed_ms(&self) -> Option<u64> {
         (self.state != StudyState::Waiting).then(|| now_ms() - self.began_ms)
     }
+}
+
+/// The time that a machine is told: in rounds it stands still.
+fn machine_ms(federation: &Federation) -> u64 {
+    federation.free.as_ref().map_or(0, |_| now_ms())
 }
 
 fn aggregator<S: NoiseSource + 'static>(
@@ -373,17 +419,29 @@ fn aggregator<S: NoiseSource + 'static>(
     };
     let schedule = releases.schedule();
     let map = federation.feature_map().unwrap().hash();
+    let network = federation.network;
+    let instants = federation
+        .free
+        .as_ref()
+        .map(|_| Instants::new(network.collect_ms.unwrap(), network.round_ms).unwrap());
     match releases.mechanism(federation.own_arm()) {
         ReleaseMechanism::Lattice(mechanism) => {
             let rounds = LatticeRounds::new(mechanism, schedule, source)
                 .with_witnesses(releases.releases.n_witnesses);
-            Box::new(Aggregator::new(rounds, schedule, map, None))
+            Box::new(paced(federation, Aggregator::new(rounds, schedule, map, instants)))
         }
         ReleaseMechanism::Paper(mechanism) => {
-            let weights = releases.agent_weights();
-            let rounds = PaperRounds::new(mechanism, weights, source);
-            Box::new(Aggregator::new(rounds, schedule, map, None))
+            let rounds = PaperRounds::new(mechanism, releases.agent_weights(), source);
+            Box::new(paced(federation, Aggregator::new(rounds, schedule, map, instants)))
         }
+    }
+}
+
+fn paced<M: RoundMechanism>(federation: &Federation, aggregator: Aggregator<M>) -> Aggregator<M> {
+    let n_slots = u32::try_from(federation.agents.len()).unwrap();
+    match federation.free_pace().and_then(|pace| pace.uploads_max) {
+        Some(most) => aggregator.with_participations(Participations::new(n_slots, most)),
+        None => aggregator,
     }
 }
 
@@ -398,6 +456,7 @@ fn refusal(rejected: &UpdateRejected) -> Problem {
         UpdateRejected::Early { .. } => ProblemCode::Early,
         UpdateRejected::NotCollected { .. } => ProblemCode::NotCollected,
         UpdateRejected::Conflict { .. } => ProblemCode::Conflict,
+        UpdateRejected::Spent { .. } => ProblemCode::NotCollected,
         _ => ProblemCode::BadRequest,
     })
 }

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_agent::Ended;
-use fedbo_federation::{Collaboration, Federation, ReleaseMechanism};
+use fedbo_federation::{Collaboration, Federation, FreePlan, ReleaseMechanism};
 use fedbo_objective::Outcome;
 use fedbo_privacy::mechanism::SimNoise;
-use fedbo_protocol::{Agent, Aggregator, LatticeRounds, UsesHandouts};
+use fedbo_protocol::{Agent, Aggregator, Instants, LatticeRounds, Mailbox, Relay, UsesHandouts};
 use fedbo_runner::{
-    Decoder, Member, NullReleaseStore, Observer, TrialRecord, run_relayed, run_session,
+    Decoder, FreeTimes, Member, NullReleaseStore, Observer, TrialRecord, run_free_session,
+    run_relayed, run_session,
 };
 use fedbo_space::Point;
 use fedbo_storage::Told;
@@ -22,7 +23,7 @@ use crate::coordinator::TestCoordinator;
 use crate::world::{Bump, SIMULATED, coordinator, frozen, members, take_turns, three_agents};
 
 /// Trials by agent: point, source, value.
-type Trials = Vec<Vec<(Point, String, f64)>>;
+pub(crate) type Trials = Vec<Vec<(Point, String, f64)>>;
 
 struct Recorder(Trials);
 
@@ -37,7 +38,7 @@ impl Observer for Recorder {
     }
 }
 
-fn in_one_process(federation: &Federation) -> Trials {
+pub(crate) fn in_one_process(federation: &Federation) -> Trials {
     let map = federation.feature_map().unwrap();
     let mut recorder = Recorder(vec![Vec::new(); federation.agents.len()]);
     let stop = AtomicBool::new(false);
@@ -48,7 +49,17 @@ fn in_one_process(federation: &Federation) -> Trials {
                 federation.relayed_agent(settings.as_ref(), arm, &map, seed).unwrap()
             });
             let (message_len, hash) = (federation.message_len(), map.hash());
-            run_relayed(&mut all, Vec::new(), message_len, hash, &mut recorder, &stop).unwrap();
+            let Some(free) = &federation.free else {
+                run_relayed(&mut all, Vec::new(), message_len, hash, &mut recorder, &stop).unwrap();
+                return recorder.0;
+            };
+            let participants = all.iter().map(|member| member.agent.id()).collect();
+            let window = Some(federation.network.round_ms);
+            let mut relay = Relay::new(participants, Vec::new(), message_len, hash, window, 0)
+                .with_mailbox(Mailbox::new(free.max_age, free.sample, federation.root()));
+            let store = &mut NullReleaseStore;
+            run_free_session(&mut all, &times(free), &mut relay, store, &mut recorder, &stop)
+                .unwrap();
         }
         Collaboration::Neighbours(_) => panic!("it has no coordinator"),
         Collaboration::Released(releases) => {
@@ -61,13 +72,25 @@ fn in_one_process(federation: &Federation) -> Trials {
             let noise = SimNoise::new(federation.noise_seed());
             let rounds = LatticeRounds::new(mechanism, schedule, noise)
                 .with_witnesses(releases.releases.n_witnesses);
-            let mut aggregator = Aggregator::new(rounds, schedule, map.hash(), None);
+            let window = federation.network.round_ms;
+            let instants = federation.free.as_ref().map(|_| Instants::new(window, window).unwrap());
+            let mut aggregator = Aggregator::new(rounds, schedule, map.hash(), instants);
             let store = &mut NullReleaseStore;
+            if let Some(free) = &federation.free {
+                let times = times(free);
+                run_free_session(&mut all, &times, &mut aggregator, store, &mut recorder, &stop)
+                    .unwrap();
+                return recorder.0;
+            }
             run_session(&mut all, Vec::new(), &mut aggregator, store, &mut recorder, &stop)
                 .unwrap();
         }
     }
     recorder.0
+}
+
+fn times(free: &FreePlan) -> FreeTimes {
+    FreeTimes { trials: free.trial_ms.clone(), last_window: free.windows - 1 }
 }
 
 fn all<S: UsesHandouts>(federation: &Federation, strategy: impl Fn(Seed) -> S) -> Vec<Member<S>> {
@@ -76,8 +99,12 @@ fn all<S: UsesHandouts>(federation: &Federation, strategy: impl Fn(Seed) -> S) -
         let strategy = strategy(federation.agent_seed(id));
         let space = federation.space.clone();
         let decoder: Decoder = Arc::new(move |unit: &[f64]| space.decode(unit));
+        let agent = Agent::new(strategy, plan, Seed::new(federation.seed)).unwrap();
         Member {
-            agent: Agent::new(strategy, plan, Seed::new(federation.seed)).unwrap(),
+            agent: match federation.free_pace() {
+                Some(pace) => agent.at_free_pace(pace),
+                None => agent,
+            },
             objective: Arc::new(Bump),
             decoder,
             direction: federation.direction,

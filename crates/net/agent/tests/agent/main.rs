@@ -10,6 +10,7 @@ mod crashes;
 mod delivery;
 mod enrolment;
 mod equality;
+mod free;
 mod hostile_text;
 mod http;
 mod mail;

@@ -122,7 +122,7 @@ fn a_memory_of_version_1_goes_on_without_the_vectors_that_it_kept() {
 
     // What a newer program wrote is left alone.
     let memory = Connection::open(member.home.join("agent.db")).unwrap();
-    memory.pragma_update(None, "user_version", 3).unwrap();
+    memory.pragma_update(None, "user_version", 4).unwrap();
     drop(memory);
     let error = Home::open(&member.home).unwrap_err().to_string();
     assert!(error.contains("use the fedbo that wrote it"), "{error}");

@@ -1,6 +1,6 @@
 //! Agents and their homes, all in one thread.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,6 +27,8 @@ use crate::ways::{Cutter, TestClock, TestLink, note, pass_time, token};
 pub(crate) struct Ears {
     pub(crate) cutter: Rc<Cutter>,
     pub(crate) heard: RefCell<Vec<String>>,
+    /// Milliseconds that pass when a trial has ended, as if the next query took so long.
+    pub(crate) ponders_ms: Cell<u64>,
 }
 
 impl Ears {
@@ -49,6 +51,7 @@ impl Observer for Ears {
         self.hear(format!("started {}", trial.index));
     }
     fn trial_ended(&self, trial: &Trial, _: &Point, _: &Told) {
+        pass_time(Duration::from_millis(self.ponders_ms.get()));
         self.hear(format!("ended {}", trial.index));
     }
     fn upload_sent(&self, round: u64) {

@@ -42,7 +42,7 @@ pub(super) fn broadcast(
     })
 }
 
-/// The broadcasts of a relayed study after an agent's round, joined.
+/// The broadcasts of a relayed study after an agent's round, joined with the last.
 pub(crate) fn broadcasts_since(
     store: &dyn Store,
     study: &Study,
@@ -50,14 +50,10 @@ pub(crate) fn broadcasts_since(
     after: u64,
     last: &Broadcast,
 ) -> Result<Broadcast, String> {
-    let mut rounds = after + 1..last.round;
-    let Some(first) = rounds.next() else {
-        return Ok(last.clone());
-    };
-    let read = |round| broadcast(store, study, key, round).map_err(|error| error.to_string());
-    let mut joined = read(first)?;
-    for round in rounds {
-        joined.join(read(round)?);
+    let mut joined = Broadcast { round: after, messages: Vec::new(), stragglers: Vec::new() };
+    for round in after + 1..last.round {
+        let next = broadcast(store, study, key, round).map_err(|error| error.to_string())?;
+        joined.join(next);
     }
     joined.join(last.clone());
     Ok(joined)

@@ -1,9 +1,11 @@
 //! The work of a study's thread with and without leadership: it reads the store and publishes what that says.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fedbo_ledger::Head;
+use fedbo_protocol::AgentUpdate;
 use fedbo_wire::{LedgerEntry, StudyState};
 
 use super::broadcasts::broadcast;
@@ -139,26 +141,23 @@ impl Worker {
         Ok(())
     }
 
-    /// By sender, the round of the newest message that was broadcast before a round.
-    pub(super) fn newest(&self, round: u64) -> Result<Vec<(u32, u64)>, HostError> {
+    /// By sender, the newest message that was broadcast before a round; at a free pace of those that may be of use.
+    pub(super) fn newest(&self, round: u64) -> Result<Vec<AgentUpdate>, HostError> {
         if !self.study.is_relayed() {
             return Ok(Vec::new());
         }
-        let mut newest: Vec<Option<u64>> = vec![None; self.study.n_slots as usize];
-        let mut n_missing = newest.len();
-        for round in (1..=round).rev() {
-            if n_missing == 0 {
+        let free = self.study.federation.free.as_ref();
+        let first = free.map_or(1, |free| round.saturating_sub(free.max_age).max(1));
+        let mut newest: BTreeMap<u32, AgentUpdate> = BTreeMap::new();
+        for round in (first..=round).rev() {
+            if newest.len() == self.study.n_slots as usize {
                 break;
             }
             for message in broadcast(&*self.store, &self.study, &self.key, round)?.messages {
-                if let Some(known @ None) = newest.get_mut(message.sender as usize) {
-                    *known = Some(message.round);
-                    n_missing -= 1;
-                }
+                newest.entry(message.sender).or_insert(message);
             }
         }
-        let known = (0_u32..).zip(newest);
-        Ok(known.filter_map(|(sender, round)| Some((sender, round?))).collect())
+        Ok(newest.into_values().collect())
     }
 
     /// Publishes releases and the round that runs with them: when it began, and the time now.

@@ -1,6 +1,6 @@
 //! The work of the leader: rounds.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use super::UploadAnswer;
 use super::error::HostError;
 use super::worker::{Leader, RENEWALS, Worker};
 use crate::clock::Clock;
-use crate::machine::{Beginning, Step, machine};
+use crate::machine::{Beginning, History, Step, machine};
 use crate::releases::{ChargedReleases, FreeReleases, LedgerPlace, Releases};
 use crate::spans::{self, Span};
-use crate::store::{Lead, NextRound, StoreError, StudyRecord};
+use crate::store::{Lead, NextRound, Participants, StoreError, StudyRecord};
 
 /// The time between two attempts of a replica that follows to take the lead; less where a quarter of the lease is less.
 const TRY: Duration = Duration::from_millis(500);
@@ -72,8 +72,12 @@ impl Worker {
         // get all of its time again.
         // Whoever led before may have had a clock that was ahead: no round begins in the future.
         let began_ms = record.began_ms.filter(|_| is_released).map_or(now_ms, |at| at.min(now_ms));
-        let newest = self.newest(round)?;
-        let mut machine = machine(&self.study, round, newest, began_ms)?;
+        let participants = match self.study.federation.free {
+            Some(_) => self.participants(&*releases)?,
+            None => Vec::new(),
+        };
+        let history = History { newest: self.newest(round)?, participants };
+        let mut machine = machine(&self.study, round, history, began_ms)?;
         let collects = self.study.collects(round);
         // Whether a vector came to another replica that led is in the store; whoever sent one need not send it again.
         if let (Some(intake), true) = (&self.intake, is_released) {
@@ -106,6 +110,20 @@ impl Worker {
         self.retry = None;
         self.publish(|published| published.error = None);
         Ok(())
+    }
+
+    /// The participants of each release. Who was noted for a release that was not made is in none. A release of which nothing is noted, as the store is an
+    /// older copy, counts for all: nobody is in more than it pays for (INV-13).
+    fn participants(&self, releases: &dyn Releases) -> Result<Vec<Participants>, HostError> {
+        let noted = self.store.participants(self.study.key)?;
+        let mut noted: BTreeMap<u64, Participants> =
+            noted.into_iter().map(|found| (found.round, found)).collect();
+        let made = releases.entries(0)?.into_iter().map(|entry| entry.round);
+        let of_round = |round: u64| {
+            let all = || Participants { round, slots: (0..self.study.n_slots).collect() };
+            noted.remove(&round).unwrap_or_else(all)
+        };
+        Ok(made.map(of_round).collect())
     }
 
     /// Passes an upload to the machine and answers before anything else happens, but for what was due before it came: a round
@@ -208,8 +226,13 @@ impl Worker {
                     let now_ms = leader.clock.now_ms();
                     queue.extend(leader.machine.recalled(round, stored.as_deref(), now_ms)?);
                 }
-                Step::Commit { round, bytes, event } => {
+                Step::Commit { round, bytes, event, participants } => {
                     pass("coordinator: a round is closed");
+                    if let Some(found) = &participants {
+                        // Before the release: who is in it is known whatever happens (INV-13).
+                        self.store.note_participants(&leader.lead, found)?;
+                        pass("coordinator: the participants are noted");
+                    }
                     // INV-1: charge and bytes are durable before the machine hands anything out.
                     let since = Instant::now();
                     leader.releases.commit(round, event.as_ref(), &bytes)?;
@@ -234,7 +257,7 @@ impl Worker {
             return Ok(());
         };
         let Beginning { round, collects, broadcast } = beginning;
-        let finishes = round > self.study.federation.rounds;
+        let finishes = round > self.study.federation.last_round();
         let mut next = self.publisher.borrow().next();
         (next.round, next.collects) = (round, collects && !finishes);
         let known = next.entries.last().map_or(0, |last| last.seq);

@@ -222,7 +222,7 @@ async fn status(
         study: study.name.clone(),
         state: now.state,
         round: now.round,
-        rounds: study.federation.rounds,
+        rounds: study.federation.last_round(),
         collects: now.collects,
         head: match study.is_relayed() {
             true => String::new(),

@@ -102,6 +102,27 @@ pub struct FreeRelease {
     pub bytes: Vec<u8>,
 }
 
+/// The slots whose vectors are in a release, where a slot may be in so many only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Participants {
+    /// The round of the release.
+    pub round: u64,
+    /// Ascending.
+    pub slots: Vec<u32>,
+}
+
+impl Participants {
+    /// The slots as they are stored: four bytes each, the lowest first.
+    fn to_bytes(&self) -> Vec<u8> {
+        self.slots.iter().flat_map(|slot| slot.to_le_bytes()).collect()
+    }
+
+    fn of(round: u64, bytes: &[u8]) -> Self {
+        let (slots, _) = bytes.as_chunks();
+        Self { round, slots: slots.iter().map(|slot| u32::from_le_bytes(*slot)).collect() }
+    }
+}
+
 /// The store of a coordinator's studies. Every call is one transaction, durable when it returns.
 pub trait Store: Send + Sync + fmt::Debug {
     /// The inbox in which replicas leave vectors for each other; none where one process takes all of them.
@@ -248,6 +269,18 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`StoreError::Superseded`] if somebody else leads; or if the store cannot be written.
     fn note_head(&self, lead: &Lead, head: &str) -> Result<(), StoreError>;
+
+    /// Keeps who is in the release of a round, before the release is made: in the place of what was kept of that round before.
+    ///
+    /// # Errors
+    /// [`StoreError::Superseded`] if somebody else leads; or if the store cannot be written.
+    fn note_participants(&self, lead: &Lead, found: &Participants) -> Result<(), StoreError>;
+
+    /// The participants of each release, by round.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    fn participants(&self, study: StudyKey) -> Result<Vec<Participants>, StoreError>;
 
     /// Returns the broadcast with which a round of a relayed study began, if there was one.
     ///

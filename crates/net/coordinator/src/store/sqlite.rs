@@ -8,10 +8,10 @@ use fedbo_database::{Failure, File, Mode, integrity_problems};
 use fedbo_wire::{Digest, PublicKey};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
-use super::schema::FORMAT;
+use super::schema::{FORMAT, PARTICIPANTS};
 use super::{
-    Enrolment, FreeRelease, Lead, NextRound, SlotRecord, Store, StoreError, StudyKey, StudyRecord,
-    StudyState, agreed,
+    Enrolment, FreeRelease, Lead, NextRound, Participants, SlotRecord, Store, StoreError, StudyKey,
+    StudyRecord, StudyState, agreed,
 };
 
 const STUDY: &str = "SELECT id, name, config, state, round, began_ms, head FROM studies";
@@ -88,7 +88,7 @@ impl SqliteStore {
             .map_err(|fault| StoreError::of(fault, path))?;
         let found = file.open_for_verification().and_then(|connection| {
             let mut problems = integrity_problems(&connection)?;
-            problems.extend(FORMAT.layout_problems(&connection)?);
+            problems.extend(FORMAT.layout_problems_beside(&connection, &[PARTICIPANTS])?);
             Ok(problems)
         });
         match found {
@@ -461,6 +461,33 @@ impl Store for SqliteStore {
             tx.prepare_cached("UPDATE studies SET head = ? WHERE id = ?")?
                 .execute(params![head, lead.study.0])?;
             Ok(())
+        })
+    }
+
+    fn note_participants(&self, lead: &Lead, found: &Participants) -> Result<(), StoreError> {
+        self.lead_on(lead, |tx| {
+            tx.execute_batch(PARTICIPANTS)?;
+            tx.prepare_cached(
+                "INSERT OR REPLACE INTO participants (study, round, slots) VALUES (?, ?, ?)",
+            )?
+            .execute(params![lead.study.0, signed(found.round), found.to_bytes()])?;
+            Ok(())
+        })
+    }
+
+    fn participants(&self, study: StudyKey) -> Result<Vec<Participants>, StoreError> {
+        self.read(|tx| {
+            let is_there =
+                "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'participants'";
+            if !tx.prepare_cached(is_there)?.exists([])? {
+                return Ok(Vec::new());
+            }
+            let sql = "SELECT round, slots FROM participants WHERE study = ? ORDER BY round";
+            let mut statement = tx.prepare_cached(sql)?;
+            let rows = statement.query_map([study.0], |row| {
+                Ok(Participants::of(row.get(0)?, &row.get::<_, Vec<u8>>(1)?))
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
         })
     }
 

@@ -209,3 +209,86 @@ fn a_poll_ends_at_once_when_the_study_is_in_another_state_than_known() {
     assert_eq!(answer.status, 400, "{}", answer.text());
     world.end();
 }
+
+/// Windows close by the clock and wait for nobody; what was handed out is handed out again, also by a coordinator that was started again.
+#[test]
+fn at_a_free_pace_the_newest_messages_are_handed_out_in_every_window() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = relayed(0.5).replace("rounds = 3", "rounds = 3\npace = \"free\"\nwindows = 12");
+    let world = World::new(folder.path(), &[&text]);
+    let mut agents = world.enrol("relayed");
+    assert_eq!(agents[1].upload(0, vec![7.0, 0.5]).status, 200);
+    let senders = |world: &World, agent: &TestAgent, query: &str| {
+        let answer = agent.poll(query);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let handout = world.read("relayed", &answer.body);
+        let Content::Messages { messages, stragglers } = handout.content else {
+            panic!("messages are relayed")
+        };
+        assert!(stragglers.is_empty());
+        let found: Vec<(u32, u64)> = messages.iter().map(|m| (m.sender, m.round)).collect();
+        (handout.round, found)
+    };
+    let (window, found) = senders(&world, &agents[0], "wait=10");
+    assert_eq!(found, [(1, 0)]);
+    let (later, found) = senders(&world, &agents[0], &format!("after={window}&wait=10"));
+    assert!(later > window);
+    assert_eq!(found, [(1, 0)], "nobody has sent anything since");
+    assert_eq!(agents[2].upload(later, vec![8.0, 0.5]).status, 200);
+    let (last, found) = senders(&world, &agents[0], &format!("after={later}&wait=10"));
+    assert_eq!(found, [(1, 0), (2, later)]);
+    let world = world.restart();
+    agents[0].address = world.address;
+    let (_, found) = senders(&world, &agents[0], &format!("after={last}&wait=10"));
+    assert_eq!(found, [(1, 0), (2, later)], "what was handed out is not forgotten");
+    let answer = agents[0].poll("after=12&wait=20");
+    assert_eq!(answer.header("fedbo-state"), Some("finished"), "with window 12, as 11 is the last");
+    world.end();
+}
+
+/// The slots in a release are noted, and one that was in as many as it may be in is refused; also after a restart.
+#[test]
+fn at_a_free_pace_no_slot_is_in_more_releases_than_it_pays_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = summed("epsilon = 8.0\nparticipations = 2", 0.6, 0.4);
+    let text = text.replace("rounds = 3", "rounds = 3\npace = \"free\"\nwindows = 40");
+    let world = World::new(folder.path(), &[&text]);
+    let agents = world.enrol("summed");
+    let mut window = 0;
+    let mut sent = Vec::new();
+    let next = |world: &World, agent: &TestAgent, window: &mut u64| {
+        let answer = agent.poll(&format!("after={window}&wait=20"));
+        *window = world.read("summed", &answer.body).round;
+    };
+    while sent.len() < 2 {
+        if agents[1].upload(window, one_hot(1, 3)).status == 200 {
+            sent.push(window);
+        }
+        next(&world, &agents[1], &mut window);
+    }
+    let refused = agents[1].upload(window, one_hot(1, 3));
+    assert_ne!(refused.status, 200);
+    assert!(refused.text().contains("in 2 releases already"), "{}", refused.text());
+    let found = |world: &World| {
+        let store = world.home.store();
+        let found = store.participants(store.study("summed").unwrap().key).unwrap();
+        let with = found.into_iter().filter(|found| found.slots == [1]);
+        with.map(|found| found.round).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&world), sent);
+    let world = world.restart();
+    let mut agents = agents;
+    agents.iter_mut().for_each(|agent| agent.address = world.address);
+    next(&world, &agents[1], &mut window);
+    let refused = agents[1].upload(window, one_hot(1, 3));
+    assert!(refused.text().contains("in 2 releases already"), "{}", refused.text());
+    // Another slot has its own.
+    while agents[0].upload(window, one_hot(0, 3)).status != 200 {
+        next(&world, &agents[0], &mut window);
+    }
+    let path = world.home.ledger("summed");
+    world.end();
+    let statement = fedbo_ledger::read(&path).unwrap();
+    assert_eq!(statement.participations, Some(2));
+    assert!(statement.n_releases() > 2 && !statement.is_overdrawn());
+}

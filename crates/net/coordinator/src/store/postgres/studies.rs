@@ -6,13 +6,14 @@ use postgres::Row;
 use postgres::types::Type;
 
 use super::PostgresStore;
+use super::layout::PARTICIPANTS;
 use super::rows::{
     STUDY, bytes, changed, check_free, check_slot, forget_before, int, is_stored, key, locked,
     now_ms, signed, slot_number, study, study_named, text, unsigned, void_tokens,
 };
 use crate::store::{
-    Enrolment, FreeRelease, Inbox, Lead, NextRound, SlotRecord, Store, StoreError, StudyKey,
-    StudyRecord, StudyState, agreed, may_become,
+    Enrolment, FreeRelease, Inbox, Lead, NextRound, Participants, SlotRecord, Store, StoreError,
+    StudyKey, StudyRecord, StudyState, agreed, may_become,
 };
 
 impl Store for PostgresStore {
@@ -351,6 +352,37 @@ impl Store for PostgresStore {
                 &[int(&lead.study.0), text(&head)],
             )?;
             Ok(())
+        })
+    }
+
+    fn note_participants(&self, lead: &Lead, found: &Participants) -> Result<(), StoreError> {
+        let (round, slots) = (signed(found.round), found.to_bytes());
+        self.lead_on(lead, |tx, _| {
+            tx.batch_execute(PARTICIPANTS)?;
+            tx.query_typed(
+                "INSERT INTO fedbo_coordinator.participants (study, round, slots) VALUES ($1, $2, $3)
+                 ON CONFLICT (study, round) DO UPDATE SET slots = $3",
+                &[int(&lead.study.0), int(&round), bytes(&slots)],
+            )?;
+            Ok(())
+        })
+    }
+
+    fn participants(&self, study: StudyKey) -> Result<Vec<Participants>, StoreError> {
+        self.read(|tx| {
+            let is_there = "SELECT to_regclass('fedbo_coordinator.participants') IS NOT NULL";
+            if !tx.query_typed_one(is_there, &[])?.try_get::<_, bool>(0)? {
+                return Ok(Vec::new());
+            }
+            let rows = tx.query_typed(
+                "SELECT round, slots FROM fedbo_coordinator.participants WHERE study = $1 ORDER BY round",
+                &[int(&study.0)],
+            )?;
+            let found = |row: &Row| {
+                let slots: Vec<u8> = row.try_get(1)?;
+                Ok(Participants::of(unsigned(row.try_get(0)?), &slots))
+            };
+            rows.iter().map(found).collect()
         })
     }
 
