@@ -84,8 +84,11 @@ struct Running {
 impl Session<'_> {
     /// Returns true if the trial that was under way has ended and is to be told now.
     pub(crate) fn has_result(&self) -> bool {
-        let running = self.free.running.as_ref();
-        running.is_some_and(|running| running.thread.is_finished()) && !self.is_near_an_instant()
+        self.has_ended() && !self.is_near_an_instant()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.free.running.as_ref().is_some_and(|running| running.thread.is_finished())
     }
 
     /// Returns true if what follows the end of a trial may take until the next instant. A result waits for that, but not for long.
@@ -114,9 +117,10 @@ impl Session<'_> {
             self.end_running(true)?;
             return Ok(Step::Ended(Ended::Interrupted));
         }
-        let is_near = self.free.running.is_some() && self.is_near_an_instant();
-        if is_near {
-            self.free.held_at.get_or_insert(self.clock.elapsed_ms());
+        if self.free.running.is_some() && self.is_near_an_instant() {
+            if self.has_ended() {
+                self.free.held_at.get_or_insert(self.clock.elapsed_ms());
+            }
         } else if let Some(step) = self.end_running(false)? {
             return Ok(step);
         }

@@ -382,14 +382,15 @@ impl TestCoordinator {
         if let Some(begins_ms) = self.begins_ms.take_if(|begins_ms| *begins_ms <= now_ms()) {
             (self.state, self.began_ms) = (StudyState::Running, begins_ms);
         }
-        while self.federation.free.is_some()
-            && self.state == StudyState::Running
-            && self.deadline().is_some_and(|deadline| deadline <= now_ms())
+        while let Some(deadline) = self.deadline().filter(|deadline| *deadline <= now_ms())
+            && self.federation.free.is_some()
         {
             match &mut self.rounds {
                 Rounds::Relay(relay) => {
-                    let effects = relay.tick(now_ms());
+                    // At its time, also where nobody looked then.
+                    let effects = relay.tick(deadline);
                     self.carry_out_relayed(effects).unwrap();
+                    self.began_ms = deadline;
                 }
                 Rounds::Aggregator(aggregator) => {
                     let effects = aggregator.tick(now_ms());
