@@ -11,6 +11,8 @@ use fedbo_protocol::{
     UpdateRejected,
 };
 
+use fedbo_wire::{Digest, digest};
+
 use crate::store::Participants;
 use crate::study::Study;
 
@@ -63,11 +65,17 @@ impl<H: Into<Beginning>> From<Effect<H>> for Step {
             Effect::Recall { round } => Self::Recall { round },
             Effect::Fail(error) => Self::Fail(error),
             Effect::Commit { round, bytes, event, participants } => {
-                let participants = participants.map(|slots| Participants { round, slots });
+                let release = digest_of(&bytes);
+                let participants = participants.map(|slots| Participants { round, slots, release });
                 Self::Commit { round, bytes, event, participants }
             }
         }
     }
+}
+
+/// The digest by which a release is known beside its participants.
+pub(crate) fn digest_of(release: &[u8]) -> Digest {
+    digest("fedbo release with participants, version 1", &[release])
 }
 
 /// A [`Coordinator`] of whatever handouts.

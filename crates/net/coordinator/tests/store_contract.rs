@@ -83,7 +83,8 @@ fn a_file_with_participants_is_sound() {
     let study = create(&store);
     let lead = lead(&store, &study, "a");
     assert_eq!(SqliteStore::verify(&path).unwrap(), Vec::<String>::new());
-    store.note_participants(&lead, &Participants { round: 0, slots: vec![1] }).unwrap();
+    let found = Participants { round: 0, slots: vec![1], release: Digest([3; 32]) };
+    store.note_participants(&lead, &found).unwrap();
     drop(store);
     assert_eq!(SqliteStore::verify(&path).unwrap(), Vec::<String>::new());
 }
@@ -349,7 +350,11 @@ fn a_release_is_made_once(store: &dyn Store) {
 fn who_is_in_a_release(store: &dyn Store) {
     let study = create(store);
     let old = store.lead(study.key, "a", 1).unwrap().unwrap();
-    let of = |round, slots: &[u32]| Participants { round, slots: slots.to_vec() };
+    let of = |round: u64, slots: &[u32]| Participants {
+        round,
+        slots: slots.to_vec(),
+        release: Digest([u8::try_from(slots.len()).unwrap(); 32]),
+    };
     assert_eq!(store.participants(study.key).unwrap(), []);
     store.note_participants(&old, &of(4, &[0, 7, u32::MAX])).unwrap();
     store.note_participants(&old, &of(2, &[])).unwrap();

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use fedbo_failpoints::pass;
 use fedbo_protocol::AgentUpdate;
-use fedbo_wire::StudyState;
+use fedbo_wire::{LedgerEntry, StudyState};
 use tokio::sync::oneshot;
 
 use super::UploadAnswer;
 use super::error::HostError;
 use super::worker::{Leader, RENEWALS, Worker};
 use crate::clock::Clock;
-use crate::machine::{Beginning, History, Step, machine};
+use crate::machine::{Beginning, History, Step, digest_of, machine};
 use crate::releases::{ChargedReleases, FreeReleases, LedgerPlace, Releases};
 use crate::spans::{self, Span};
 use crate::store::{Lead, NextRound, Participants, StoreError, StudyRecord};
@@ -112,18 +112,19 @@ impl Worker {
         Ok(())
     }
 
-    /// The participants of each release. Who was noted for a release that was not made is in none. A release of which nothing is noted, as the store is an
-    /// older copy, counts for all: nobody is in more than it pays for (INV-13).
+    /// The participants of each release. Who was noted for a release that was not made is in none. A release of which nothing is noted, or of
+    /// another that was to be made in its place, as the store is an older copy, counts for all: nobody is in more than it pays for (INV-13).
     fn participants(&self, releases: &dyn Releases) -> Result<Vec<Participants>, HostError> {
         let noted = self.store.participants(self.study.key)?;
         let mut noted: BTreeMap<u64, Participants> =
             noted.into_iter().map(|found| (found.round, found)).collect();
-        let made = releases.entries(0)?.into_iter().map(|entry| entry.round);
-        let of_round = |round: u64| {
-            let all = || Participants { round, slots: (0..self.study.n_slots).collect() };
-            noted.remove(&round).unwrap_or_else(all)
+        let of_entry = |entry: LedgerEntry| {
+            let (round, release) = (entry.round, digest_of(&entry.release));
+            let found = noted.remove(&round).filter(|found| found.release == release);
+            let all = || Participants { round, slots: (0..self.study.n_slots).collect(), release };
+            found.unwrap_or_else(all)
         };
-        Ok(made.map(of_round).collect())
+        Ok(releases.entries(0)?.into_iter().map(of_entry).collect())
     }
 
     /// Passes an upload to the machine and answers before anything else happens, but for what was due before it came: a round

@@ -109,6 +109,8 @@ pub struct Participants {
     pub round: u64,
     /// Ascending.
     pub slots: Vec<u32>,
+    /// The digest of the release.
+    pub release: Digest,
 }
 
 impl Participants {
@@ -117,9 +119,11 @@ impl Participants {
         self.slots.iter().flat_map(|slot| slot.to_le_bytes()).collect()
     }
 
-    fn of(round: u64, bytes: &[u8]) -> Self {
-        let (slots, _) = bytes.as_chunks();
-        Self { round, slots: slots.iter().map(|slot| u32::from_le_bytes(*slot)).collect() }
+    /// As it was stored; `None` where the digest has another length.
+    fn of(round: u64, slots: &[u8], release: &[u8]) -> Option<Self> {
+        let (slots, _) = slots.as_chunks();
+        let slots = slots.iter().map(|slot| u32::from_le_bytes(*slot)).collect();
+        Some(Self { round, slots, release: Digest(release.try_into().ok()?) })
     }
 }
 

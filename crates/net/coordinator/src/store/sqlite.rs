@@ -468,9 +468,14 @@ impl Store for SqliteStore {
         self.lead_on(lead, |tx| {
             tx.execute_batch(PARTICIPANTS)?;
             tx.prepare_cached(
-                "INSERT OR REPLACE INTO participants (study, round, slots) VALUES (?, ?, ?)",
+                "INSERT OR REPLACE INTO participants (study, round, slots, release) VALUES (?, ?, ?, ?)",
             )?
-            .execute(params![lead.study.0, signed(found.round), found.to_bytes()])?;
+            .execute(params![
+                lead.study.0,
+                signed(found.round),
+                found.to_bytes(),
+                found.release.0
+            ])?;
             Ok(())
         })
     }
@@ -482,12 +487,15 @@ impl Store for SqliteStore {
             if !tx.prepare_cached(is_there)?.exists([])? {
                 return Ok(Vec::new());
             }
-            let sql = "SELECT round, slots FROM participants WHERE study = ? ORDER BY round";
+            let sql =
+                "SELECT round, slots, release FROM participants WHERE study = ? ORDER BY round";
             let mut statement = tx.prepare_cached(sql)?;
             let rows = statement.query_map([study.0], |row| {
-                Ok(Participants::of(row.get(0)?, &row.get::<_, Vec<u8>>(1)?))
+                let (slots, release): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(2)?);
+                Ok(Participants::of(row.get(0)?, &slots, &release))
             })?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            let found: Vec<Option<Participants>> = rows.collect::<Result<_, _>>()?;
+            Ok(found.into_iter().flatten().collect())
         })
     }
 

@@ -282,6 +282,12 @@ fn at_a_free_pace_no_slot_is_in_more_releases_than_it_pays_for() {
     next(&world, &agents[1], &mut window);
     let refused = agents[1].upload(window, one_hot(1, 3));
     assert!(refused.text().contains("in 2 releases already"), "{}", refused.text());
+    // Every release has its note, also of nobody.
+    let store = world.home.store();
+    let study = store.study("summed").unwrap().key;
+    let noted = store.participants(study).unwrap();
+    assert_eq!(noted.iter().filter(|found| found.slots == [1]).count(), 2);
+    assert!(noted.len() > 2, "{noted:?}");
     // Another slot has its own.
     while agents[0].upload(window, one_hot(0, 3)).status != 200 {
         next(&world, &agents[0], &mut window);
@@ -291,4 +297,27 @@ fn at_a_free_pace_no_slot_is_in_more_releases_than_it_pays_for() {
     let statement = fedbo_ledger::read(&path).unwrap();
     assert_eq!(statement.participations, Some(2));
     assert!(statement.n_releases() > 2 && !statement.is_overdrawn());
+}
+
+/// A store that is an older copy may have noted who was to be in a release that was then made with others: it counts for all.
+#[test]
+fn a_note_that_is_not_of_the_release_counts_for_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = summed("epsilon = 8.0\nparticipations = 1", 0.6, 0.4);
+    let text = text.replace("rounds = 3", "rounds = 3\npace = \"free\"\nwindows = 40");
+    let world = World::new(folder.path(), &[&text]);
+    let mut agents = world.enrol("summed");
+    let first = agents[2].poll("wait=20");
+    let window = world.read("summed", &first.body).round;
+    let store = rusqlite::Connection::open(folder.path().join("coordinator.db")).unwrap();
+    let sql = "UPDATE participants SET release = zeroblob(32) WHERE round = 0";
+    assert_eq!(store.execute(sql, []).unwrap(), 1);
+    drop(store);
+    let world = world.restart();
+    agents[2].address = world.address;
+    let next = agents[2].poll(&format!("after={window}&wait=20"));
+    let window = world.read("summed", &next.body).round;
+    let refused = agents[2].upload(window, one_hot(2, 3));
+    assert!(refused.text().contains("in 1 releases already"), "{}", refused.text());
+    world.end();
 }

@@ -87,11 +87,12 @@ CREATE UNLOGGED TABLE fedbo_coordinator.inbox_epoch (
 "#,
 };
 
-/// The participants of releases, where a slot may be in so many only: four bytes for each slot. Added to a schema that first needs it.
+/// The participants of releases, where a slot may be in so many only: four bytes for each slot, and the digest of the release. Added to a schema that first needs it.
 pub(super) const PARTICIPANTS: &str = "
 CREATE TABLE IF NOT EXISTS fedbo_coordinator.participants (
     study bigint NOT NULL REFERENCES fedbo_coordinator.studies (id),
     round bigint NOT NULL CHECK (round >= 0),
     slots bytea NOT NULL CHECK (length(slots) % 4 = 0),
+    release bytea NOT NULL CHECK (length(release) = 32),
     PRIMARY KEY (study, round)
 )";

@@ -8,8 +8,8 @@ use postgres::types::Type;
 use super::PostgresStore;
 use super::layout::PARTICIPANTS;
 use super::rows::{
-    STUDY, bytes, changed, check_free, check_slot, forget_before, int, is_stored, key, locked,
-    now_ms, signed, slot_number, study, study_named, text, unsigned, void_tokens,
+    Outcome, STUDY, bytes, changed, check_free, check_slot, forget_before, int, is_stored, key,
+    locked, now_ms, signed, slot_number, study, study_named, text, unsigned, void_tokens,
 };
 use crate::store::{
     Enrolment, FreeRelease, Inbox, Lead, NextRound, Participants, SlotRecord, Store, StoreError,
@@ -360,9 +360,14 @@ impl Store for PostgresStore {
         self.lead_on(lead, |tx, _| {
             tx.batch_execute(PARTICIPANTS)?;
             tx.query_typed(
-                "INSERT INTO fedbo_coordinator.participants (study, round, slots) VALUES ($1, $2, $3)
-                 ON CONFLICT (study, round) DO UPDATE SET slots = $3",
-                &[int(&lead.study.0), int(&round), bytes(&slots)],
+                "INSERT INTO fedbo_coordinator.participants (study, round, slots, release) VALUES ($1, $2, $3, $4)
+                 ON CONFLICT (study, round) DO UPDATE SET slots = $3, release = $4",
+                &[
+                    int(&lead.study.0),
+                    int(&round),
+                    bytes(&slots),
+                    bytes(&&found.release.0[..]),
+                ],
             )?;
             Ok(())
         })
@@ -375,14 +380,15 @@ impl Store for PostgresStore {
                 return Ok(Vec::new());
             }
             let rows = tx.query_typed(
-                "SELECT round, slots FROM fedbo_coordinator.participants WHERE study = $1 ORDER BY round",
+                "SELECT round, slots, release FROM fedbo_coordinator.participants WHERE study = $1 ORDER BY round",
                 &[int(&study.0)],
             )?;
             let found = |row: &Row| {
-                let slots: Vec<u8> = row.try_get(1)?;
-                Ok(Participants::of(unsigned(row.try_get(0)?), &slots))
+                let (slots, release): (Vec<u8>, Vec<u8>) = (row.try_get(1)?, row.try_get(2)?);
+                Ok(Participants::of(unsigned(row.try_get(0)?), &slots, &release))
             };
-            rows.iter().map(found).collect()
+            let found: Vec<Option<Participants>> = rows.iter().map(found).collect::<Outcome<_>>()?;
+            Ok(found.into_iter().flatten().collect())
         })
     }
 
