@@ -132,10 +132,13 @@ pub struct PrivacySpent {
     pub delta: f64,
     /// The adjacency of rosters, `zero-out` or `replace-one`.
     pub adjacency: String,
-    /// Releases that it covers.
+    /// Releases that were made.
     pub releases: u64,
-    /// Releases that were asked for; more than `releases` where the run was interrupted or the budget paid for no more.
+    /// Releases that were asked for; more than `releases` where the run was interrupted, was over before or the budget paid for no more.
     pub planned_releases: u64,
+    /// The releases that each agent was in at most, whose cost `epsilon` is, where they are limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub participations: Option<u64>,
     /// The accountant that proved it.
     pub accountant: String,
     /// The mode of the guarantee, `default` or `paper`.

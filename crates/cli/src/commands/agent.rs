@@ -466,6 +466,12 @@ impl Observer for ConsoleObserver {
         console::remark(&format!("round {round}: sent once more, as the coordinator asked for it"));
     }
 
+    fn waits_to_deliver(&self) {
+        console::note(
+            "all trials are done; what they showed last is sent in the next window (Ctrl-C ends the wait, and no trial is lost)",
+        );
+    }
+
     fn retrying(&self, why: &str, next: Duration) {
         console::note(&format!("{why}; trying again in {:.1} s", next.as_secs_f64()));
     }

@@ -135,7 +135,7 @@ fn one(asked: &Asked) -> anyhow::Result<Response> {
         schema_version: SCHEMA_VERSION,
         place: place(&operator.home),
         algorithm: federation.algorithm.name,
-        rounds: federation.last_round(),
+        rounds: federation.n_rounds(),
         round_s: seconds(federation.network.round_ms),
         collect_s: federation.network.collect_ms.map(seconds),
         has_ledger: federation.privacy().is_some(),

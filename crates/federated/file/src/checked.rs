@@ -418,6 +418,12 @@ impl Federation {
         self.free.as_ref().map_or(self.rounds, |free| free.windows - 1)
     }
 
+    /// The number of rounds, or at a free pace of windows.
+    #[must_use]
+    pub fn n_rounds(&self) -> u64 {
+        self.free.as_ref().map_or(self.rounds, |free| free.windows)
+    }
+
     /// The number of numbers in what an agent sends in a round.
     #[must_use]
     pub fn message_len(&self) -> usize {

@@ -9,6 +9,7 @@
 //! are not made again: what was made is in the log.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant as Stopwatch};
@@ -17,7 +18,7 @@ use fedbo_objective::{Outcome, TrialId, evaluate_guarded};
 use fedbo_party::{Evaluated, begin_trial, end_trial};
 use fedbo_protocol::{AgentEffect, Trial};
 use fedbo_space::Point;
-use fedbo_wire::StudyState;
+use fedbo_wire::{Problem, ProblemCode, StudyState};
 
 use crate::RunError;
 use crate::exchange::Sent;
@@ -58,8 +59,11 @@ pub(crate) struct FreePart {
     decided: Option<u64>,
     /// The window whose upload is kept and has no answer.
     pending: Option<u64>,
-    /// The agent's plan is done.
+    /// The coordinator takes nothing more of this agent: as it counts, the agent is in as many releases as it may be in.
+    is_spent: bool,
+    /// The agent's plan is done, and whether it was said that its last upload is still to be delivered.
     is_done: bool,
+    said_done: bool,
     /// The study is over.
     is_over: bool,
     /// The error that ends the session once the trial that is under way has been told.
@@ -152,9 +156,14 @@ impl Session<'_> {
             if !self.free.is_done && self.goes_on() {
                 return self.proceed();
             }
-            let has_news = self.machine.has_upload() || self.free.pending.is_some();
-            if self.free.is_done && (self.free.is_over || !has_news) {
-                return self.finish(Ended::Complete);
+            if self.free.is_done {
+                if self.free.is_over || !self.has_news() {
+                    return self.finish(Ended::Complete);
+                }
+                if !self.free.said_done {
+                    self.free.said_done = true;
+                    self.observer.waits_to_deliver();
+                }
             }
         }
         if self.free.is_over || self.free.trouble.is_some() {
@@ -195,9 +204,13 @@ impl Session<'_> {
         let id = TrialId { agent: u64::from(self.membership.slot), trial: trial.index };
         let (objective, at) = (Arc::clone(&self.objective), point.clone());
         let (ended, outcome) = channel();
+        let hurry = self.link.hurry();
         let evaluate = move || {
-            // The session may have gone.
-            let _ = ended.send(evaluate_guarded(objective.as_ref(), &at, id));
+            let outcome = evaluate_guarded(objective.as_ref(), &at, id);
+            // Where the session waits for an answer, the result does not.
+            set(hurry.as_ref(), true);
+            // It may have gone.
+            let _ = ended.send(outcome);
         };
         let thread = Builder::new().name("trial".to_owned()).spawn(evaluate);
         let thread = thread.map_err(|error| RunError::NoThread { cause: error.to_string() })?;
@@ -221,6 +234,7 @@ impl Session<'_> {
             return Ok(None);
         };
         let outcome = outcome.unwrap_or(Outcome::Interrupted);
+        set(self.link.hurry().as_ref(), false);
         self.free.held_at = None;
         self.free.ended_at = Some(self.clock.elapsed_ms());
         match end_trial(&self.trials, trial.index, &outcome)? {
@@ -240,6 +254,11 @@ impl Session<'_> {
         self.trials.had_begun(self.n_told)
             || self.follower.round().is_some()
             || self.pace.state() != StudyState::Waiting
+    }
+
+    /// Something is still to be sent.
+    fn has_news(&self) -> bool {
+        self.free.pending.is_some() || self.machine.has_upload() && !self.free.is_spent
     }
 
     fn proceed(&mut self) -> Result<Step, RunError> {
@@ -392,7 +411,7 @@ impl Session<'_> {
         if now_ms < at {
             return Ok(Some(at));
         }
-        if !is_pending && (now_ms >= self.pace.closes_at() || !self.machine.has_upload()) {
+        if !is_pending && (now_ms >= self.pace.closes_at() || !self.has_news()) {
             self.free.decided = Some(window);
             return Ok(None);
         }
@@ -403,6 +422,9 @@ impl Session<'_> {
             return Ok(None); // the agent's own budget does not allow it
         };
         if self.ends_upload(window, &sent)? {
+            if let Sent::Missed(Problem { code: ProblemCode::NotCollected, .. }) = sent {
+                self.free.is_spent = true;
+            }
             self.free.pending = None;
             return Ok(None);
         }
@@ -449,6 +471,12 @@ impl Session<'_> {
         }
         self.free.pending = Some(window);
         Ok(Some(bytes))
+    }
+}
+
+fn set(flag: Option<&Arc<AtomicBool>>, to: bool) {
+    if let Some(flag) = flag {
+        flag.store(to, Ordering::Relaxed);
     }
 }
 

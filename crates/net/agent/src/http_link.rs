@@ -77,6 +77,10 @@ impl Link for HttpLink {
         self.client.put(self.by(key), &upload_target(to), body)?.json::<Accepted>().map(|_| ())
     }
 
+    fn hurry(&self) -> Option<Arc<AtomicBool>> {
+        self.client.hurry()
+    }
+
     fn handouts(&self, key: &SigningKey, study: &str, poll: Poll) -> Result<Polled, LinkError> {
         let mut target = format!(
             "{}/handouts?entries={}&wait={}",

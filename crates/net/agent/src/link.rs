@@ -1,5 +1,8 @@
 //! The requests of an agent to its coordinator, whatever carries them.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use fedbo_transport::LinkError;
 use fedbo_wire::{
     CoordinatorProof, Digest, EnrolRequest, Enrolled, RotateRequest, Signature, SigningKey,
@@ -43,6 +46,11 @@ pub trait Link {
     fn has_answer(&self, key: &SigningKey, to: Place<'_>, body: &[u8]) -> bool {
         let _ = (key, to, body);
         false
+    }
+
+    /// The flag that, while it is set, ends the wait for an answer soon: its owner has something else to do. None where nobody waits.
+    fn hurry(&self) -> Option<Arc<AtomicBool>> {
+        None
     }
 
     /// Asks for the newest round.

@@ -61,6 +61,9 @@ pub trait Observer {
         let _ = state;
     }
 
+    /// At a free pace: the agent's plan is done, and its last upload waits for a window. Said once a run.
+    fn waits_to_deliver(&self) {}
+
     /// The agent's own budget allows no upload any more; it goes on with what others release. Said once a run.
     fn budget_reached(&self, reached: &BudgetReached) {
         let _ = reached;

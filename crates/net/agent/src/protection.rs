@@ -73,7 +73,7 @@ pub fn protection(federation: &Federation) -> String {
             Protection::Simulated => {
                 not_private("the noise comes from a seed (privacy.simulate = true)")
             }
-            Protection::Charged(plan) => charged(plan),
+            Protection::Charged(plan) => charged(plan, federation),
         },
     }
 }
@@ -81,7 +81,7 @@ pub fn protection(federation: &Federation) -> String {
 /// Above this δ a promise is remarked upon: δ bounds the chance that it does not hold.
 const DELTA_LARGE: f64 = 1e-2;
 
-fn charged(plan: &PrivacyPlan) -> String {
+fn charged(plan: &PrivacyPlan, federation: &Federation) -> String {
     let Some(claim) = plan.paid_claim() else {
         return "the budget of this study pays for no release, so nothing is released of what is sent"
             .to_owned();
@@ -91,17 +91,27 @@ fn charged(plan: &PrivacyPlan) -> String {
         true => "; a delta as large as this promises hardly anything",
         false => "",
     };
-    let public = match plan.charter.participations {
-        Some(_) => {
-            "; in which of the study's windows an agent takes part is public, and so is roughly how long its trials take"
-        }
-        None => "",
+    let (n, of, public) = match &federation.free {
+        None => (claim.n_releases.to_string(), "releases".to_owned(), ""),
+        Some(free) => (
+            format!("at most {}", claim.n_releases),
+            format!(
+                "of {} releases, one every {} s,",
+                free.windows,
+                seconds(federation.network.round_ms)
+            ),
+            "; in which of them an agent takes part is public, and so is roughly how long its trials take",
+        ),
     };
     format!(
-        "what is sent in this study is protected by differential privacy: {claim}, in {} releases of q = {q:?} and z = {z:?}; the \
+        "what is sent in this study is protected by differential privacy: {claim}, in {n} {of} of q = {q:?} and z = {z:?}; the \
          coordinator is trusted with the vectors themselves{public}{but}",
-        claim.n_releases,
     )
+}
+
+#[expect(clippy::cast_precision_loss, reason = "at most a month")]
+fn seconds(ms: u64) -> f64 {
+    ms as f64 / 1e3
 }
 
 /// Checks that an agent may send to this study: it has no budget, the study charges what it releases, or its owner has named it (INV-25).

@@ -73,7 +73,7 @@ pub fn status(home: &Path) -> Result<HomeStatus, RunError> {
         let direction = federation.direction;
         let trials = look(home.folder(), &membership.study, direction)?;
         memberships.push(MembershipStatus {
-            rounds: federation.last_round(),
+            rounds: federation.n_rounds(),
             round,
             head: log.head()?.filter(|head| head.seq > 0),
             n_trials: trials.n_told,

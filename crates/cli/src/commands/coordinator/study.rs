@@ -239,7 +239,7 @@ impl Ls {
 /// The facts of a study in a list.
 pub(crate) fn listed(home: &Home, record: &StudyRecord) -> anyhow::Result<Listed> {
     let slots = home.store().slots(record.key)?;
-    let rounds = Federation::thaw(&record.config)?.last_round();
+    let rounds = Federation::thaw(&record.config)?.n_rounds();
     Ok(Listed {
         study: record.name.clone(),
         state: record.state.name(),

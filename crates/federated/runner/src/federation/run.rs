@@ -287,7 +287,7 @@ pub fn run_federation(
     let rows = results_file.close(&options.out)?;
     let statement = ledger.map(|ledger| ledger.statement()).transpose()?;
     let privacy = plan.zip(statement.as_ref());
-    let privacy = privacy.map(|(plan, statement)| spent(plan, statement));
+    let privacy = privacy.map(|(plan, statement)| spent(plan, statement, federation.n_rounds()));
     let summary = report(federation, options, &arms, &rows, wall_seconds, ended, privacy)?;
     Ok(RunReport {
         summary,
@@ -369,14 +369,18 @@ fn open_ledger(
 }
 
 /// A ledger's statement, for the summary.
-fn spent(plan: &PrivacyPlan, statement: &Statement) -> PrivacySpent {
+fn spent(plan: &PrivacyPlan, statement: &Statement, n_rounds: u64) -> PrivacySpent {
     let claim = &statement.claim;
     PrivacySpent {
         epsilon: claim.epsilon,
         delta: claim.delta,
         adjacency: claim.adjacency.to_string(),
-        releases: claim.n_releases,
-        planned_releases: plan.n_planned(),
+        releases: statement.n_releases(),
+        planned_releases: match statement.participations {
+            Some(_) => n_rounds,
+            None => plan.n_planned(),
+        },
+        participations: statement.participations,
         accountant: claim.accountant.to_string(),
         mode: claim.mode.to_string(),
         budget_epsilon: statement.budget.epsilon(),

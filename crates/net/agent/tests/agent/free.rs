@@ -355,6 +355,21 @@ fn an_upload_that_is_wanted_again_is_sent_with_pauses() {
     assert!(ended >= 2, "trials go on: {ended}");
 }
 
+/// By the coordinator's count the agent is in as many releases as it may be in: it sends, and pays for, nothing more.
+#[test]
+fn an_agent_whose_vector_is_not_collected_sends_no_other() {
+    let seconds = [67; 3];
+    let folder = tempfile::tempdir().unwrap();
+    let text = text("dp-fts-de", "rounds = 5\nwindows = 40", CHARGED, seconds);
+    let mut world = World::new(folder.path(), &text, seconds);
+    world.members.truncate(1);
+    world.pacers.truncate(1);
+    world.coordinator.borrow_mut().refuses = vec![ProblemCode::NotCollected].into();
+    assert_eq!(world.play(u64::MAX, |_| None)[0], Some(Ended::Complete));
+    assert_eq!((world.windows_of(0), world.n_charged(0)), (Vec::new(), 1));
+    assert_eq!(world.trials()[0].len(), 6);
+}
+
 /// An agent is in as many releases as it may be in, pays for these, and goes on without; also after it was started again.
 #[test]
 fn an_agent_takes_part_as_often_as_it_pays_for() {

@@ -260,3 +260,17 @@ fn a_coordinator_of_another_version_is_named() {
     let came = server.came.lock().unwrap();
     assert!(came[0].target.starts_with("/v1/coordinator?challenge=01"));
 }
+
+/// A server that takes a request and never answers holds nobody up who is to hurry; without that it would be waited for.
+#[test]
+fn who_is_to_hurry_does_not_wait_for_an_answer_that_does_not_come() {
+    let server = Server::start(Vec::new());
+    let link = HttpLink::new(&server.url, None, coordinator(), Arc::default()).unwrap();
+    link.hurry().unwrap().store(true, Ordering::Relaxed);
+    let began = Instant::now();
+    let key = SigningKey::from_seed([5; 32]);
+    let error = link.status(&key, "labs").unwrap_err();
+    assert!(error.may_pass() && error.to_string().contains("a trial has ended"), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(20), "an answer may take 30");
+    assert_eq!(server.came.lock().unwrap().len(), 1);
+}

@@ -222,7 +222,7 @@ async fn status(
         study: study.name.clone(),
         state: now.state,
         round: now.round,
-        rounds: study.federation.last_round(),
+        rounds: study.federation.n_rounds(),
         collects: now.collects,
         head: match study.is_relayed() {
             true => String::new(),

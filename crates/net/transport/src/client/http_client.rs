@@ -24,6 +24,8 @@ use crate::{Clock as _, SystemClock};
 pub const JSON_BYTES_MAX: u64 = 64 * 1024;
 /// Headers of an answer that a courier brings at most.
 const CARRIED_HEADERS_MAX: usize = 64;
+/// The time for which a client that is to hurry waits for an answer.
+const HURRY: Duration = Duration::from_secs(1);
 /// Longest time until the stop flag is looked at.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -50,7 +52,7 @@ pub struct HttpClient {
 /// The carrier of requests: connections of this client, or a courier.
 #[derive(Debug)]
 enum Carrier {
-    Connections { client: ureq::Agent, stop: Arc<AtomicBool> },
+    Connections { client: ureq::Agent, stop: Arc<AtomicBool>, hurry: Arc<AtomicBool> },
     Courier(Arc<dyn Courier>),
 }
 
@@ -113,7 +115,11 @@ impl HttpClient {
         }
         Ok(Self {
             url: url.trim_end_matches('/').to_owned(),
-            carrier: Carrier::Connections { client: config.build().new_agent(), stop },
+            carrier: Carrier::Connections {
+                client: config.build().new_agent(),
+                stop,
+                hurry: Arc::default(),
+            },
             authority: authority.map(Path::to_owned),
             recipient,
         })
@@ -126,6 +132,16 @@ impl HttpClient {
         Self { url: url.to_owned(), recipient, carrier, authority: None }
     }
 
+    /// The flag that, while it is set, ends the wait for an answer after a second. The request itself goes on, so that nothing shows of
+    /// it; an answer that comes later is lost. None where a courier carries requests.
+    #[must_use]
+    pub fn hurry(&self) -> Option<Arc<AtomicBool>> {
+        match &self.carrier {
+            Carrier::Connections { hurry, .. } => Some(Arc::clone(hurry)),
+            Carrier::Courier(_) => None,
+        }
+    }
+
     /// Sends a request and waits for its answer.
     fn ask(&self, signer: Option<Signer<'_>>, ask: Ask<'_>) -> Result<Answer, LinkError> {
         let headers = headers(signer, &ask);
@@ -136,7 +152,9 @@ impl HttpClient {
             bytes_max: ask.bytes_max,
         };
         match &self.carrier {
-            Carrier::Connections { client, stop } => connect(client, stop, asked, &headers, ask),
+            Carrier::Connections { client, stop, hurry } => {
+                connect(client, (stop, hurry), asked, &headers, ask)
+            }
             Carrier::Courier(courier) => {
                 let answer = courier.carry(CarriedRequest {
                     method: ask.method.to_string(),
@@ -225,7 +243,7 @@ fn headers(signer: Option<Signer<'_>>, ask: &Ask<'_>) -> Vec<(String, String)> {
 /// Sends a request by a connection and waits for its answer, or for the stop flag: then the request is left to itself.
 fn connect(
     client: &ureq::Agent,
-    stop: &AtomicBool,
+    (stop, hurry): (&AtomicBool, &AtomicBool),
     asked: OutgoingRequest,
     headers: &[(String, String)],
     ask: Ask<'_>,
@@ -278,6 +296,11 @@ fn connect(
                     Err(error) => tracing::debug!("{named}: {ms} ms: {error}"),
                 }
                 return result;
+            }
+            Err(RecvTimeoutError::Timeout)
+                if hurry.load(Ordering::Relaxed) && began.elapsed() > HURRY =>
+            {
+                return Err(unreachable_by(recipient, "no answer yet, and a trial has ended"));
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => {
