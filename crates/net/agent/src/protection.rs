@@ -65,7 +65,13 @@ pub fn protection(federation: &Federation) -> String {
         Collaboration::Relayed(settings) => {
             let algorithm = federation.algorithm.name;
             let sent = settings.messages_are().trim_end_matches(',');
-            not_private(&format!("every agent gets {sent} (algorithm {algorithm:?})"))
+            let windows = match federation.free {
+                Some(_) => {
+                    "; all see in which windows an agent has news, and so roughly how long its trials take"
+                }
+                None => "",
+            };
+            not_private(&format!("every agent gets {sent} (algorithm {algorithm:?}){windows}"))
         }
         Collaboration::Neighbours(_) => not_private("neighbours get observations"),
         Collaboration::Released(releases) => match &releases.releases.protection {

@@ -411,3 +411,26 @@ fn agents_wait_for_the_beginning_and_for_nothing_else() {
     let told = world.trials().into_iter().flatten().all(|(_, _, told)| told.is_some());
     assert!(told);
 }
+
+/// Before anything is sent, an agent's owner reads what becomes public at a free pace; in rounds nothing of it is said.
+#[test]
+fn what_becomes_public_is_said_first() {
+    for (algorithm, more) in [("fts", ""), ("dp-fts-de", CHARGED)] {
+        let said = |text: &str| {
+            let federation = Federation::thaw(&frozen(text)).unwrap();
+            fedbo_agent::protection(&federation)
+        };
+        let text = text(algorithm, "rounds = 5\nwindows = 6", more, [60; 3]);
+        let free = said(&text);
+        assert!(free.contains("roughly how long its trials take"), "{free}");
+        let rounds = text
+            .replace("pace = \"free\"\n", "")
+            .replace("windows = 6\n", "")
+            .replace("participations = 2\n", "")
+            .replace("trial_s = 60.0\n", "");
+        assert!(!said(&rounds).contains("how long"), "{algorithm}");
+        if algorithm == "dp-fts-de" {
+            assert!(free.contains("at most 2 of 6 releases, one every 60 s,"), "{free}");
+        }
+    }
+}
