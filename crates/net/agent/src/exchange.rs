@@ -551,6 +551,10 @@ impl Session<'_> {
         if matches!(error, LinkError::Stopped) {
             return Ok(Step::Ended(Ended::Interrupted));
         }
+        if matches!(error, LinkError::SetAside) {
+            self.free.was_set_aside = true;
+            return Ok(Step::Went);
+        }
         self.is_unsure = true;
         // While a change of keys is not complete, the coordinator knows the one or the other.
         if error.code().is_some_and(is_of_the_key) && self.n_keys_tried + 1 < self.keys.len() {

@@ -59,6 +59,10 @@ pub(crate) struct FreePart {
     decided: Option<u64>,
     /// The window whose upload is kept and has no answer.
     pending: Option<u64>,
+    /// The request whose answer is still to come, where a result came first.
+    under_way: Option<UnderWay>,
+    /// The last request was set aside.
+    pub(crate) was_set_aside: bool,
     /// The coordinator takes nothing more of this agent: as it counts, the agent is in as many releases as it may be in.
     is_spent: bool,
     /// The agent's plan is done, and whether it was said that its last upload is still to be delivered.
@@ -75,6 +79,16 @@ impl FreePart {
     pub(crate) fn new((decided, pending): (Option<u64>, Option<u64>)) -> Self {
         Self { decided, pending, ..Self::default() }
     }
+}
+
+/// A request that was set aside, to be taken up before anything else is asked or sent.
+#[derive(Clone, Copy)]
+enum UnderWay {
+    Ask,
+    /// An attempt to send a window's upload.
+    Send(u64),
+    /// The same once more, as the coordinator asked for it.
+    SendAgain(u64),
 }
 
 /// A trial that is under way.
@@ -98,7 +112,7 @@ impl Session<'_> {
     /// Returns true if what follows the end of a trial may take until the next instant. A result waits for that, but not for long.
     fn is_near_an_instant(&self) -> bool {
         let free = &self.free;
-        if free.is_over || free.trouble.is_some() {
+        if free.is_over || free.trouble.is_some() || free.under_way.is_some() {
             return false;
         }
         let window = self.federation.network.round_ms;
@@ -311,6 +325,18 @@ impl Session<'_> {
             self.catch_up()?;
         }
         let now_ms = self.clock.elapsed_ms();
+        match self.free.under_way.take() {
+            Some(UnderWay::Ask) => return self.ask(),
+            Some(UnderWay::Send(window)) => {
+                self.attempt(window, now_ms)?;
+                return Ok(Step::Went);
+            }
+            Some(UnderWay::SendAgain(round)) => {
+                self.send_once_more(round)?;
+                return Ok(Step::Went);
+            }
+            None => {}
+        }
         // One that has passed is skipped: how long the agent was busy shows no finer than this.
         let late = now_ms.saturating_sub(self.free.asks_at);
         if late > LATE_MS && self.free.asks_at > 0 {
@@ -321,13 +347,15 @@ impl Session<'_> {
         }
         let next = match self.resend {
             Some(round) if now_ms >= self.free.sends_at => {
-                let step = self.send_again(round)?;
-                self.not_before(step);
+                self.send_once_more(round)?;
                 Some(self.free.sends_at)
             }
             Some(_) => Some(self.free.sends_at),
             None => self.send_in_time(now_ms)?,
         };
+        if self.free.under_way.is_some() {
+            return Ok(Step::Went);
+        }
         let until = next.map_or(self.free.asks_at, |at| at.min(self.free.asks_at));
         self.free.speaks_at = until;
         let left = until.saturating_sub(self.clock.elapsed_ms());
@@ -335,6 +363,21 @@ impl Session<'_> {
             0 => Step::Went,
             left => Step::Waits(Duration::from_millis(left).min(PAUSE)),
         })
+    }
+
+    /// Notes a request that was set aside, to be taken up; false if the last one was not.
+    fn sets_aside(&mut self, request: UnderWay) -> bool {
+        let was_set_aside = std::mem::take(&mut self.free.was_set_aside);
+        self.free.under_way = was_set_aside.then_some(request);
+        was_set_aside
+    }
+
+    fn send_once_more(&mut self, round: u64) -> Result<(), RunError> {
+        let step = self.send_again(round)?;
+        if !self.sets_aside(UnderWay::SendAgain(round)) {
+            self.not_before(step);
+        }
+        Ok(())
     }
 
     /// Sends nothing more for as long as a step says to wait.
@@ -368,6 +411,9 @@ impl Session<'_> {
                 Err(error) => self.failed("the next window", error)?,
             },
         };
+        if self.sets_aside(UnderWay::Ask) {
+            return Ok(Step::Went);
+        }
         let now_ms = self.clock.elapsed_ms();
         self.free.asks_at = match step {
             Step::Waits(time) => now_ms.saturating_add(milliseconds(time)),
@@ -415,12 +461,20 @@ impl Session<'_> {
             self.free.decided = Some(window);
             return Ok(None);
         }
+        self.attempt(window, now_ms)
+    }
+
+    /// Tries to send the upload of a window. Returns the next instant.
+    fn attempt(&mut self, window: u64, now_ms: u64) -> Result<Option<u64>, RunError> {
         self.attempting = Some(window);
         let sent = self.try_to_send(window);
         self.attempting = None;
         let Some(sent) = sent? else {
             return Ok(None); // the agent's own budget does not allow it
         };
+        if self.sets_aside(UnderWay::Send(window)) {
+            return Ok(None);
+        }
         if self.ends_upload(window, &sent)? {
             if let Sent::Missed(Problem { code: ProblemCode::NotCollected, .. }) = sent {
                 self.free.is_spent = true;

@@ -48,7 +48,8 @@ pub trait Link {
         false
     }
 
-    /// The flag that, while it is set, ends the wait for an answer soon: its owner has something else to do. None where nobody waits.
+    /// The flag that, while it is set, ends the wait for an answer soon, by [`LinkError::SetAside`]: its owner has something else to do first, and
+    /// sends the same again to go on waiting. None where nobody waits.
     fn hurry(&self) -> Option<Arc<AtomicBool>> {
         None
     }

@@ -212,8 +212,8 @@ impl Pace {
         began_ms.saturating_add(passed.saturating_mul(step))
     }
 
-    /// The time at which an agent at a free pace asks next: soon after the end of the window that is being played, or, if that has passed or no windows pass,
-    /// after a pause.
+    /// The time at which an agent at a free pace asks next: soon after the end of the window that is being played, or, if that has passed or no
+    /// windows pass, after a pause.
     pub(crate) fn asks_next(&self, now_ms: u64) -> u64 {
         let Network { round_ms, .. } = self.network;
         let known = self.known;

@@ -10,7 +10,6 @@ use fedbo_protocol::{
     LatticeRounds, Mailbox, PaperRounds, Participations, Relay, RoundError, RoundMechanism, Tick,
     UpdateRejected,
 };
-
 use fedbo_wire::{Digest, digest};
 
 use crate::store::Participants;

@@ -129,11 +129,20 @@ pub(crate) struct TestLink {
     pub(crate) cutter: Rc<Cutter>,
     /// Answers that get lost, while above 0: the request was carried out.
     pub(crate) n_lost: Rc<Cell<u32>>,
+    /// A request is carried out when it is sent for the n-th time, and is set aside before; 0 for at once.
+    pub(crate) set_aside_every: Rc<Cell<u32>>,
+    pub(crate) n_asked: Rc<Cell<u32>>,
 }
 
 impl TestLink {
     pub(crate) fn new(coordinator: &Rc<RefCell<TestCoordinator>>) -> Self {
-        Self { coordinator: Rc::clone(coordinator), cutter: Rc::default(), n_lost: Rc::default() }
+        Self {
+            coordinator: Rc::clone(coordinator),
+            cutter: Rc::default(),
+            n_lost: Rc::default(),
+            set_aside_every: Rc::default(),
+            n_asked: Rc::default(),
+        }
     }
 
     /// One request: the process may die before it or after it, and the answer may get lost.
@@ -142,6 +151,11 @@ impl TestLink {
         act: impl FnOnce(&mut TestCoordinator) -> Result<R, Problem>,
     ) -> Result<R, LinkError> {
         self.cutter.step();
+        self.n_asked.set(self.n_asked.get() + 1);
+        let every = self.set_aside_every.get();
+        if every > 0 && !self.n_asked.get().is_multiple_of(every) {
+            return Err(LinkError::SetAside);
+        }
         let answer = act(&mut self.coordinator.borrow_mut());
         self.cutter.step();
         if self.n_lost.get() > 0 {

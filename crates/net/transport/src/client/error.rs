@@ -44,6 +44,9 @@ pub enum LinkError {
     /// The way cannot even be tried: a setting is wrong.
     #[error("{0}")]
     Setting(String),
+    /// The request is under way, and its sender has something else to do first: sent again, it waits on for the same answer.
+    #[error("the answer is still to come")]
+    SetAside,
     /// The run is being stopped.
     #[error("stopped before there was an answer")]
     Stopped,
@@ -59,6 +62,7 @@ impl LinkError {
             Self::Unusable { .. }
             | Self::OtherVersion { .. }
             | Self::Setting(_)
+            | Self::SetAside
             | Self::Stopped => false,
         }
     }

@@ -1,14 +1,14 @@
 //! An HTTP client that signs its requests.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fedbo_wire::{
-    HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME, PROTOCOL_VERSION, Problem,
-    PublicKey, SigningKey, sign_request,
+    Digest, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME, PROTOCOL_VERSION, Problem,
+    PublicKey, SigningKey, digest, sign_request,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -24,7 +24,7 @@ use crate::{Clock as _, SystemClock};
 pub const JSON_BYTES_MAX: u64 = 64 * 1024;
 /// Headers of an answer that a courier brings at most.
 const CARRIED_HEADERS_MAX: usize = 64;
-/// The time for which a client that is to hurry waits for an answer.
+/// The time from its beginning for which a request is waited for by a client that is to hurry.
 const HURRY: Duration = Duration::from_secs(1);
 /// Longest time until the stop flag is looked at.
 const TICK: Duration = Duration::from_millis(50);
@@ -52,8 +52,28 @@ pub struct HttpClient {
 /// The carrier of requests: connections of this client, or a courier.
 #[derive(Debug)]
 enum Carrier {
-    Connections { client: ureq::Agent, stop: Arc<AtomicBool>, hurry: Arc<AtomicBool> },
+    Connections(Connections),
     Courier(Arc<dyn Courier>),
+}
+
+#[derive(Debug)]
+struct Connections {
+    client: ureq::Agent,
+    stop: Arc<AtomicBool>,
+    hurry: Arc<AtomicBool>,
+    /// The request that was set aside, if one was.
+    set_aside: Mutex<Option<UnderWay>>,
+}
+
+/// A request that was sent, and whose answer is still to come.
+#[derive(Debug)]
+struct UnderWay {
+    /// The digest of its method, target and body.
+    digest: Digest,
+    /// The request in words.
+    named: String,
+    began: Instant,
+    answer: Receiver<Result<Answer, LinkError>>,
 }
 
 /// The signer of a request, and its receiver: to anybody else the signature says nothing.
@@ -115,11 +135,12 @@ impl HttpClient {
         }
         Ok(Self {
             url: url.trim_end_matches('/').to_owned(),
-            carrier: Carrier::Connections {
+            carrier: Carrier::Connections(Connections {
                 client: config.build().new_agent(),
                 stop,
                 hurry: Arc::default(),
-            },
+                set_aside: Mutex::default(),
+            }),
             authority: authority.map(Path::to_owned),
             recipient,
         })
@@ -132,12 +153,12 @@ impl HttpClient {
         Self { url: url.to_owned(), recipient, carrier, authority: None }
     }
 
-    /// The flag that, while it is set, ends the wait for an answer after a second. The request itself goes on, so that nothing shows of
-    /// it; an answer that comes later is lost. None where a courier carries requests.
+    /// The flag that, while it is set, ends the wait for an answer by [`LinkError::SetAside`] a second after the request began. The request
+    /// goes on, and the same one, sent again, takes it up: on the way nothing shows of it. None where a courier carries requests.
     #[must_use]
     pub fn hurry(&self) -> Option<Arc<AtomicBool>> {
         match &self.carrier {
-            Carrier::Connections { hurry, .. } => Some(Arc::clone(hurry)),
+            Carrier::Connections(connections) => Some(Arc::clone(&connections.hurry)),
             Carrier::Courier(_) => None,
         }
     }
@@ -152,9 +173,7 @@ impl HttpClient {
             bytes_max: ask.bytes_max,
         };
         match &self.carrier {
-            Carrier::Connections { client, stop, hurry } => {
-                connect(client, (stop, hurry), asked, &headers, ask)
-            }
+            Carrier::Connections(connections) => connections.exchange(asked, &headers, ask),
             Carrier::Courier(courier) => {
                 let answer = courier.carry(CarriedRequest {
                     method: ask.method.to_string(),
@@ -240,73 +259,96 @@ fn headers(signer: Option<Signer<'_>>, ask: &Ask<'_>) -> Vec<(String, String)> {
     headers
 }
 
-/// Sends a request by a connection and waits for its answer, or for the stop flag: then the request is left to itself.
-fn connect(
-    client: &ureq::Agent,
-    (stop, hurry): (&AtomicBool, &AtomicBool),
-    asked: OutgoingRequest,
-    headers: &[(String, String)],
-    ask: Ask<'_>,
-) -> Result<Answer, LinkError> {
-    let Ask { method, target, body, wait, .. } = ask;
-    let (client, recipient, timeout) = (client.clone(), asked.recipient, ANSWER + wait);
-    let named = format!("{method} {}{target}", asked.url);
-    let mut request = Request::builder().method(&method).uri(format!("{}{target}", asked.url));
-    for (name, value) in headers {
-        request = request.header(name, value);
-    }
-    let url = asked.url.clone();
-    let unusable = |error: ureq::http::Error| LinkError::Setting(format!("{url}: {error}"));
-    let (sender, receiver) = sync_channel(1);
-    let exchange: Box<dyn FnOnce() -> Result<Answer, LinkError> + Send> = if method == Method::GET {
-        let request = request.body(()).map_err(unusable)?;
-        Box::new(move || {
-            let request = client.configure_request(request);
-            let request = request.timeout_recv_response(Some(timeout)).build();
-            asked.answer(client.run(request))
-        })
-    } else {
-        let request = request.body(body).map_err(unusable)?;
-        Box::new(move || {
-            let request = client.configure_request(request);
-            let request = request.timeout_recv_response(Some(timeout)).build();
-            asked.answer(client.run(request))
-        })
-    };
-    let began = Instant::now();
-    let spawned = std::thread::Builder::new()
-        .name("fedbo-agent-link".to_owned())
-        .spawn(move || drop(sender.send(exchange()))); // nobody may be there any more
-    spawned.map_err(|error| {
-        unreachable_by(recipient, &format!("no thread can be started: {error}"))
-    })?;
-    loop {
-        if stop.load(Ordering::Relaxed) {
-            return Err(LinkError::Stopped);
-        }
-        match receiver.recv_timeout(TICK) {
-            Ok(result) => {
-                let ms = began.elapsed().as_millis();
-                match &result {
-                    Ok(answer) => tracing::debug!(
-                        "{named}: status {}, {} bytes, {ms} ms",
-                        answer.status,
-                        answer.body.len()
-                    ),
-                    Err(error) => tracing::debug!("{named}: {ms} ms: {error}"),
+impl Connections {
+    /// Takes up the same request where it was set aside, or else sends it, and waits for its answer.
+    fn exchange(
+        &self,
+        asked: OutgoingRequest,
+        headers: &[(String, String)],
+        ask: Ask<'_>,
+    ) -> Result<Answer, LinkError> {
+        let recipient = asked.recipient;
+        let parts: [&[u8]; 3] = [ask.method.as_str().as_bytes(), ask.target.as_bytes(), &ask.body];
+        let digest = digest("fedbo request under way, version 1", &parts);
+        let set_aside = || self.set_aside.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = set_aside().take().filter(|under_way| under_way.digest == digest);
+        let under_way = match same {
+            Some(under_way) => under_way,
+            None => self.send(digest, asked, headers, ask)?,
+        };
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(LinkError::Stopped);
+            }
+            match under_way.answer.recv_timeout(TICK) {
+                Ok(result) => {
+                    let (named, ms) = (&under_way.named, under_way.began.elapsed().as_millis());
+                    match &result {
+                        Ok(answer) => tracing::debug!(
+                            "{named}: status {}, {} bytes, {ms} ms",
+                            answer.status,
+                            answer.body.len()
+                        ),
+                        Err(error) => tracing::debug!("{named}: {ms} ms: {error}"),
+                    }
+                    return result;
                 }
-                return result;
-            }
-            Err(RecvTimeoutError::Timeout)
-                if hurry.load(Ordering::Relaxed) && began.elapsed() > HURRY =>
-            {
-                return Err(unreachable_by(recipient, "no answer yet, and a trial has ended"));
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(unreachable_by(recipient, "the request was given up"));
+                Err(RecvTimeoutError::Timeout)
+                    if self.hurry.load(Ordering::Relaxed) && under_way.began.elapsed() > HURRY =>
+                {
+                    *set_aside() = Some(under_way);
+                    return Err(LinkError::SetAside);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(unreachable_by(recipient, "the request was given up"));
+                }
             }
         }
+    }
+
+    /// Sends a request on a thread of its own, so that a wait for its answer can end.
+    fn send(
+        &self,
+        digest: Digest,
+        asked: OutgoingRequest,
+        headers: &[(String, String)],
+        ask: Ask<'_>,
+    ) -> Result<UnderWay, LinkError> {
+        let Ask { method, target, body, wait, .. } = ask;
+        let (client, recipient, timeout) = (self.client.clone(), asked.recipient, ANSWER + wait);
+        let named = format!("{method} {}{target}", asked.url);
+        let mut request = Request::builder().method(&method).uri(format!("{}{target}", asked.url));
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        let url = asked.url.clone();
+        let unusable = |error: ureq::http::Error| LinkError::Setting(format!("{url}: {error}"));
+        let (sender, answer) = sync_channel(1);
+        let exchange: Box<dyn FnOnce() -> Result<Answer, LinkError> + Send> =
+            if method == Method::GET {
+                let request = request.body(()).map_err(unusable)?;
+                Box::new(move || {
+                    let request = client.configure_request(request);
+                    let request = request.timeout_recv_response(Some(timeout)).build();
+                    asked.answer(client.run(request))
+                })
+            } else {
+                let request = request.body(body).map_err(unusable)?;
+                Box::new(move || {
+                    let request = client.configure_request(request);
+                    let request = request.timeout_recv_response(Some(timeout)).build();
+                    asked.answer(client.run(request))
+                })
+            };
+        let began = Instant::now();
+        let spawned = std::thread::Builder::new()
+            .name("fedbo-agent-link".to_owned())
+            .spawn(move || drop(sender.send(exchange()))); // nobody may be there any more
+        spawned.map_err(|error| {
+            unreachable_by(recipient, &format!("no thread can be started: {error}"))
+        })?;
+        Ok(UnderWay { digest, named, began, answer })
     }
 }
 
