@@ -1,10 +1,18 @@
 //! The way by messages of another system: a process gets answers, leaves requests, and waits for nothing.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use fedbo_agent::{Link as _, Mail, MailLink, Place, Poll, Polled, RequestId};
+use fedbo_agent::{
+    AgentFile, Link as _, Mail, MailLink, Place, Poll, Polled, RequestId, RunOptions, Silent,
+    run_by_mail,
+};
 use fedbo_transport::{CarriedAnswer, CarriedRequest, Clock as _, LinkError, SystemClock};
 use fedbo_wire::{Digest, ProblemCode, SigningKey, StudyState, StudyStatus};
+
+use crate::coordinator::TestCoordinator;
+use crate::world::{Member, frozen, three_agents};
 
 const TO: Place<'_> = Place { study: "wine", round: 3, slot: 1 };
 const POLL: Poll =
@@ -205,4 +213,21 @@ fn an_enrolment_goes_on_from_process_to_process() {
     assert_eq!(link.config(&key(), "wine").err(), Some(LinkError::Stopped));
     assert_eq!(targets(&mail.outbox()).len(), 2);
     assert_eq!(mail.outbox()[1], asked[0], "what was answered is asked again");
+}
+
+/// Agents at a free pace speak while a trial is under way, which a process that never waits cannot: refused before anything is asked.
+#[test]
+fn a_study_at_a_free_pace_is_refused_with_the_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = three_agents("free", "fts", "").replace("rounds = 4", "rounds = 4\npace = \"free\"");
+    let coordinator = Rc::new(RefCell::new(TestCoordinator::new(&frozen(&text))));
+    let home = folder.path().join("home");
+    Member::enrol(&home, &coordinator, 0);
+    let text = format!("[agent]\nhome = {home:?}\n[objective]\ncommand = [\"true\", \"{{x}}\"]\n");
+    let file = AgentFile::from_text(&folder.path().join("agent.toml"), &text).unwrap();
+    let mail = Arc::new(Mail::new(Vec::new(), None, None));
+    let options = RunOptions { file: &file, stop: Arc::default(), observer: &Silent };
+    let error = run_by_mail(&options, None, &mail).unwrap_err().to_string();
+    assert!(error.contains("pace = \"free\"") && error.contains("join it over HTTPS"), "{error}");
+    assert!(mail.outbox().is_empty());
 }
