@@ -69,7 +69,8 @@ CREATE TABLE generation (
 INSERT INTO generation VALUES (1, 1);
 ";
 
-/// The participants of releases, where a slot may be in so many only: four bytes for each slot, and the digest of the release. Added to a store that first needs it.
+/// The participants of releases, where a slot may be in so many only: four bytes for each slot, and the digest of the release.
+/// Added to a store that first needs it.
 pub(super) const PARTICIPANTS: &str = "CREATE TABLE IF NOT EXISTS participants (
     study INTEGER NOT NULL REFERENCES studies (id),
     round INTEGER NOT NULL CHECK (round >= 0),

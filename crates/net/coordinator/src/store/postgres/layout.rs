@@ -87,7 +87,8 @@ CREATE UNLOGGED TABLE fedbo_coordinator.inbox_epoch (
 "#,
 };
 
-/// The participants of releases, where a slot may be in so many only: four bytes for each slot, and the digest of the release. Added to a schema that first needs it.
+/// The participants of releases, where a slot may be in so many only: four bytes for each slot, and the digest of the release.
+/// Added to a schema that first needs it.
 pub(super) const PARTICIPANTS: &str = "
 CREATE TABLE IF NOT EXISTS fedbo_coordinator.participants (
     study bigint NOT NULL REFERENCES fedbo_coordinator.studies (id),
