@@ -261,7 +261,7 @@ fn a_coordinator_of_another_version_is_named() {
     assert!(came[0].target.starts_with("/v1/coordinator?challenge=01"));
 }
 
-/// Who is to hurry waits for no answer that does not come, and gets one that comes later to the request that was sent: it is sent once.
+/// A link that is to hurry waits for no answer that does not come. A later answer belongs to the same request, which is sent once.
 #[test]
 fn a_request_is_set_aside_for_who_is_to_hurry_and_taken_up_by_the_same() {
     let (answers, to_answer) = std::sync::mpsc::channel::<()>();
