@@ -127,6 +127,7 @@ class Agent:
         token: str,
         ca: str | os.PathLike[str] | None = None,
         allow_plain_http: bool = False,
+        helper: str | None = None,
     ) -> Agent:
         """Join a study with the token that its operator gave. Done again, it is harmless.
 
@@ -138,6 +139,8 @@ class Agent:
             The authority of the coordinator's certificate (PEM), besides those that the system trusts.
         ``allow_plain_http``
             Speak plain HTTP also beyond this machine: everybody on the way can read and change what is sent.
+        ``helper``
+            The card of the other party's server, as that party says (``fedbo helper card``); needed where two servers sum.
 
         Raises :class:`Refused` if the coordinator refuses, or is not the one that the token names; then nothing is stored.
         """
@@ -147,7 +150,7 @@ class Agent:
                 logger.info("%s: parameter %s: %r", os.fspath(home), name, _space.from_keys(keys))
 
         authority = None if ca is None else Path(ca).absolute()
-        joined = _fedbo.enrol(Path(home).absolute(), coordinator, token, authority, allow_plain_http, show)
+        joined = _fedbo.enrol(Path(home).absolute(), coordinator, token, authority, allow_plain_http, helper, show)
         logger.info("%s is %s in study %s: %s", os.fspath(home), joined["agent"], joined["study"], joined["protection"])
         if joined["warning"] is not None:
             logger.warning("%s: %s", os.fspath(home), joined["warning"])

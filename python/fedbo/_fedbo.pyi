@@ -317,7 +317,7 @@ def answer(arguments: SupportsGetItem[int, str]) -> str:
     The JSON document of a command of the program that only computes one; the first argument is the program's name.
     """
 
-def enrol(home: str | PathLike[str], coordinator: str, token: str, ca: str | PathLike[str] | None, allow_plain_http: bool, on_space: Any) -> dict:
+def enrol(home: str | PathLike[str], coordinator: str, token: str, ca: str | PathLike[str] | None, allow_plain_http: bool, helper: str | None, on_space: Any) -> dict:
     """
     Enrols an agent. The parameters of its study are given to `on_space` before anything is stored.
     """

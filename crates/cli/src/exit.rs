@@ -77,6 +77,7 @@ impl Exit {
             || cause.is::<BadInput>()
             || is_of_a_problem(cause)
             || cause.is::<CommandError>()
+            || cause.is::<fedbo_servers::NoSum>()
             || cause.is::<SpaceError>()
             || cause.is::<ImportError>()
         {
@@ -127,6 +128,24 @@ impl Exit {
         }
         if let Some(error) = cause.downcast_ref::<fedbo_agent::EnrolError>() {
             return Some(Self::of_enrolment(error));
+        }
+        if let Some(error) = cause.downcast_ref::<fedbo_helper::HelperError>() {
+            return Some(Self::of_helper(error));
+        }
+        if let Some(error) = cause.downcast_ref::<fedbo_helper::JoinError>() {
+            use fedbo_helper::JoinError;
+            return Some(match error {
+                JoinError::Link { source: LinkError::Setting(_), .. } => Self::Input,
+                JoinError::Link { .. } | JoinError::Impostor { .. } => Self::Coordinator,
+                JoinError::Helper(error) => Self::of_helper(error),
+                _ => Self::Input,
+            });
+        }
+        if let Some(error) = cause.downcast_ref::<fedbo_helper::ServiceError>() {
+            return Some(match error {
+                fedbo_helper::ServiceError::Helper(error) => Self::of_helper(error),
+                fedbo_helper::ServiceError::Listen(_) => Self::Input,
+            });
         }
         if let Some(error) = cause.downcast_ref::<fedbo_agent::RotateError>() {
             return Some(match error {
@@ -186,6 +205,16 @@ impl Exit {
         match error {
             EnrolError::Link { .. } | EnrolError::Impostor { .. } => Self::Coordinator,
             EnrolError::Home(error) => Self::of_agent_home(error),
+            _ => Self::Input,
+        }
+    }
+
+    fn of_helper(error: &fedbo_helper::HelperError) -> Self {
+        use fedbo_helper::HelperError;
+        match error {
+            HelperError::Home(error) => Self::of_agent_home(error),
+            HelperError::Ledger(error) => Self::of_ledger(error),
+            HelperError::Noise(_) => Self::Internal,
             _ => Self::Input,
         }
     }

@@ -1,4 +1,4 @@
-//! `docs/tutorial-network.md` does what it says: its commands are run as they stand there.
+//! The tutorials of federations over a network do what they say: their commands are run as they stand there.
 #![expect(
     clippy::unwrap_used,
     reason = "a test that cannot go on has failed, and the place says where"
@@ -16,15 +16,16 @@ use common::{Ran, Sandbox, finished, wait_until};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 const PAGE: &str = include_str!("../../../docs/tutorial-network.md");
+const TWO_SERVERS: &str = include_str!("../../../docs/tutorial-secure-sum.md");
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/network");
 const ADDRESS: &str = "127.0.0.2";
 const N_LABS: usize = 8;
 
 /// The commands of a terminal, in the page's order: what its fences "```sh TERMINAL" hold.
-fn commands(terminal: &str) -> String {
+fn commands(page: &str, terminal: &str) -> String {
     let mut text = String::new();
     let mut inside = false;
-    for line in PAGE.lines() {
+    for line in page.lines() {
         match (inside, line.strip_prefix("```")) {
             (false, Some(fence)) => inside = fence == format!("sh {terminal}"),
             (true, Some(_)) => inside = false,
@@ -94,7 +95,7 @@ fn the_tutorial_does_what_it_says() {
     std::fs::write(&file, quick).unwrap();
     let port = free_port();
     let of = |terminal: &str| {
-        let commands = commands(terminal);
+        let commands = commands(PAGE, terminal);
         let moved = commands.replace("PORT=7433", &format!("PORT={port}"));
         assert!(terminal == "operator" || terminal == "service" || moved != commands);
         moved
@@ -165,13 +166,63 @@ fn the_tutorial_does_what_it_says() {
     assert!(!service.stdout.contains("fbt2_") && !service.stderr.contains("fbt2_"));
 }
 
-/// Every fence with commands is run here, but for those that need another machine.
+/// The second tutorial: both servers on one machine.
 #[test]
-fn no_command_of_the_page_is_left_out() {
-    let fences = PAGE.lines().filter_map(|line| line.strip_prefix("```sh"));
+fn the_tutorial_of_two_servers_does_what_it_says() {
+    let folder = Sandbox::new();
+    let [leader, helper] =
+        [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
+    let of = |terminal: &str| {
+        let listens = |text: &str, port: u16| format!("{text} --listen 127.0.0.1:{port}");
+        let coordinator = "fedbo coordinator run --data coordinator";
+        let helping = "fedbo helper run --data helper";
+        commands(TWO_SERVERS, terminal)
+            .replace("127.0.0.1:7433", &format!("127.0.0.1:{leader}"))
+            .replace("127.0.0.1:7434", &format!("127.0.0.1:{helper}"))
+            .replace(coordinator, &listens(coordinator, leader))
+            .replace(helping, &listens(helping, helper))
+    };
+    Terminal::open(&folder, &of("helper")).close().expect(0, &["fedbo agent enrol --helper"]);
+    let created = Terminal::open(&folder, &of("coordinator")).close();
+    created.expect(0, &["summed by two servers", "fedbo helper join labs"]);
+    let service = Terminal::open(&folder, &of("service"));
+    wait_until(|| TcpStream::connect(("127.0.0.1", leader)).is_ok());
+    let joined = Terminal::open(&folder, &of("join")).close();
+    joined.expect(0, &[]);
+    assert!(joined.stdout.contains("labs: 3 agents, 3 releases, proof l2"), "{}", joined.stdout);
+    let helping = Terminal::open(&folder, &of("helping"));
+    wait_until(|| TcpStream::connect(("127.0.0.1", helper)).is_ok());
+    let labs = Terminal::open(&folder, &of("labs")).close();
+    labs.expect(0, &["neither of the two servers sees a vector"]);
+    assert_eq!(labs.stdout.matches("done; the trials are in").count(), 3, "{}", labs.stdout);
+    let ledgers = Terminal::open(&folder, &of("ledgers")).close();
+    ledgers.expect(0, &[]);
+    assert_eq!(ledgers.stdout.matches("accountant pld").count(), 2, "{}", ledgers.stdout);
+    assert!(ledgers.stdout.contains("study labs (helper)"), "{}", ledgers.stdout);
+    for (terminal, said) in [(service, "the helper"), (helping, "it sees no vector")] {
+        terminal.signal(Signal::INT);
+        let ended = terminal.close();
+        assert!(ended.stderr.contains(said), "{}", ended.stderr);
+        for line in ended.stderr.lines() {
+            assert!(!line.contains(" WARN ") && !line.contains(" ERROR "), "{line}");
+        }
+    }
+}
+
+fn terminals(page: &str) -> Vec<&str> {
+    let fences = page.lines().filter_map(|line| line.strip_prefix("```sh"));
     let mut terminals: Vec<&str> = fences.map(str::trim).collect();
     terminals.sort_unstable();
     terminals.dedup();
+    terminals
+}
+
+/// Every fence with commands is run here, but for those that need another machine.
+#[test]
+fn no_command_of_the_pages_is_left_out() {
+    let all = ["coordinator", "helper", "helping", "join", "labs", "ledgers", "service"];
+    assert_eq!(terminals(TWO_SERVERS), all);
+    let terminals = terminals(PAGE);
     let run = ["coordinator", "labs", "operator", "service"];
     let not_run = ["copy", "install"];
     let mut known = [&run[..], &not_run].concat();

@@ -6,8 +6,8 @@
 
 mod common;
 
-use common::{float, mechanism, release, signed, source};
-use fedbo_privacy::mechanism::{DiscreteGaussian, ReleaseShape};
+use common::{float, mechanism, release, settings, signed, source};
+use fedbo_privacy::mechanism::{DiscreteGaussian, Mechanism, ReleaseShape, SecureNoise, Server};
 use fedbo_testkit::statistics::{check_chi_squared, normal_cdf};
 
 /// A correct sampler fails one comparison with this probability.
@@ -168,4 +168,26 @@ fn variances_out_of_range_are_refused() {
         assert_eq!(error.value, variance.to_string());
     }
     assert!(DiscreteGaussian::new(1).is_ok());
+}
+
+/// Each server of a secure sum draws the whole noise, from a stream of its own: with one stream for both, each would know the other's.
+#[test]
+fn the_noises_of_two_servers_are_whole_and_independent() {
+    let mechanism = Mechanism::for_secure_sum(settings(3, 1, 4, 1.0, 1.5), 12).unwrap();
+    let n = 20_000;
+    let [leader, helper] = [Server::Leader, Server::Helper]
+        .map(|server| mechanism.server_noise(server, (n, 5), &mut source(9)).unwrap());
+    let variance = float(u64::try_from(mechanism.noise().variance()).unwrap());
+    let product = |a: &[i64], b: &[i64]| {
+        let sum: f64 = a.iter().zip(b).map(|(a, b)| signed(*a) * signed(*b)).sum();
+        sum / float(n as u64) / variance
+    };
+    // Five standard errors of a variance and of a correlation.
+    assert!((product(&leader, &leader) - 1.0).abs() < 0.05);
+    assert!((product(&helper, &helper) - 1.0).abs() < 0.05);
+    assert!(product(&leader, &helper).abs() < 0.036);
+    // The operating system's is fresh each time.
+    let mut secure = SecureNoise::new();
+    let mut draw = || mechanism.server_noise(Server::Leader, (8, 5), &mut secure).unwrap();
+    assert_ne!(*draw(), *draw());
 }

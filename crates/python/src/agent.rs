@@ -12,7 +12,7 @@ use fedbo_objective::Objective;
 use fedbo_protocol::{Trial, UpdateRejected};
 use fedbo_space::Point;
 use fedbo_storage::Told;
-use fedbo_wire::{EnrolmentToken, Problem, StudyState, TokenUnreadable};
+use fedbo_wire::{EnrolmentToken, Problem, ServerCard, StudyState, TokenUnreadable};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -45,6 +45,7 @@ impl Stop {
 
 /// Enrols an agent. The parameters of its study are given to `on_space` before anything is stored.
 #[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "they are those of the Python function")]
 pub(crate) fn enrol<'py>(
     py: Python<'py>,
     home: PathBuf,
@@ -52,11 +53,14 @@ pub(crate) fn enrol<'py>(
     token: &str,
     ca: Option<PathBuf>,
     allow_plain_http: bool,
+    helper: Option<&str>,
     on_space: Py<PyAny>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let token: Result<EnrolmentToken, TokenUnreadable> = token.trim().parse();
     let token = token.map_err(errors::input)?;
-    let options = EnrolOptions { home, coordinator_url: coordinator, token, ca, allow_plain_http };
+    let helper = helper.map(str::parse::<ServerCard>).transpose().map_err(errors::input)?;
+    let options =
+        EnrolOptions { home, coordinator_url: coordinator, token, ca, helper, allow_plain_http };
     let (enrolled, shown) = py.detach(|| {
         let mut shown = Ok(());
         let enrolled = fedbo_agent::enrol(&options, &mut |federation| {

@@ -22,6 +22,7 @@ mod meta_step;
 mod privacy_accounting;
 mod private_round;
 mod scaling;
+mod secsum;
 mod stopping_problem;
 mod thompson_step;
 
@@ -111,6 +112,17 @@ enum Bench {
     Aggregation {
         /// Vectors of 100 features
         #[arg(long, default_value_t = 200_000)]
+        agents: u32,
+        #[command(flatten)]
+        effort: MeasurementLimits,
+    },
+    /// A secure sum: what a report costs its agent and each server, and what closing a round costs
+    Secsum {
+        /// Numbers of a vector
+        #[arg(long, value_delimiter = ',', default_value = "100,400,1000,2000")]
+        sizes: Vec<u32>,
+        /// Reports of the round that is closed
+        #[arg(long, default_value_t = 1000)]
         agents: u32,
         #[command(flatten)]
         effort: MeasurementLimits,
@@ -266,6 +278,9 @@ fn main() -> Result<()> {
         }
         Bench::Aggregation { agents, effort } => {
             ("aggregation", aggregation::rows(agents, &effort.limits())?)
+        }
+        Bench::Secsum { sizes, agents, effort } => {
+            ("secsum", secsum::rows(&sizes, agents, &effort.limits())?)
         }
         Bench::PrivacyAccounting { effort } => {
             ("privacy_accounting", privacy_accounting::rows(&effort.limits())?)

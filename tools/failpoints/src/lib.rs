@@ -5,7 +5,7 @@
 //! list of all places is [`PLACES`].
 
 /// Every place in the program, in the order in which a federation passes them.
-pub const PLACES: [&str; 33] = [
+pub const PLACES: [&str; 41] = [
     // A coordinator's study begins.
     "coordinator: a study is stored",
     "coordinator: an agent is enrolled",
@@ -27,6 +27,15 @@ pub const PLACES: [&str; 33] = [
     "coordinator: a round is about to begin",
     "coordinator: a round has begun and nobody knows",
     "coordinator: a round is published",
+    // A round that two servers sum.
+    "helper: a round has begun",
+    "helper: a share is made",
+    "helper: a share is kept",
+    "helper: a share is charged",
+    "helper: a share is noted as charged",
+    "coordinator: the helper has closed the round",
+    "helper: the leader's share is noted",
+    "coordinator: the helper has given its share",
     // An agent.
     "agent: its key is written",
     "agent: the coordinator has shown its key",

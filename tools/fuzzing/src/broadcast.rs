@@ -54,6 +54,10 @@ fn handout(limits: Limits, bytes: &[u8]) {
             }
             entries.len() as u64
         }
+        Content::Shares { leader, helper } => {
+            leader.iter().for_each(|entry| event(&entry.event));
+            leader.len().max(helper.len()) as u64
+        }
     };
     // INV-18: an agent that reads no more than this reads all of it.
     assert!(bytes.len() as u64 <= limits.handout_bytes_max(n_releases));

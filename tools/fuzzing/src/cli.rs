@@ -205,6 +205,7 @@ fn coordinator_url(url: &str) {
                 config: Digest([3; 32]),
             },
             ca: None,
+            helper: None,
             allow_plain_http,
         };
         let refused = enrol_with(&options, &Nobody).expect_err("a file is no folder");

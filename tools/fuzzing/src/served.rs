@@ -48,6 +48,7 @@ pub(crate) async fn started(home: &Home) -> Result<Service, ServiceError> {
         key: home.key(),
         lease: LEASE,
         recorder: None,
+        helper: Default::default(),
         holder: "fuzz".to_owned(),
         limits: ConnectionLimits::default(),
     };

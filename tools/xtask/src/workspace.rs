@@ -87,7 +87,7 @@ mod tests_of_rooms {
     ];
 
     /// Programs of one room that know nothing of each other, not even in their tests.
-    const APART: [&str; 3] = ["fedbo-agent", "fedbo-coordinator", "fedbo-peer"];
+    const APART: [&str; 4] = ["fedbo-agent", "fedbo-coordinator", "fedbo-helper", "fedbo-peer"];
 
     #[derive(Deserialize)]
     struct Dependent {

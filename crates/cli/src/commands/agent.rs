@@ -14,7 +14,7 @@ use fedbo_privacy::accounting::Budget;
 use fedbo_protocol::{Trial, UpdateRejected};
 use fedbo_space::Point;
 use fedbo_storage::Told;
-use fedbo_wire::{EnrolmentToken, Problem, StudyState};
+use fedbo_wire::{EnrolmentToken, Problem, ServerCard, StudyState};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
@@ -52,6 +52,9 @@ pub(crate) struct Enrol {
         value_parser = secret
     )]
     token: Zeroizing<String>,
+    /// Card of the other party's server, as that party says (`fedbo helper card`): where two servers sum, the coordinator alone sees nothing
+    #[arg(long, value_name = "CARD")]
+    helper: Option<String>,
     /// The agent's folder
     #[arg(long, value_name = "DIR", default_value = HOME)]
     home: PathBuf,
@@ -198,6 +201,7 @@ impl Enrol {
             coordinator_url: self.coordinator.clone(),
             token: self.token()?,
             ca: self.ca.clone(),
+            helper: self.helper()?,
             allow_plain_http: self.plain_http,
         };
         let quiet = self.json;
@@ -248,6 +252,11 @@ impl Enrol {
             arguments.join(", ")
         ));
         Ok(Exit::Done)
+    }
+
+    fn helper(&self) -> anyhow::Result<Option<ServerCard>> {
+        let card = self.helper.as_deref().map(str::parse::<ServerCard>).transpose();
+        Ok(card.map_err(|error| BadInput(format!("--helper: {error}")))?)
     }
 
     fn token(&self) -> anyhow::Result<EnrolmentToken> {

@@ -14,6 +14,7 @@ mod enqueue;
 mod experiment;
 mod export;
 mod game;
+mod helper;
 mod import;
 mod man;
 mod peer;
@@ -88,6 +89,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Coordinator(coordinator::Coordinator),
     #[command(subcommand)]
+    Helper(helper::Helper),
+    #[command(subcommand)]
     Agent(agent::Agent),
     Peer(peer::Peer),
     #[command(subcommand)]
@@ -126,6 +129,7 @@ impl Command {
             Self::Serve(command) => command.run(),
             Self::Privacy(command) => command.run(),
             Self::Coordinator(command) => command.run(),
+            Self::Helper(command) => command.run(),
             Self::Agent(command) => command.run(),
             Self::Peer(command) => command.run(),
             Self::Topology(command) => command.run(),
@@ -147,7 +151,11 @@ impl Command {
 
     /// Returns true if it has options of its own for its log.
     pub(crate) fn logs_itself(&self) -> bool {
-        matches!(self, Self::Coordinator(coordinator::Coordinator::Run(_)))
+        matches!(
+            self,
+            Self::Coordinator(coordinator::Coordinator::Run(_))
+                | Self::Helper(helper::Helper::Run(_))
+        )
     }
 }
 

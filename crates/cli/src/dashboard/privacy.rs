@@ -165,7 +165,7 @@ impl ScaleRecord {
     fn of(scale: &ReleaseScale, mode: Mode) -> Self {
         let vector_norm = scale.vector_norm();
         let (agents, regions) = (scale.n_agents as f64, scale.n_regions as f64);
-        let noise_std = (mode == Mode::Default).then_some(scale.noise_multiplier * vector_norm);
+        let noise_std = (mode == Mode::Default).then(|| scale.noise_std());
         let noise_norm = noise_std.map(|std| std * (scale.n_features as f64).sqrt());
         let signal = scale.sampling_rate * agents / regions * vector_norm;
         Self {

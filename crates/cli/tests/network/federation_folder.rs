@@ -21,6 +21,8 @@ pub(crate) struct World {
     /// `[privacy]` of the agents: a budget where the study charges one.
     budget: &'static str,
     trial_s: f64,
+    /// Card and port of the helper, where two servers sum.
+    helper: Option<(String, u16)>,
 }
 
 /// The settings of a federation's file.
@@ -39,6 +41,8 @@ pub(crate) struct Setup {
     pub(crate) free_windows: Option<u64>,
     /// Seconds of a trial.
     pub(crate) trial_s: f64,
+    /// True if two servers sum.
+    pub(crate) secure_sum: bool,
 }
 
 impl Setup {
@@ -54,6 +58,7 @@ impl Setup {
             tls: false,
             free_windows: None,
             trial_s: 0.0,
+            secure_sum: false,
         }
     }
 
@@ -175,6 +180,12 @@ impl World {
         if !setup.privacy.is_empty() {
             text += &format!("[privacy]\n{}", setup.privacy);
         }
+        let helper = setup.secure_sum.then(|| begin_helper(folder.path()));
+        if let Some((card, port)) = &helper {
+            text += &format!(
+                "[secure_sum]\nhelper = \"{card}\"\nhelper_url = \"http://127.0.0.1:{port}\"\n"
+            );
+        }
         for name in ["x", "y"] {
             text += &format!("[space.{name}]\ntype = \"float\"\nlow = -5.0\nhigh = 5.0\n");
         }
@@ -193,6 +204,7 @@ impl World {
                 false => "",
             },
             trial_s: setup.trial_s,
+            helper,
         };
         if setup.tls {
             world.done(&["dev", "certs", "--out", "certs"]);
@@ -277,6 +289,32 @@ impl World {
         format!("{scheme}://127.0.0.1:{port}")
     }
 
+    /// The command of the helper's service.
+    pub(crate) fn helper(&self) -> Command {
+        let (_, port) = self.helper.as_ref().unwrap();
+        let listen = format!("127.0.0.1:{port}");
+        self.program(&["helper", "run", "--data", "helper", "--listen", &listen])
+    }
+
+    /// The command by which the helper joins the study of a coordinator that runs.
+    pub(crate) fn joining(&self, port: u16) -> Command {
+        let shown = self.json(&["coordinator", "study", "show", "labs"]);
+        let config = shown["config"].as_str().unwrap();
+        let line = config.lines().find(|line| line.starts_with("coordinator = ")).unwrap();
+        let key = line.split('"').nth(1).unwrap();
+        self.program(&[
+            "helper",
+            "join",
+            "labs",
+            "--coordinator",
+            &self.url(port),
+            "--key",
+            key,
+            "--data",
+            "helper",
+        ])
+    }
+
     /// Enrols an agent and writes its file.
     pub(crate) fn enrol(&self, agent: usize, token: &str, port: u16) {
         let output = self.enrolment(agent, token, port).output().unwrap();
@@ -300,6 +338,9 @@ impl World {
         ]);
         if self.tls {
             command.args(["--ca", "certs/ca.pem"]);
+        }
+        if let Some((card, _)) = &self.helper {
+            command.args(["--helper", card]);
         }
         let seed = self.seed.map_or_else(String::new, |seed| format!("seed = {seed}\n"));
         let text = format!(
@@ -348,10 +389,26 @@ impl World {
 
     /// Verifies the study's ledger, and returns its statement.
     pub(crate) fn ledger(&self) -> Value {
-        let path = "coordinator/labs.ledger.db";
+        self.ledger_at("coordinator/labs.ledger.db")
+    }
+
+    pub(crate) fn ledger_at(&self, path: &str) -> Value {
         self.done(&["privacy", "verify", path]);
         self.json(&["privacy", "statement", path])
     }
+}
+
+/// A helper in a folder: its card, and a port that is free.
+fn begin_helper(folder: &Path) -> (String, u16) {
+    let program = Command::new(env!("CARGO_BIN_EXE_fedbo"))
+        .args(["helper", "card", "--data", "helper", "--quiet"])
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(program.status.success(), "{}", String::from_utf8_lossy(&program.stderr));
+    let card = String::from_utf8(program.stdout).unwrap().trim().to_owned();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    (card, port)
 }
 
 /// The objective of an agent: a parabola of its own, by a command that takes so many seconds.

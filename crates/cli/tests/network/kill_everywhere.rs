@@ -20,22 +20,22 @@ const BEGINNING: [&str; 6] = [
 ];
 
 /// Runs a command that is to die at a place.
-fn dies(command: &mut Command, place: &str) {
+pub(crate) fn dies(command: &mut Command, place: &str) {
     let mut process = Process::start(command.env("FEDBO_DIE_AT", place));
     assert_eq!(process.end(), None, "{place} is not passed: {:#?}", process.said);
 }
 
 /// A process that is started again whenever it died, each time to die at another place, until there is none left.
-struct Victim<'a> {
+pub(crate) struct Victim<'a> {
     start: Box<dyn Fn() -> Command + 'a>,
-    process: Process,
+    pub(crate) process: Process,
     /// Still to die at, the last first.
-    places: Vec<String>,
-    n_deaths: usize,
+    pub(crate) places: Vec<String>,
+    pub(crate) n_deaths: usize,
 }
 
 impl<'a> Victim<'a> {
-    fn new(places: Vec<String>, start: impl Fn() -> Command + 'a) -> Self {
+    pub(crate) fn new(places: Vec<String>, start: impl Fn() -> Command + 'a) -> Self {
         let mut victim = Self {
             process: Process::start(start().env("FEDBO_DIE_AT", places.last().unwrap())),
             start: Box::new(start),
@@ -47,7 +47,7 @@ impl<'a> Victim<'a> {
     }
 
     /// Starts it again if it has died; whether it lives for good.
-    fn look(&mut self) -> bool {
+    pub(crate) fn look(&mut self) -> bool {
         if self.places.is_empty() || !self.process.has_ended() {
             return self.places.is_empty();
         }
@@ -128,6 +128,7 @@ fn killed_everywhere(setup: &Setup, nth: usize) {
     // The last agent's enrolment lets the study begin, under a service that dies soon.
     let of = |prefix: &[&str]| -> Vec<String> {
         let runtime = PLACES.iter().filter(|place| !BEGINNING.contains(place));
+        let runtime = runtime.filter(|place| !place.contains("helper"));
         let runtime = runtime.filter(|place| is_free || **place != FREE);
         let own = runtime.filter(|place| prefix.iter().any(|prefix| place.starts_with(prefix)));
         // Places that a process passes once are passed by it again after its death.

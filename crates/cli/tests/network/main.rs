@@ -8,5 +8,6 @@ mod federation;
 mod federation_folder;
 mod kill_everywhere;
 mod operator;
+mod secure_sum;
 mod snapshots;
 mod wire;

@@ -78,6 +78,7 @@ impl PeerRing {
             tls,
             free_windows: None,
             trial_s: 0.0,
+            secure_sum: false,
         });
         // Of what other federations have, this one has nothing.
         let path = world.path("federation.toml");

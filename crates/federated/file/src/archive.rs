@@ -8,11 +8,10 @@ use fedbo_gp::GpError;
 use fedbo_ledger::{Releases, Statement};
 use fedbo_objective::Problems;
 use fedbo_privacy::mechanism::SecureNoise;
-use fedbo_protocol::{Aggregate, LatticeRounds, MechanismFailed, PaperRounds, RoundMechanism};
+use fedbo_protocol::{Aggregate, MechanismFailed, RoundMechanism};
 use fedbo_strategies::StrategyError;
 
 use crate::checked::{Collaboration, Federation};
-use crate::release_mechanism::ReleaseMechanism;
 use crate::releases::ReleasePlan;
 
 /// The reason why no archive could be made.
@@ -136,16 +135,6 @@ impl Federation {
 impl ReleasePlan {
     /// Reads a stored release of an arm.
     fn restore(&self, arm: Arm, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed> {
-        match self.mechanism(arm) {
-            ReleaseMechanism::Lattice(mechanism) => {
-                LatticeRounds::new(mechanism, self.schedule(), SecureNoise::new())
-                    .with_witnesses(self.releases.n_witnesses)
-                    .restore(round, bytes)
-            }
-            ReleaseMechanism::Paper(mechanism) => {
-                let weights = self.agent_weights();
-                PaperRounds::new(mechanism, weights, SecureNoise::new()).restore(round, bytes)
-            }
-        }
+        self.rounds(arm, SecureNoise::new()).restore(round, bytes)
     }
 }

@@ -21,6 +21,7 @@ use crate::network::Network;
 use crate::pace::FreePlan;
 use crate::privacy::{PrivacyMode, Releases, Setting};
 use crate::releases::ReleasePlan;
+use crate::secure_sum::SecureSum;
 use crate::topology::Topology;
 
 const N_ROUNDS_MAX: u64 = 1_000_000;
@@ -142,14 +143,20 @@ impl FederationFile {
                 config.federation(name, seed, direction, n_initial, &names, &space);
                 config.json("features", &features);
                 algorithm.describe(&mut config);
+                let n_features = u32::try_from(features.n_features).unwrap_or(u32::MAX); // checked to be far below
+                let secure_sum = self.secure_sum.as_ref();
+                let secure_sum =
+                    secure_sum.map(|given| SecureSum::of(given, &privacy, n_features, check));
+                let secure_sum = secure_sum.transpose()?;
                 let setting = Setting {
                     check,
                     name,
                     rounds,
                     n_agents: u32::try_from(agents.len()).unwrap_or(u32::MAX), // a file of 2^32 agents fits no memory
-                    n_features: u32::try_from(features.n_features).unwrap_or(u32::MAX), // checked to be far below
+                    n_features,
                     shape: algorithm.shape(),
                     free: free.as_ref(),
+                    secure_sum,
                 };
                 let releases = Releases::of(&privacy, &setting, config)?;
                 Collaboration::Released(Box::new(ReleasePlan {
@@ -236,6 +243,9 @@ impl Parts<'_> {
         let mut tables: Vec<(&str, Readers<'_>)> = Vec::new();
         if file.privacy.is_some() {
             tables.push(("privacy", exchange(Exchange::Released)));
+        }
+        if file.secure_sum.is_some() {
+            tables.push(("secure_sum", exchange(Exchange::Released)));
         }
         for (table, keys) in &file.of_algorithms {
             // An empty one says nothing: frozen texts may hold it.

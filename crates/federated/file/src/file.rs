@@ -9,6 +9,7 @@ use fedbo_strategies::UcbMultiplier;
 use serde::Deserialize;
 
 use crate::network::NetworkTable;
+use crate::secure_sum::SecureSumTable;
 use crate::topology::TopologyTable;
 
 /// A whole file, but for the tables that an algorithm reads.
@@ -33,6 +34,9 @@ pub struct FederationFile {
     /// `[privacy]`: what is promised of releases and what they may cost, of algorithms that release sums.
     #[serde(default)]
     pub privacy: Option<PrivacyTable>,
+    /// `[secure_sum]`: sums by two servers of two parties, of algorithms that release sums.
+    #[serde(default)]
+    pub secure_sum: Option<SecureSumTable>,
     /// `[network]`: the pace of rounds when agents are other processes.
     #[serde(default)]
     pub network: NetworkTable,
@@ -49,7 +53,7 @@ pub struct FederationFile {
 
 impl FederationFile {
     /// The keys that are not an algorithm's.
-    pub(crate) const KEYS: [&'static str; 10] = [
+    pub(crate) const KEYS: [&'static str; 11] = [
         "version",
         "federation",
         "features",
@@ -57,6 +61,7 @@ impl FederationFile {
         "ts",
         "topology",
         "privacy",
+        "secure_sum",
         "network",
         "space",
         "agents",

@@ -12,12 +12,14 @@ use fedbo_privacy::mechanism::{
     Mechanism, MechanismSettings, PaperMechanism, PaperSampling, PaperSettings, WeightMax,
 };
 use fedbo_protocol::ReleaseSchedule;
+use fedbo_secure_sum::Sharing;
 use fedbo_strategies::MessageContent;
 
 use crate::file::PrivacyTable;
 use crate::pace::FreePlan;
 use crate::pricing::{Pricing, PricingError, rounded_up};
 use crate::release_mechanism::{MechanismRefused, ReleaseMechanism};
+use crate::secure_sum::SecureSum;
 
 /// Witnesses by default: noise of less than about half its strength is then seen in a single release.
 const N_WITNESSES: u32 = 64;
@@ -104,6 +106,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) n_features: u32,
     pub(crate) shape: ReleaseShape,
     pub(crate) free: Option<&'a FreePlan>,
+    pub(crate) secure_sum: Option<SecureSum>,
 }
 
 /// The mode of a table.
@@ -210,6 +213,10 @@ impl Releases {
             }
         }
         config.count("witnesses", n_witnesses.into());
+        if let Some(SecureSum { proof, bits }) = setting.secure_sum {
+            config.line("secure_sum", proof.name());
+            config.count("bits", bits.into());
+        }
         let plan = PrivacyPlan {
             charter: Charter {
                 name: setting.name.to_owned(),
@@ -409,8 +416,8 @@ impl Setting<'_> {
             pricing.least_noise(rate, n_planned, budget).map_err(|error| self.unpriced(&error))?;
         for _ in 0..N_TRIES {
             // Where the budget asks for noise beyond all bounds, it is the budget that is at fault.
-            let mechanism = of_noise(z).map_err(|error| match error.key() {
-                "noise_multiplier" => {
+            let mechanism = of_noise(z).map_err(|error| match error.path() {
+                [_, "noise_multiplier"] => {
                     let expected = format!(
                         "a larger budget: this one needs more noise than there is ({error})"
                     );
@@ -484,14 +491,24 @@ impl Setting<'_> {
         };
         let max_norm = given.max_norm.unwrap_or(standard);
         Ok(match mode {
-            Mode::Default => ReleaseMechanism::Lattice(Mechanism::new(MechanismSettings {
-                n_slots: self.n_agents,
-                n_regions,
-                n_features: self.n_features.saturating_add(n_witnesses),
-                max_norm,
-                sampling_rate: rate,
-                noise_multiplier: multiplier,
-            })?),
+            Mode::Default => {
+                let settings = MechanismSettings {
+                    n_slots: self.n_agents,
+                    n_regions,
+                    n_features: self.n_features.saturating_add(n_witnesses),
+                    max_norm,
+                    sampling_rate: rate,
+                    noise_multiplier: multiplier,
+                };
+                match self.secure_sum {
+                    None => ReleaseMechanism::Lattice(Mechanism::new(settings)?),
+                    Some(SecureSum { proof, bits }) => {
+                        let mechanism = Mechanism::for_secure_sum(settings, bits)?;
+                        let sharing = Sharing::new(mechanism, n_witnesses, bits, proof)?;
+                        ReleaseMechanism::SecureSum(sharing)
+                    }
+                }
+            }
             Mode::Paper => ReleaseMechanism::Paper(PaperMechanism::new(PaperSettings {
                 n_slots: self.n_agents,
                 n_regions,
@@ -523,8 +540,7 @@ impl Setting<'_> {
     }
 
     fn refused(&self, error: &MechanismRefused) -> FileError {
-        let (key, message) = (error.key(), error.to_string());
-        let table = if key == "count" { "features" } else { "privacy" };
+        let ([table, key], message) = (error.path(), error.to_string());
         match error {
             MechanismRefused::Noise(error) => self.invalid(key, error),
             _ => self.check.file.error(&[table, key], format!("[{table}] {message}")),

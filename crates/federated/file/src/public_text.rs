@@ -14,21 +14,45 @@ use toml::{Table, Value};
 use crate::checked::{Collaboration, Federation, Objectives};
 use crate::file::{AgentTable, FederationFile};
 use crate::privacy::Protection;
+use crate::release_mechanism::ReleaseMechanism;
+use crate::secure_sum::SecureSumTable;
 
 /// Under this name, errors point into the text.
 const NAME: &str = "the study's public configuration";
 
+/// The coordinator for which a study is frozen.
+#[derive(Clone, Copy, Debug)]
+pub struct FrozenFor<'a> {
+    /// Its public key, in hexadecimal.
+    pub key: &'a str,
+    /// Its card as a server of a secure sum; of other studies it is no part.
+    pub card: &'a str,
+}
+
+impl<'a> From<&'a str> for FrozenFor<'a> {
+    fn from(key: &'a str) -> Self {
+        Self { key, card: "" }
+    }
+}
+
+impl<'a> From<&'a String> for FrozenFor<'a> {
+    fn from(key: &'a String) -> Self {
+        Self::from(key.as_str())
+    }
+}
+
 impl Federation {
-    /// Reads and checks an operator's file, whose agents need no objectives, and freezes it for the coordinator with this public
-    /// key: the federation that its public text describes, and the text.
+    /// Reads and checks an operator's file, whose agents need no objectives, and freezes it for this coordinator: the federation that
+    /// its public text describes, and the text.
     ///
     /// # Errors
     /// The first thing in it that cannot be used.
-    pub fn freeze(
+    pub fn freeze<'a>(
         path: &Path,
-        coordinator: &str,
+        coordinator: impl Into<FrozenFor<'a>>,
         problems: &dyn Problems,
     ) -> Result<(Self, String), FileError> {
+        let coordinator = coordinator.into();
         let file = TomlFile::read(path)?;
         let federation = file.parse::<FederationFile>()?.validate(
             &file,
@@ -37,6 +61,11 @@ impl Federation {
             ALGORITHMS,
         )?;
         Check::new(&file).foreign_names(&federation.space)?;
+        if let Some(SecureSumTable { helper: None, .. }) = &federation.file().secure_sum {
+            let remedy = "over a network another party runs the second server: add helper = \"..\", the card that its `fedbo helper card` \
+                          prints, and helper_url = \"https://..\"";
+            return Err(file.missing_error(&["secure_sum", "helper"], remedy));
+        }
         let text = federation.public_text(&file, coordinator)?;
         let frozen = Self::read_back(&text)?;
         let charter = |federation: &Self| federation.privacy().map(|plan| plan.charter.clone());
@@ -94,10 +123,14 @@ impl Federation {
         written(&root, file)
     }
 
-    fn public_text(&self, file: &TomlFile, coordinator: &str) -> Result<String, FileError> {
+    fn public_text(
+        &self,
+        file: &TomlFile,
+        coordinator: FrozenFor<'_>,
+    ) -> Result<String, FileError> {
         let mut root: Table = file.parse()?;
         root.insert("version".to_owned(), Value::Integer(1));
-        let key = Value::String(coordinator.to_owned());
+        let key = Value::String(coordinator.key.to_owned());
         insert(&mut root, "network", [("coordinator", key)]);
         self.describe(&mut root);
         if let Some(free) = &self.free {
@@ -135,6 +168,14 @@ impl Federation {
                 chosen.push(("accountant", Value::String(accountant)));
             }
             insert(&mut root, "privacy", chosen);
+            if let ReleaseMechanism::SecureSum(sharing) = &releases.mechanism {
+                let chosen = [
+                    ("proof", Value::String(sharing.proof().name().to_owned())),
+                    ("bits", whole(sharing.bits().into())),
+                    ("leader", Value::String(coordinator.card.to_owned())),
+                ];
+                insert(&mut root, "secure_sum", chosen);
+            }
         }
         written(&root, file)
     }

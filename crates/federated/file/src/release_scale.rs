@@ -3,7 +3,6 @@
 use fedbo_gp::FeatureDescription;
 
 use crate::checked::{Collaboration, Federation};
-use crate::release_mechanism::ReleaseMechanism;
 
 /// The first words of the configuration of a federation in one process.
 const LINES: &str = "fedbo federation, version 1\n";
@@ -23,6 +22,8 @@ pub struct ReleaseScale {
     pub sampling_rate: f64,
     /// z: standard deviation of the noise over S / √P.
     pub noise_multiplier: f64,
+    /// The whole noises in a release: two in a secure sum, of which one is counted with.
+    pub n_noises: u32,
     /// Releases that are planned.
     pub n_planned: u64,
     /// True if agents are processes of their own, whose vectors a coordinator sums.
@@ -47,6 +48,12 @@ impl ReleaseScale {
         self.max_norm / (self.n_regions as f64).sqrt()
     }
 
+    /// The standard deviation of the noise on a number of a release.
+    #[must_use]
+    pub fn noise_std(&self) -> f64 {
+        self.noise_multiplier * self.vector_norm() * f64::from(self.n_noises).sqrt()
+    }
+
     fn of_lines(lines: &str) -> Option<Self> {
         let pairs = || lines.lines().filter_map(|line| line.split_once(" = "));
         // The last one is the program's own: names stand before.
@@ -64,6 +71,7 @@ impl ReleaseScale {
             max_norm: number("max_norm")?,
             sampling_rate: number("sampling_rate")?,
             noise_multiplier: number("noise_multiplier")?,
+            n_noises: if value("secure_sum").is_some() { 2 } else { 1 },
             n_planned: value("releases")?.parse().ok()?,
             is_over_network: false,
         })
@@ -74,22 +82,15 @@ impl ReleaseScale {
             return None;
         };
         let mechanism = made.mechanism(federation.own_arm());
-        let (n_agents, n_regions) = match &mechanism {
-            ReleaseMechanism::Lattice(mechanism) => {
-                (mechanism.settings().n_slots, mechanism.settings().n_regions)
-            }
-            ReleaseMechanism::Paper(mechanism) => {
-                (mechanism.settings().n_slots, mechanism.settings().n_regions)
-            }
-        };
         let (max_norm, noise_multiplier) = mechanism.norm_and_noise();
         Some(Self {
-            n_agents: n_agents.into(),
-            n_regions: n_regions.into(),
+            n_agents: mechanism.n_slots().into(),
+            n_regions: mechanism.n_regions().into(),
             n_features: federation.features.n_features as u64,
             max_norm,
             sampling_rate: mechanism.sampling_rate(),
             noise_multiplier,
+            n_noises: mechanism.n_noises(),
             n_planned: made.releases.n_planned,
             is_over_network: true,
         })

@@ -64,8 +64,7 @@ impl ReleasePlan {
     }
 
     /// Weights of agents in a round, for the paper's mechanism.
-    #[must_use]
-    pub fn agent_weights(&self) -> Box<dyn Fn(u64) -> Vec<Vec<f64>> + Send> {
+    pub(crate) fn agent_weights(&self) -> Box<dyn Fn(u64) -> Vec<Vec<f64>> + Send + Sync> {
         let algorithm = Arc::clone(&self.algorithm);
         Box::new(move |round| algorithm.agent_weights(round))
     }

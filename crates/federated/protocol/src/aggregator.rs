@@ -247,7 +247,7 @@ impl<M: RoundMechanism> Aggregator<M> {
 
     /// Ends a round whose release is durable, or that has none, unless its set instant is still to come (INV-9).
     fn hand_out(&mut self, now: Tick) -> Vec<Effect<AggregateHandout>> {
-        if self.ends_at().is_some_and(|instant| now < instant) {
+        if Coordinator::ends_at(self).is_some_and(|instant| now < instant) {
             return Vec::new();
         }
         let release = match &self.stage {
@@ -269,11 +269,6 @@ impl<M: RoundMechanism> Aggregator<M> {
     fn closes_at(&self) -> Option<Tick> {
         let instants = self.instants?;
         Some(self.began.saturating_add(instants.collect()))
-    }
-
-    fn ends_at(&self) -> Option<Tick> {
-        let instants = self.instants?;
-        Some(self.began.saturating_add(instants.period()))
     }
 
     /// The release as its bytes tell it: the same for one just made and one stored.
@@ -319,6 +314,29 @@ impl<M: RoundMechanism> Coordinator for Aggregator<M> {
             Stage::Collecting(_) | Stage::Counting(_) => self.closes_at(),
             Stage::Durable(_) | Stage::Silent => self.ends_at(),
             Stage::Idle | Stage::Recalling | Stage::Committing(_) | Stage::Failed => None,
+        }
+    }
+
+    fn ends_at(&self) -> Option<Tick> {
+        let instants = self.instants?;
+        Some(self.began.saturating_add(instants.period()))
+    }
+
+    fn spent(&self) -> Vec<u32> {
+        let Some(counts) = &self.participations else {
+            return Vec::new();
+        };
+        let slots = 0..self.mechanism.n_slots();
+        slots.filter(|slot| !counts.allows(*slot, self.round)).collect()
+    }
+
+    fn abandon(&mut self, now: Tick) -> Vec<Effect<AggregateHandout>> {
+        match self.stage {
+            Stage::Collecting(_) => {
+                self.stage = Stage::Silent;
+                self.hand_out(now)
+            }
+            _ => Vec::new(),
         }
     }
 

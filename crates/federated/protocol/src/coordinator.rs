@@ -25,6 +25,23 @@ pub trait Coordinator {
     /// The next instant at which [`Coordinator::tick`] has something to do.
     fn deadline(&self) -> Option<Tick>;
 
+    /// The instant at which the round ends; none of rounds without set instants.
+    fn ends_at(&self) -> Option<Tick> {
+        None
+    }
+
+    /// The slots that have been in as many releases as they may be, and are refused in this round.
+    fn spent(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    /// Gives up the round that collects, of which there can be no release: it ends at its instant without one. Only where a release needs
+    /// another party's part.
+    fn abandon(&mut self, now: Tick) -> Vec<Effect<Self::Handout>> {
+        let _ = now;
+        Vec::new()
+    }
+
     /// Begins, once.
     fn start(&mut self, now: Tick) -> Vec<Effect<Self::Handout>> {
         let _ = now;

@@ -74,6 +74,9 @@ pub enum MechanismFailed {
     /// The paper's mechanism refused the weights of the round.
     #[error(transparent)]
     Paper(#[from] PaperError),
+    /// A secure sum failed.
+    #[error("the secure sum failed: {0}")]
+    SecureSum(String),
     /// They are a release of another shape.
     #[error(
         "the stored release holds {found:?}, this round releases {expected:?}; use the settings it was made with"

@@ -7,8 +7,11 @@ use std::sync::atomic::AtomicBool;
 use fedbo_failpoints::pass;
 use fedbo_federation::Federation;
 use fedbo_party::{HomeError, Identity};
+use fedbo_servers::SumStudy;
 use fedbo_transport::{Clock as _, KeyError, LinkError, SystemClock, checked_url};
-use fedbo_wire::{Digest, EnrolRequest, Enrolled, EnrolmentToken, config_digest, verify_config};
+use fedbo_wire::{
+    Digest, EnrolRequest, Enrolled, EnrolmentToken, ServerCard, config_digest, verify_config,
+};
 
 use crate::link::SignedConfig;
 use crate::{EnrolError, Home, HttpLink, Link, Membership};
@@ -24,6 +27,8 @@ pub struct EnrolOptions {
     pub token: EnrolmentToken,
     /// Certificates of an authority besides the usual, in PEM form.
     pub ca: Option<PathBuf>,
+    /// The card of the other party's server, as that party says; needed where two servers sum.
+    pub helper: Option<ServerCard>,
     /// True if `http://` is allowed beyond this machine: then everybody on the way can read what is sent.
     pub allow_plain_http: bool,
 }
@@ -82,6 +87,7 @@ pub fn enrol_showing(
     let federation = Federation::received(&text)?; // INV-24
     fits(&federation, &enrolled)
         .map_err(|message| EnrolError::Impostor { url: url.clone(), message })?;
+    check_helper(options, &url, &federation, &text)?;
     show(&federation);
     let fresh = Membership {
         id: 0,
@@ -102,6 +108,50 @@ pub fn enrol_showing(
     let membership = store(&home, fresh)?;
     pass("agent: its membership is stored");
     Ok(membership)
+}
+
+/// Checks that the study's helper is the one that the agent's owner has named: whoever hands out tokens could name one of its own.
+fn check_helper(
+    options: &EnrolOptions,
+    url: &str,
+    federation: &Federation,
+    text: &str,
+) -> Result<(), EnrolError> {
+    let impostor =
+        |message: &str| EnrolError::Impostor { url: url.to_owned(), message: message.to_owned() };
+    match (SumStudy::of(federation, text)?, &options.helper) {
+        (None, None) => Ok(()),
+        (None, Some(_)) => Err(impostor(
+            "the study has no second server, and --helper names one: its coordinator alone would see your vectors",
+        )),
+        (Some(study), None) => Err(EnrolError::HelperUnnamed {
+            study: study.name,
+            helper_url: study.helper_url,
+            card: study.helper.to_string(),
+        }),
+        (Some(study), Some(named)) if study.helper != *named => {
+            Err(impostor("the study's helper is another than the one that --helper names"))
+        }
+        (Some(study), Some(_)) if is_one_host(url, &study.helper_url) => Err(impostor(
+            "both servers of the study are on one host: one party would see every vector",
+        )),
+        (Some(_), Some(_)) => Ok(()),
+    }
+}
+
+/// Returns true if two addresses name one host that is not this machine, where everything may be tried out.
+fn is_one_host(one: &str, other: &str) -> bool {
+    let host = |url: &str| {
+        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+        let authority = rest.split(['/', '?']).next().unwrap_or_default();
+        let host = match authority.strip_prefix('[') {
+            Some(rest) => rest.split(']').next().unwrap_or_default(),
+            None => authority.split(':').next().unwrap_or_default(),
+        };
+        host.to_ascii_lowercase()
+    };
+    let is_here = |host: &str| host == "localhost" || host == "::1" || host.starts_with("127.");
+    host(one) == host(other) && !is_here(&host(one))
 }
 
 /// Checks that the coordinator that answers holds the key that the token names.

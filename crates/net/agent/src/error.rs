@@ -6,6 +6,8 @@ use fedbo_config::FileError;
 use fedbo_gp::GpError;
 use fedbo_party::{EvaluationError, HomeError, TrialsError};
 use fedbo_protocol::AgentError;
+use fedbo_secure_sum::{NotSealed, NotShared};
+use fedbo_servers::NoSum;
 use fedbo_strategies::StrategyError;
 use fedbo_transport::LinkError;
 use fedbo_wire::{ClockDiffers, ProblemCode};
@@ -43,6 +45,22 @@ pub enum EnrolError {
         /// The mismatch that was found.
         message: String,
     },
+    /// Two servers sum, and the agent's owner did not name the other party's.
+    #[error(
+        "vectors of study {study:?} are summed by two servers of two parties. One is this coordinator, the other says that it is at {helper_url}, with the \
+         card\n  {card}\nAsk the other party itself for its card, and give it with --helper; nothing was stored"
+    )]
+    HelperUnnamed {
+        /// The study.
+        study: String,
+        /// The helper's address.
+        helper_url: String,
+        /// The helper's card, as the configuration says.
+        card: String,
+    },
+    /// The study's secure sum cannot be taken part in.
+    #[error(transparent)]
+    Sum(#[from] NoSum),
     /// The study's configuration cannot be used by this program.
     #[error("the study cannot be joined with this version of fedbo: {0}")]
     Config(#[from] FileError),
@@ -73,6 +91,15 @@ pub enum RunError {
     /// Its trials cannot be read or written.
     #[error(transparent)]
     Trials(#[from] TrialsError),
+    /// The study's secure sum cannot be taken part in.
+    #[error(transparent)]
+    Sum(#[from] NoSum),
+    /// A vector cannot be shared out.
+    #[error(transparent)]
+    Shared(#[from] NotShared),
+    /// A share cannot be sealed.
+    #[error(transparent)]
+    Sealed(#[from] NotSealed),
     /// The study charges privacy, and the agent has no budget of its own.
     #[error(
         "study {study:?} charges privacy, and the agent's file says nothing of what it may spend over all its studies; add \

@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use fedbo_failpoints::pass;
 use fedbo_ledger::{Head, HeadUnreadable};
+use fedbo_privacy::mechanism::Server;
 use fedbo_protocol::{AgentEffect, AgentUpdate};
 use fedbo_transport::LinkError;
-use fedbo_wire::{CLOCK_TOLERANCE_MS, ClockDiffers, Problem, ProblemCode, StudyState, Upload};
+use fedbo_wire::{
+    CLOCK_TOLERANCE_MS, ClockDiffers, Problem, ProblemCode, SealedUpload, StudyState, Upload,
+};
 
 use crate::budget::Charged;
 use crate::evidence;
@@ -48,10 +51,16 @@ impl Session<'_> {
     /// or sees that this was done before. One that is made after its instant is not sent (INV-12).
     pub(crate) fn deliver(&mut self, update: AgentUpdate) -> Result<Step, RunError> {
         let round = update.round;
-        let bytes = self.upload_bytes(&update);
         let made = self.log().upload(round)?;
+        let bytes = match &made {
+            // Shares are drawn anew each time: what was made once is sent, and nothing else.
+            Some(made) if self.sum.is_some() => made.bytes.clone(),
+            _ => self.upload_bytes(&update)?,
+        };
         match &made {
-            Some(made) if !made.is_of(&bytes) => return Err(RunError::UploadDiffers { round }),
+            Some(made) if self.sum.is_none() && !made.is_of(&bytes) => {
+                return Err(RunError::UploadDiffers { round });
+            }
             Some(made) if made.state != UploadState::Pending => return Ok(Step::Went),
             _ => {}
         }
@@ -229,15 +238,35 @@ impl Session<'_> {
         }
     }
 
-    pub(crate) fn upload_bytes(&self, update: &AgentUpdate) -> Vec<u8> {
-        let upload = Upload {
+    /// The bytes of an upload: of a study that two servers sum, shares of the vector that each of them alone can open.
+    pub(crate) fn upload_bytes(&self, update: &AgentUpdate) -> Result<Vec<u8>, RunError> {
+        let slot = self.membership.slot;
+        let Some(study) = &self.sum else {
+            let upload = Upload {
+                config: self.membership.digest,
+                map: self.map,
+                slot,
+                round: update.round,
+                weights: update.weights.clone(),
+            };
+            return Ok(upload.to_bytes());
+        };
+        let place = study.place(update.round, slot);
+        let report = study.sharing.share(&place.context(), &update.weights)?;
+        let bound = [report.nonce.as_slice(), &report.public].concat();
+        let seal =
+            |server, share: &[u8]| study.sealing(server).seal(&place.info(server), &bound, share);
+        let upload = SealedUpload {
             config: self.membership.digest,
             map: self.map,
-            slot: self.membership.slot,
+            slot,
             round: update.round,
-            weights: update.weights.clone(),
+            nonce: report.nonce,
+            for_leader: seal(Server::Leader, &report.leader)?,
+            for_helper: seal(Server::Helper, &report.helper)?,
+            public: report.public,
         };
-        upload.to_bytes()
+        Ok(upload.to_bytes(study.sealed_sizes().n_features))
     }
 
     /// Keeps an upload before its first byte leaves, with its charge where there is one (INV-13).
@@ -292,6 +321,7 @@ impl Session<'_> {
         let poll = Poll {
             after: self.follower.round(),
             entries: self.follower.head().seq,
+            helper: self.follower.helper_seq(),
             wait_s: POLL_S,
             delivered: None,
             state: Some(state),
@@ -380,6 +410,7 @@ impl Session<'_> {
         let poll = Poll {
             after: self.follower.round(),
             entries: self.follower.head().seq,
+            helper: self.follower.helper_seq(),
             wait_s,
             delivered: self.delivered,
             state: None,

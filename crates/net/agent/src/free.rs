@@ -519,7 +519,7 @@ impl Session<'_> {
         let Some(update) = self.machine.upload(window)? else {
             return Ok(None);
         };
-        let bytes = self.upload_bytes(&update);
+        let bytes = self.upload_bytes(&update)?;
         if self.keep(window, &bytes)? == UploadState::Withheld {
             return Ok(None);
         }

@@ -88,6 +88,9 @@ impl Link for HttpLink {
             poll.entries,
             poll.wait_s
         );
+        if poll.helper > 0 {
+            target += &format!("&helper={}", poll.helper);
+        }
         if let Some(after) = poll.after {
             target += &format!("&after={after}");
         }

@@ -96,6 +96,8 @@ pub struct Poll {
     pub after: Option<u64>,
     /// Number of the last ledger entry that it knows.
     pub entries: u64,
+    /// The same of the helper's ledger, where two servers sum; else 0.
+    pub helper: u64,
     /// Seconds that the coordinator may take to answer when there is nothing new.
     pub wait_s: u64,
     /// The last round whose upload was acknowledged.

@@ -51,6 +51,7 @@ pub fn enrol_by_mail(
         coordinator_url: NO_ADDRESS.to_owned(),
         token,
         ca: None,
+        helper: None,
         allow_plain_http: false,
     };
     match enrol_showing(&options, &link, show) {

@@ -1,6 +1,7 @@
 //! Misconduct of a coordinator, in words.
 
 use fedbo_ledger::Head;
+use fedbo_servers::HelperMisconduct;
 use fedbo_wire::{Digest, HandoutUnreadable};
 
 use crate::reader::ReleaseDefect;
@@ -74,6 +75,9 @@ pub enum Misconduct {
         /// The number of the entry that came.
         found: u64,
     },
+    /// The helper's ledger, or what was handed out of it, is not as it should be.
+    #[error("of its secure sum: {0}")]
+    Helper(#[from] HelperMisconduct),
     /// A round was released twice, in two forms.
     #[error("it released round {round} twice, and differently")]
     OtherRelease {

@@ -109,9 +109,15 @@ fn charged(plan: &PrivacyPlan, federation: &Federation) -> String {
             "; in which of them an agent takes part is public, and so is roughly how long its trials take",
         ),
     };
+    let trusted = match federation.file().secure_sum {
+        None => "the coordinator is trusted with the vectors themselves",
+        Some(_) => {
+            "neither of the two servers sees a vector, both together would; who uploads is known to both"
+        }
+    };
     format!(
-        "what is sent in this study is protected by differential privacy: {claim}, in {n} {of} of q = {q:?} and z = {z:?}; the \
-         coordinator is trusted with the vectors themselves{public}{but}",
+        "what is sent in this study is protected by differential privacy: {claim}, in {n} {of} of q = {q:?} and z = {z:?}; \
+         {trusted}{public}{but}",
     )
 }
 

@@ -4,18 +4,21 @@ use std::fmt;
 use std::sync::Arc;
 
 use fedbo_federation::{Arm, Protection, ReleaseMechanism, ReleasePlan};
-use fedbo_privacy::mechanism::{NoiseSource, SecureNoise};
-use fedbo_protocol::{
-    Aggregate, AggregateContent, LatticeRounds, MechanismFailed, PaperRounds, Release,
-    RoundMechanism,
-};
+use fedbo_privacy::mechanism::{NoiseSource, SecureNoise, Server};
+use fedbo_protocol::{Aggregate, AggregateContent, MechanismFailed, Release, RoundMechanism};
 
 /// Reads the bytes of a round's release.
 type Restore = dyn Fn(u64, &[u8]) -> Result<Aggregate, MechanismFailed> + Send + Sync;
 
+/// The witnesses of a server in a round's release, and what their standard deviation is to be.
+type ServerWitnesses =
+    dyn Fn(u64, &[u8]) -> Result<Vec<(&'static str, Vec<f64>, f64)>, MechanismFailed> + Send + Sync;
+
 /// The releases of a study, as its configuration says that they are made.
 pub(crate) struct Reader {
     restore: Box<Restore>,
+    /// The witnesses of each server of a secure sum, by name, with the standard deviation of one noise; none where one coordinator sums.
+    servers: Option<Box<ServerWitnesses>>,
     n_regions: usize,
     n_features: usize,
     /// Bytes of a release at most.
@@ -53,6 +56,14 @@ pub enum ReleaseDefect {
     /// It holds a number that is none.
     #[error("it holds a number that is not finite")]
     NotFinite,
+    /// One server's share of it is not as it should be.
+    #[error("of the share of the {server}, {defect}")]
+    Server {
+        /// The server.
+        server: &'static str,
+        /// The defect.
+        defect: Box<ReleaseDefect>,
+    },
     /// There is less noise in it than was promised.
     #[error(
         "its {n} coordinates without signal have a standard deviation of {found:.3e}, and noise of {expected:.3e} was promised: \
@@ -97,20 +108,31 @@ impl Reader {
         arm: Arm,
         source: S,
     ) -> Self {
-        match releases.mechanism(arm) {
-            ReleaseMechanism::Lattice(mechanism) => {
-                let n_regions = mechanism.settings().n_regions;
-                let n_witnesses = releases.releases.n_witnesses;
-                let rounds = LatticeRounds::new(mechanism, releases.schedule(), source)
-                    .with_witnesses(n_witnesses);
-                Self::from_rounds(rounds, n_regions, n_witnesses)
-            }
-            ReleaseMechanism::Paper(mechanism) => {
-                let n_regions = mechanism.settings().n_regions;
-                let rounds = PaperRounds::new(mechanism, |_| Vec::new(), source);
-                Self::from_rounds(rounds, n_regions, 0)
-            }
-        }
+        let mechanism = releases.mechanism(arm);
+        let n_regions = mechanism.n_regions();
+        let rounds = releases.rounds(arm, source);
+        let reader = Self::from_rounds(rounds, n_regions, releases.releases.n_witnesses);
+        let ReleaseMechanism::SecureSum(sharing) = mechanism else {
+            return reader;
+        };
+        let schedule = releases.schedule();
+        let servers = move |round: u64, bytes: &[u8]| {
+            let at = (round, schedule.shape(round));
+            let (leader, helper) = bytes.split_at(bytes.len() / 2);
+            let witnesses = |name, server, bytes: &[u8]| {
+                let share = sharing.read::<S::Kind>(server, at, bytes);
+                let share = share.map_err(|e| MechanismFailed::SecureSum(e.to_string()))?;
+                let noise_std = sharing.mechanism().noise_std();
+                Ok::<_, MechanismFailed>((name, sharing.witnesses(&share), noise_std))
+            };
+            Ok(vec![
+                witnesses("coordinator", Server::Leader, leader)?,
+                witnesses("helper", Server::Helper, helper)?,
+            ])
+        };
+        // Two shares, each with its header.
+        let bytes_max = reader.bytes_max.saturating_mul(2);
+        Self { servers: Some(Box::new(servers)), bytes_max, ..reader }
     }
 
     fn from_rounds<M: RoundMechanism + Send + Sync + 'static>(
@@ -125,6 +147,7 @@ impl Reader {
         let numbers = u64::from(n_regions).saturating_mul(n_numbers);
         Self {
             restore: Box::new(move |round, bytes| rounds.restore(round, bytes)),
+            servers: None,
             n_regions: n_regions as usize,
             n_features,
             bytes_max: numbers.saturating_mul(8).saturating_add(HEADERS),
@@ -135,6 +158,13 @@ impl Reader {
     pub(crate) fn read(&self, round: u64, bytes: &[u8]) -> Result<Arc<Release>, ReleaseDefect> {
         let aggregate = (self.restore)(round, bytes)?;
         self.check_release(&aggregate)?;
+        if let Some(servers) = &self.servers {
+            for (server, witnesses, noise_std) in servers(round, bytes)? {
+                let checked = check_noise(&witnesses, noise_std);
+                checked
+                    .map_err(|defect| ReleaseDefect::Server { server, defect: Box::new(defect) })?;
+            }
+        }
         Ok(Arc::new(Release { aggregate, bytes: bytes.into() }))
     }
 
@@ -214,6 +244,7 @@ mod tests {
     fn reader() -> Reader {
         Reader {
             restore: Box::new(|_, _| unreachable!("nothing is read here")),
+            servers: None,
             n_regions: 2,
             n_features: 3,
             bytes_max: 0,

@@ -16,6 +16,7 @@ use fedbo_objective::{FailureCounter, FailuresMax, Objective};
 use fedbo_party::{Evaluated, HomeError, Identity, Trials, evaluate_trial};
 use fedbo_privacy::accounting::Budget;
 use fedbo_protocol::{AgentEffect, Trial};
+use fedbo_servers::SumStudy;
 use fedbo_space::Point;
 use fedbo_storage::Told;
 use fedbo_transport::{Backoff, Clock};
@@ -96,6 +97,8 @@ pub struct Session<'a> {
     pub(crate) trials: Trials,
     pub(crate) map: Digest,
     pub(crate) follower: Follower,
+    /// The study's sum by two servers; none where the coordinator sums alone, or relays.
+    pub(crate) sum: Option<SumStudy>,
     /// The budget; none where nothing is charged.
     pub(crate) budget: Option<PrivacyBudget>,
     /// The first is in use; another serves while a change of keys is not complete.
@@ -180,7 +183,8 @@ impl<'a> Session<'a> {
         let trials = Trials::open(home.folder(), &federation)?;
         let log = Log { database: &home.database, membership: &membership };
         let (mut machine, map) = machine(&federation, membership.slot, root, log.n_made()?)?;
-        let follower = Follower::new(&membership, &federation)?;
+        let sum = SumStudy::of(&federation, &membership.config)?;
+        let follower = Follower::new(&membership, &federation, sum.clone())?;
         let delivered = log.last_delivered()?;
         let free = FreePart::new(log.last_made()?);
         let queue = machine.start()?.into();
@@ -220,6 +224,7 @@ impl<'a> Session<'a> {
             trials,
             map,
             follower,
+            sum,
             budget,
             keys,
             queue,

@@ -20,13 +20,14 @@ mod service;
 mod spans;
 pub mod store;
 mod study;
+mod sum;
 
 pub use backup::{Backup, BackupError, FolderProblem, backup, noted_head, verify};
 pub use home::{Home, HomeError, TOKEN_DAYS};
 pub use host::LEASE;
 pub use metrics::{Recorder, SECONDS};
 pub use observer::{ObservedStudy, Observer};
-pub use server::{Service, ServiceError, ServiceSettings};
+pub use server::{HelperWay, Service, ServiceError, ServiceSettings};
 pub use service::OPENAPI;
 pub use spans::SPANS;
 pub use study::{Study, StudyUnusable};

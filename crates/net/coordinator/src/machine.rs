@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use fedbo_federation::{Arm, Collaboration, Protection, ReleaseMechanism, ReleasePlan};
+use fedbo_federation::{Collaboration, Protection, ReleasePlan};
 use fedbo_privacy::accounting::{InvalidParameter, PrivacyEvent};
 use fedbo_privacy::mechanism::{NoiseSource, SecureNoise};
 use fedbo_protocol::{
-    AgentUpdate, AggregateHandout, Aggregator, Broadcast, Coordinator, Effect, Instants,
-    LatticeRounds, Mailbox, PaperRounds, Participations, Relay, RoundError, RoundMechanism, Tick,
-    UpdateRejected,
+    AgentUpdate, AggregateHandout, Aggregator, Broadcast, Coordinator, Effect, Instants, Mailbox,
+    Participations, Relay, RoundError, RoundMechanism, Tick, UpdateRejected,
 };
 use fedbo_wire::{Digest, digest};
 
 use crate::store::Participants;
 use crate::study::Study;
+use crate::sum::{LeaderRounds, SumIntake};
 
 /// An action that the host of a study must take next.
 pub(crate) enum Step {
@@ -81,6 +81,9 @@ pub(crate) fn digest_of(release: &[u8]) -> Digest {
 pub(crate) trait Machine: Send {
     fn awaits(&self, slot: u32, round: u64) -> bool;
     fn deadline(&self) -> Option<Tick>;
+    fn ends_at(&self) -> Option<Tick>;
+    fn spent(&self) -> Vec<u32>;
+    fn abandon(&mut self, now: Tick) -> Vec<Step>;
     fn start(&mut self, now: Tick) -> Vec<Step>;
     fn receive(&mut self, update: AgentUpdate, now: Tick) -> Vec<Step>;
     fn tick(&mut self, now: Tick) -> Vec<Step>;
@@ -104,6 +107,18 @@ where
 
     fn deadline(&self) -> Option<Tick> {
         Coordinator::deadline(self)
+    }
+
+    fn ends_at(&self) -> Option<Tick> {
+        Coordinator::ends_at(self)
+    }
+
+    fn spent(&self) -> Vec<u32> {
+        Coordinator::spent(self)
+    }
+
+    fn abandon(&mut self, now: Tick) -> Vec<Step> {
+        steps(Coordinator::abandon(self, now))
     }
 
     fn start(&mut self, now: Tick) -> Vec<Step> {
@@ -165,6 +180,7 @@ pub(crate) struct History {
 /// The machine of a study at a round.
 pub(crate) fn machine(
     study: &Study,
+    sum: Option<&Arc<SumIntake>>,
     round: u64,
     history: History,
     now: Tick,
@@ -187,10 +203,10 @@ pub(crate) fn machine(
             }))
         }
         Collaboration::Released(releases) => match releases.releases.protection {
-            Protection::Simulated => simulated(study, releases, round, &history),
+            Protection::Simulated => simulated(study, releases, (round, &history), sum),
             // Without noise nothing is drawn from it.
             Protection::Charged(_) | Protection::Off => {
-                aggregator(study, releases, (round, &history), SecureNoise::new())
+                aggregator(study, releases, (round, &history), SecureNoise::new(), sum)
             }
         },
         Collaboration::Neighbours(_) => Err(NoMachine::Neighbours),
@@ -201,19 +217,19 @@ pub(crate) fn machine(
 fn simulated(
     study: &Study,
     releases: &ReleasePlan,
-    round: u64,
-    history: &History,
+    at: (u64, &History),
+    sum: Option<&Arc<SumIntake>>,
 ) -> Result<Box<dyn Machine>, NoMachine> {
     let noise = fedbo_privacy::mechanism::SimNoise::new(study.federation.noise_seed());
-    aggregator(study, releases, (round, history), noise)
+    aggregator(study, releases, at, noise, sum)
 }
 
 #[cfg(not(feature = "simulation"))]
 fn simulated(
     _: &Study,
     _: &ReleasePlan,
-    _: u64,
-    _: &History,
+    _: (u64, &History),
+    _: Option<&Arc<SumIntake>>,
 ) -> Result<Box<dyn Machine>, NoMachine> {
     Err(NoMachine::Simulation)
 }
@@ -223,26 +239,19 @@ fn aggregator<S: NoiseSource + Send + 'static>(
     releases: &ReleasePlan,
     at: (u64, &History),
     noise: S,
+    sum: Option<&Arc<SumIntake>>,
 ) -> Result<Box<dyn Machine>, NoMachine>
 where
-    LatticeRounds<S>: RoundMechanism<Round: Send>,
-    PaperRounds<S, Weights>: RoundMechanism<Round: Send>,
+    S::Kind: Send,
 {
     let network = study.federation.network;
     let instants = Instants::new(network.collect_ms.unwrap_or(network.round_ms), network.round_ms)?;
-    let schedule = releases.schedule();
-    let arm: Arm = study.federation.own_arm();
-    Ok(match releases.mechanism(arm) {
-        ReleaseMechanism::Lattice(mechanism) => {
-            let rounds = LatticeRounds::new(mechanism, schedule, noise)
-                .with_witnesses(releases.releases.n_witnesses);
-            Box::new(going_on(study, releases, at, rounds, instants))
-        }
-        ReleaseMechanism::Paper(mechanism) => {
-            let rounds = PaperRounds::new(mechanism, releases.agent_weights(), noise);
-            Box::new(going_on(study, releases, at, rounds, instants))
-        }
-    })
+    if let Some(intake) = sum {
+        let rounds = LeaderRounds::new(Arc::clone(intake), noise);
+        return Ok(Box::new(going_on(study, releases, at, rounds, instants)));
+    }
+    let rounds = releases.rounds(study.federation.own_arm(), noise);
+    Ok(Box::new(going_on(study, releases, at, rounds, instants)))
 }
 
 /// The aggregator of a study that goes on in a round.
@@ -264,5 +273,3 @@ fn going_on<M: RoundMechanism>(
     }
     aggregator.with_participations(counts)
 }
-
-type Weights = Box<dyn Fn(u64) -> Vec<Vec<f64>> + Send>;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use fedbo_ledger::Head;
 use fedbo_protocol::Broadcast;
 use fedbo_wire::{
-    Content, Handout, LedgerEntry, LedgerHead, RelayedMessage, SigningKey, StudyState,
+    Content, Handout, HelperEntry, LedgerEntry, LedgerHead, RelayedMessage, SigningKey, StudyState,
 };
 
 use crate::store::StudyRecord;
@@ -26,6 +26,8 @@ pub(crate) struct Began {
     noted_at: Instant,
 }
 
+type Encoded = HashMap<(usize, usize), Arc<[u8]>>;
+
 /// The state of a study at a moment that everybody may know. All of it is public, or durable and released (INV-1,
 /// INV-4).
 pub(crate) struct Published {
@@ -41,14 +43,16 @@ pub(crate) struct Published {
     pub(crate) head: Head,
     /// All releases, in order.
     pub(crate) entries: Vec<Arc<LedgerEntry>>,
+    /// The helper's entries of rounds that are over, where two servers sum.
+    pub(crate) helper: Vec<Arc<HelperEntry>>,
     /// The newest broadcast of a relayed study.
     pub(crate) broadcast: Option<Arc<Broadcast>>,
     /// The reason why the study stands still, in words for its operator.
     pub(crate) error: Option<String>,
     /// True if the service is about to end.
     pub(crate) closes: bool,
-    /// Signed handouts by the number of releases in them.
-    encoded: Mutex<HashMap<usize, Arc<[u8]>>>,
+    /// Signed handouts by the number of releases and of the helper's entries in them.
+    encoded: Mutex<Encoded>,
     /// The signed handout of the newest broadcast.
     newest: OnceLock<Arc<[u8]>>,
 }
@@ -64,6 +68,7 @@ impl Published {
             collects: false,
             head: study.genesis(),
             entries: Vec::new(),
+            helper: Vec::new(),
             broadcast: None,
             error: None,
             closes: false,
@@ -82,6 +87,7 @@ impl Published {
             collects: self.collects,
             head: self.head,
             entries: self.entries.clone(),
+            helper: self.helper.clone(),
             broadcast: self.broadcast.clone(),
             error: self.error.clone(),
             closes: self.closes,
@@ -112,21 +118,33 @@ impl Published {
         self.is_ready && self.round == record.round && began_ms == record.began_ms
     }
 
-    /// The handout for an agent that has `known` releases: equal for all such agents, so it is signed once. Who says to have more
+    /// The handout for an agent that has `known` releases, and so many entries of the helper: equal for all such agents, so it is signed once. Who says to have more
     /// than there are sees by the head that the ledger was set back.
-    pub(crate) fn releases_after(&self, known: u64, study: &Study, key: &SigningKey) -> Arc<[u8]> {
-        let known = usize::try_from(known).unwrap_or(usize::MAX);
-        let new = self.entries.get(known..).unwrap_or_default();
+    pub(crate) fn releases_after(
+        &self,
+        (known, known_helper): (u64, u64),
+        study: &Study,
+        key: &SigningKey,
+    ) -> Arc<[u8]> {
+        let after = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let new = self.entries.get(after(known)..).unwrap_or_default();
+        let helper = self.helper.get(after(known_helper)..).unwrap_or_default();
         let encode = || -> Arc<[u8]> {
             let entries = new.iter().map(|entry| LedgerEntry::clone(entry)).collect();
-            let handout = self.handout(study, Content::Releases(entries));
-            handout.to_bytes(key).into()
+            let content = match &study.sum {
+                None => Content::Releases(entries),
+                Some(_) => Content::Shares {
+                    leader: entries,
+                    helper: helper.iter().map(|entry| HelperEntry::clone(entry)).collect(),
+                },
+            };
+            self.handout(study, content).to_bytes(key).into()
         };
-        if new.len() > CACHED_MAX {
+        if new.len().max(helper.len()) > CACHED_MAX {
             return encode();
         }
         let mut encoded = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(encoded.entry(new.len()).or_insert_with(encode))
+        Arc::clone(encoded.entry((new.len(), helper.len())).or_insert_with(encode))
     }
 
     /// The handout of the newest broadcast: equal for all agents that have begun the round before, so it is signed once.
@@ -152,7 +170,9 @@ impl Published {
     fn handout(&self, study: &Study, content: Content) -> Handout {
         let head = match content {
             Content::Messages { .. } => LedgerHead::NONE,
-            Content::Releases(_) => LedgerHead { seq: self.head.seq, hash: self.head.hash },
+            Content::Releases(_) | Content::Shares { .. } => {
+                LedgerHead { seq: self.head.seq, hash: self.head.hash }
+            }
         };
         Handout { config: study.digest, round: self.round, collects: self.collects, head, content }
     }

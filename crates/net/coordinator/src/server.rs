@@ -46,8 +46,19 @@ pub struct ServiceSettings {
     pub limits: ConnectionLimits,
     /// The lease: how long it keeps others from taking over its studies when it does not answer ([`crate::LEASE`]).
     pub lease: Duration,
+    /// The way to helpers of secure sums.
+    pub helper: HelperWay,
     /// A further place to which its metrics go.
     pub recorder: Option<Arc<dyn Recorder>>,
+}
+
+/// The way to the helpers of secure sums.
+#[derive(Clone, Debug, Default)]
+pub struct HelperWay {
+    /// Certificates of an authority besides the usual, in PEM form.
+    pub authority: Option<PathBuf>,
+    /// True if `http://` is allowed beyond this machine.
+    pub plain_http: bool,
 }
 
 /// An error in starting a service.
@@ -100,11 +111,11 @@ impl Service {
         let shared = Arc::new(Shared::new(
             settings.store,
             settings.key,
-            settings.holder,
+            (settings.holder, settings.lease),
             settings.ledgers,
             settings.limits.body_patience,
-            settings.lease,
             settings.recorder,
+            settings.helper,
         ));
         shared.refresh().await?;
         let (closes, ending) = watch::channel(false);

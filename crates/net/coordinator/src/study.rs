@@ -5,7 +5,8 @@ use fedbo_federated::{Exchange, named};
 use fedbo_federation::{Arm, Collaboration, Federation, PrivacyPlan};
 use fedbo_gp::{GpError, MapHash};
 use fedbo_ledger::Head;
-use fedbo_wire::{Digest, Signature, SigningKey, Upload, config_digest, sign_config};
+use fedbo_servers::{NoSum, SumStudy, card_of};
+use fedbo_wire::{Digest, SealedUpload, Signature, SigningKey, Upload, config_digest, sign_config};
 
 use crate::store::{StudyKey, StudyRecord};
 
@@ -30,6 +31,8 @@ pub struct Study {
     pub n_slots: u32,
     /// Numbers of a message: M, or what the algorithm says.
     pub n_features: u32,
+    /// The sum by two servers, of which this is the leader; none where the coordinator sums alone.
+    pub sum: Option<SumStudy>,
 }
 
 /// An error that keeps a stored study from being served.
@@ -58,6 +61,12 @@ pub enum StudyUnusable {
         /// Its algorithm.
         algorithm: &'static str,
     },
+    /// Its secure sum cannot be led.
+    #[error(transparent)]
+    Sum(#[from] NoSum),
+    /// Its secure sum was frozen for another coordinator.
+    #[error("secure_sum.leader of the study is the card of another coordinator")]
+    OtherLeader,
     /// There are more of something than messages can count.
     #[error("{what} = {found}, at most 4294967295 can be served")]
     TooMany {
@@ -86,7 +95,12 @@ impl Study {
         let count = |what, found: usize| {
             u32::try_from(found).map_err(|_| StudyUnusable::TooMany { what, found })
         };
+        let sum = SumStudy::of(&federation, &config)?;
+        if sum.as_ref().is_some_and(|sum| sum.leader != card_of(key)) {
+            return Err(StudyUnusable::OtherLeader);
+        }
         Ok(Self {
+            sum,
             key: record.key,
             name: record.name.clone(),
             digest: config_digest(config.as_bytes()),
@@ -120,7 +134,10 @@ impl Study {
 
     /// Bytes of an upload.
     pub(crate) fn upload_bytes(&self) -> usize {
-        Upload::n_bytes(self.n_features as usize)
+        match &self.sum {
+            Some(sum) => SealedUpload::n_bytes(sum.sealed_sizes()),
+            None => Upload::n_bytes(self.n_features as usize),
+        }
     }
 
     /// Returns the head with which the chain of its releases begins.

@@ -31,6 +31,7 @@ fn settings(home: &Home, tls: Option<TlsFiles>, metrics: Option<SocketAddr>) -> 
         key: home.key(),
         lease: fedbo_coordinator::LEASE,
         recorder: None,
+        helper: Default::default(),
         holder: "test".to_owned(),
         limits: ConnectionLimits::default(),
     }

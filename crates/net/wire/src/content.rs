@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::HelperEntry;
 use crate::fields::Fields;
 use crate::handout::{HandoutUnreadable, Limits, cut_off};
 
@@ -20,6 +21,13 @@ pub enum Content {
     },
     /// Of a private federation: entries of its ledger, without a gap, rounds ascending.
     Releases(Vec<LedgerEntry>),
+    /// Of a secure sum: entries of both servers' ledgers, each without a gap. A round that is in both has a release.
+    Shares {
+        /// Of the leader, whose head the handout names.
+        leader: Vec<LedgerEntry>,
+        /// Of the helper, under its own signatures.
+        helper: Vec<HelperEntry>,
+    },
 }
 
 /// One agent's weight sample, passed on.
@@ -70,16 +78,11 @@ impl Content {
                     bytes.extend(slot.to_le_bytes());
                 }
             }
-            Self::Releases(entries) => {
-                bytes.extend(length(entries));
-                for entry in entries {
-                    bytes.extend(entry.seq.to_le_bytes());
-                    bytes.extend(entry.round.to_le_bytes());
-                    bytes.extend(length(&entry.event));
-                    bytes.extend(&entry.event);
-                    bytes.extend(length(&entry.release));
-                    bytes.extend(&entry.release);
-                }
+            Self::Releases(entries) => write_entries(entries, bytes),
+            Self::Shares { leader, helper } => {
+                write_entries(leader, bytes);
+                bytes.extend(length(helper));
+                helper.iter().for_each(|entry| entry.write(bytes));
             }
         }
     }
@@ -100,6 +103,51 @@ impl Content {
     ) -> Result<Self, HandoutUnreadable> {
         read_entries(fields, limits).map(Self::Releases)
     }
+
+    pub(crate) fn read_shares(
+        fields: &mut Fields<'_>,
+        limits: Limits,
+    ) -> Result<Self, HandoutUnreadable> {
+        let leader = read_entries(fields, limits)?;
+        const FIELD: &str = "shares of the helper";
+        let n = fields.u64().ok_or_else(cut_off(FIELD))?;
+        if n > fields.n_left() / ENTRY_HEADER_SIZE {
+            return Err(cut_off(FIELD)());
+        }
+        let mut helper: Vec<HelperEntry> = Vec::new();
+        for _ in 0..n {
+            let read = HelperEntry::read(fields, limits.release_bytes_max);
+            let read = read.ok_or_else(cut_off(FIELD))?;
+            if let Some(last) = helper.last() {
+                check_order(&last.entry, &read.entry)?;
+            }
+            helper.push(read);
+        }
+        Ok(Self::Shares { leader, helper })
+    }
+}
+
+fn write_entries(entries: &[LedgerEntry], bytes: &mut Vec<u8>) {
+    bytes.extend(length(entries));
+    for entry in entries {
+        bytes.extend(entry.seq.to_le_bytes());
+        bytes.extend(entry.round.to_le_bytes());
+        bytes.extend(length(&entry.event));
+        bytes.extend(&entry.event);
+        bytes.extend(length(&entry.release));
+        bytes.extend(&entry.release);
+    }
+}
+
+/// Checks that an entry follows another: its number by one, its round somehow.
+fn check_order(last: &LedgerEntry, next: &LedgerEntry) -> Result<(), HandoutUnreadable> {
+    if Some(next.seq) != last.seq.checked_add(1) {
+        return Err(disorder("entry", last.seq, next.seq, " by one"));
+    }
+    if next.round <= last.round {
+        return Err(disorder("round", last.round, next.round, ""));
+    }
+    Ok(())
 }
 
 fn read_messages(
@@ -157,14 +205,6 @@ fn read_entries(
     for _ in 0..n {
         let seq = fields.u64().ok_or_else(cut_off(FIELD))?;
         let round = fields.u64().ok_or_else(cut_off(FIELD))?;
-        if let Some(last) = entries.last() {
-            if Some(seq) != last.seq.checked_add(1) {
-                return Err(disorder("entry", last.seq, seq, " by one"));
-            }
-            if round <= last.round {
-                return Err(disorder("round", last.round, round, ""));
-            }
-        }
         let n_event = fields.u64().ok_or_else(cut_off(FIELD))?;
         at_most("number of bytes of an event", n_event, EVENT_BYTES_MAX)?;
         let event = fields.bytes(n_event).ok_or_else(cut_off(FIELD))?;
@@ -172,7 +212,11 @@ fn read_entries(
         let max = limits.release_bytes_max;
         at_most("number of bytes of a release", n_release, max)?;
         let release = fields.bytes(n_release).ok_or_else(cut_off(FIELD))?;
-        entries.push(LedgerEntry { seq, round, event: event.to_vec(), release: release.to_vec() });
+        let entry = LedgerEntry { seq, round, event: event.to_vec(), release: release.to_vec() };
+        if let Some(last) = entries.last() {
+            check_order(last, &entry)?;
+        }
+        entries.push(entry);
     }
     Ok(entries)
 }

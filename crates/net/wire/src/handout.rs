@@ -4,6 +4,7 @@ use crate::content::{ENTRY_HEADER_SIZE, EVENT_BYTES_MAX, MESSAGE_HEADER_SIZE};
 use crate::fields::Fields;
 use crate::{
     BadSignature, Content, Digest, LAYOUT_VERSION, LedgerHead, PublicKey, Signature, SigningKey,
+    entries_size_max,
 };
 
 /// Header of an answer without a handout: the round that is being played.
@@ -24,6 +25,7 @@ pub const HEADER_ELAPSED: &str = "fedbo-elapsed";
 /// "FBHO" | version u16 | kind u8 | collects u8 | round u64 | config 32 | head: seq u64, hash 32 | content | signature 64
 /// kind 1, messages: n u64 | n × (sender u32 | round u64 | n_weights u64 | weights 8·n_weights) | n u64 | n × straggler u32
 /// kind 2, releases: n u64 | n × (seq u64 | round u64 | n_event u64 | event | n_release u64 | release)
+/// kind 3, shares: as kind 2, of the leader | n u64 | n × (as kind 2, of the helper | leader's share 32 | the helper's signature 64)
 /// ```
 ///
 /// Numbers have their little end first. The signature is the coordinator's, over all bytes before it.
@@ -127,6 +129,7 @@ const MAGIC: [u8; 4] = *b"FBHO";
 const PURPOSE: &str = "fedbo handout, version 1";
 const MESSAGES: u8 = 1;
 const RELEASES: u8 = 2;
+const SHARES: u8 = 3;
 
 /// Bytes before the content.
 const HEADER_SIZE: u64 = 4 + 2 + 1 + 1 + 8 + 32 + 8 + 32;
@@ -139,7 +142,11 @@ impl Limits {
         let messages = u64::from(self.n_slots).saturating_mul(message + 4);
         let release = self.release_bytes_max.saturating_add(EVENT_BYTES_MAX + ENTRY_HEADER_SIZE);
         messages
-            .max(n_releases.saturating_mul(release))
+            .max(
+                n_releases
+                    .saturating_mul(release)
+                    .saturating_add(entries_size_max(n_releases, self.release_bytes_max)),
+            )
             .saturating_add(HEADER_SIZE + 16 + SIGNATURE_SIZE as u64)
     }
 }
@@ -186,6 +193,7 @@ impl Handout {
         bytes.push(match self.content {
             Content::Messages { .. } => MESSAGES,
             Content::Releases(_) => RELEASES,
+            Content::Shares { .. } => SHARES,
         });
         bytes.push(self.collects.into());
         bytes.extend(self.round.to_le_bytes());
@@ -218,7 +226,8 @@ impl Handout {
             }
             MESSAGES => Content::read_messages(&mut fields, limits)?,
             RELEASES => Content::read_releases(&mut fields, limits)?,
-            _ => return Err(unexpected("kind", kind.into(), "1 or 2")),
+            SHARES => Content::read_shares(&mut fields, limits)?,
+            _ => return Err(unexpected("kind", kind.into(), "1, 2 or 3")),
         };
         match fields.n_left() {
             0 => Ok(Self { config, round, collects: collects == 1, head, content }),

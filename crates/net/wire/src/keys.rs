@@ -82,6 +82,11 @@ impl SigningKey {
         signature
     }
 
+    /// 32 secret bytes for another purpose, which follow from the key and say nothing of it.
+    pub fn derived(&self, purpose: &str) -> Zeroizing<[u8; 32]> {
+        Zeroizing::new(digest(purpose, &[self.seed.as_ref()]).0)
+    }
+
     /// The line that a key's file holds: `fedbo-secret-key-1`, a space and the seed in hexadecimal.
     pub fn to_file_text(&self) -> Zeroizing<String> {
         let digits = Zeroizing::new(HEXLOWER.encode(self.seed.as_ref()));

@@ -13,6 +13,7 @@
 //! goes to neighbours.
 
 mod body;
+mod card;
 mod config;
 mod content;
 mod fields;
@@ -22,6 +23,8 @@ mod keys;
 mod ledger_head;
 mod report;
 mod request;
+mod sealed_upload;
+mod servers;
 mod token;
 mod upload;
 
@@ -29,6 +32,7 @@ pub use body::{
     Accepted, AcceptedStatus, CoordinatorProof, EnrolRequest, Enrolled, JSON_REQUEST_BYTES_MAX,
     Problem, ProblemCode, RotateRequest, StateUnknown, StudyState, StudyStatus,
 };
+pub use card::{CardUnreadable, ServerCard};
 pub use config::{HEADER_CONFIG, config_digest, sign_config, verify_config};
 pub use content::{Content, EVENT_BYTES_MAX, LedgerEntry, RelayedMessage};
 pub use handout::{
@@ -41,6 +45,14 @@ pub use report::{PeerIdentity, PeerReport, Receipt, ReportUnreadable, SharedObse
 pub use request::{
     CLOCK_TOLERANCE_MS, ClockDiffers, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME,
     HeadersUnreadable, RequestSignature, sign_request,
+};
+pub use sealed_upload::{SealedSizes, SealedUpload};
+pub use servers::{
+    CloseAnswer, HelperEntry, PassedReport, PassedSizes, REPORTS_MAX, ServerMessageUnreadable,
+    SumPlace, Verdict, close_from_bytes, close_size, close_to_bytes, commitment,
+    entries_from_bytes, entries_size_max, entries_to_bytes, reveal_from_bytes, reveal_size,
+    reveal_to_bytes, share_digest, verdicts_from_bytes, verdicts_to_bytes, verify_from_bytes,
+    verify_size, verify_to_bytes,
 };
 pub use token::{EnrolmentToken, TokenUnreadable};
 pub use upload::{Upload, UploadUnreadable};

@@ -31,9 +31,12 @@ pub struct Upload {
 /// Bytes that are no upload of this study.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UploadUnreadable {
-    /// They do not begin as an upload does.
-    #[error("not an upload: it does not begin with the bytes FBUP")]
-    OtherKind,
+    /// They do not begin as an upload of this study does.
+    #[error("not an upload of this study: it does not begin with the bytes {expected}")]
+    OtherKind {
+        /// The bytes with which one begins.
+        expected: &'static str,
+    },
     /// It is of another version.
     #[error("an upload of version {found}, supported: [{LAYOUT_VERSION}]")]
     Version {
@@ -68,7 +71,7 @@ impl UploadUnreadable {
     /// The problem that a coordinator answers with.
     pub fn code(&self) -> ProblemCode {
         match self {
-            Self::OtherKind | Self::Reserved { .. } => ProblemCode::BadRequest,
+            Self::OtherKind { .. } | Self::Reserved { .. } => ProblemCode::BadRequest,
             Self::Version { .. } => ProblemCode::UnsupportedVersion,
             Self::Features { .. } | Self::Size { .. } => ProblemCode::WrongLength,
         }
@@ -77,44 +80,42 @@ impl UploadUnreadable {
 
 const MAGIC: [u8; 4] = *b"FBUP";
 
-/// Bytes before the weights.
-const HEADER_SIZE: usize = 4 + 2 + 2 + 4 + 4 + 8 + 32 + 32;
+/// The beginning of every upload, of whichever kind.
+pub(crate) struct Header {
+    pub(crate) slot: u32,
+    pub(crate) n_features: u32,
+    pub(crate) round: u64,
+    pub(crate) config: Digest,
+    pub(crate) map: Digest,
+}
 
-impl Upload {
-    /// Size of the message with M weights: all uploads of a study have it. `usize::MAX` where it would be larger.
-    pub fn n_bytes(n_features: usize) -> usize {
-        n_features.saturating_mul(8).saturating_add(HEADER_SIZE)
-    }
+impl Header {
+    pub(crate) const SIZE: usize = 4 + 2 + 2 + 4 + 4 + 8 + 32 + 32;
 
-    /// The message. More than `u32::MAX` weights fit into none: then no decoder accepts what this returns.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let n_features = u32::try_from(self.weights.len()).unwrap_or(u32::MAX);
-        let mut bytes = Vec::with_capacity(Self::n_bytes(self.weights.len()));
-        bytes.extend(MAGIC);
+    pub(crate) fn to_bytes(&self, magic: [u8; 4]) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(Self::SIZE);
+        bytes.extend(magic);
         bytes.extend(LAYOUT_VERSION.to_le_bytes());
         bytes.extend([0; 2]);
         bytes.extend(self.slot.to_le_bytes());
-        bytes.extend(n_features.to_le_bytes());
+        bytes.extend(self.n_features.to_le_bytes());
         bytes.extend(self.round.to_le_bytes());
         bytes.extend(self.config.0);
         bytes.extend(self.map.0);
-        for weight in &self.weights {
-            bytes.extend(weight.to_le_bytes());
-        }
         bytes
     }
 
-    /// Reads the message of a study with M = `n_features`. Every bit of the weights is kept. Nothing is allocated before the
-    /// size is known to be right (INV-19).
-    ///
-    /// # Errors
-    /// If the bytes are not exactly such a message.
-    pub fn from_bytes(bytes: &[u8], n_features: u32) -> Result<Self, UploadUnreadable> {
-        let expected = Self::n_bytes(n_features as usize);
+    /// Reads the header of a message of exactly so many bytes; returns what follows it.
+    pub(crate) fn read<'a>(
+        magic: [u8; 4],
+        named: &'static str,
+        bytes: &'a [u8],
+        (n_features, expected): (u32, usize),
+    ) -> Result<(Self, Fields<'a>), UploadUnreadable> {
         let wrong_size = || UploadUnreadable::Size { found: bytes.len(), expected };
         let mut fields = Fields(bytes);
-        if !bytes.starts_with(&MAGIC) {
-            return Err(UploadUnreadable::OtherKind);
+        if !bytes.starts_with(&magic) {
+            return Err(UploadUnreadable::OtherKind { expected: named });
         }
         let _: [u8; 4] = fields.take().ok_or_else(wrong_size)?;
         let version = fields.u16().ok_or_else(wrong_size)?;
@@ -133,13 +134,53 @@ impl Upload {
         if bytes.len() != expected {
             return Err(wrong_size());
         }
-        Ok(Self {
+        let header = Self {
             slot,
+            n_features,
             round: fields.u64().ok_or_else(wrong_size)?,
             config: Digest(fields.take().ok_or_else(wrong_size)?),
             map: Digest(fields.take().ok_or_else(wrong_size)?),
-            weights: fields.weights(n_features.into()).ok_or_else(wrong_size)?,
-        })
+        };
+        Ok((header, fields))
+    }
+}
+
+impl Upload {
+    /// Size of the message with M weights: all uploads of a study have it. `usize::MAX` where it would be larger.
+    pub fn n_bytes(n_features: usize) -> usize {
+        n_features.saturating_mul(8).saturating_add(Header::SIZE)
+    }
+
+    /// The message. More than `u32::MAX` weights fit into none: then no decoder accepts what this returns.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let n_features = u32::try_from(self.weights.len()).unwrap_or(u32::MAX);
+        let header = Header {
+            slot: self.slot,
+            n_features,
+            round: self.round,
+            config: self.config,
+            map: self.map,
+        };
+        let mut bytes = header.to_bytes(MAGIC);
+        bytes.reserve_exact(8 * self.weights.len());
+        for weight in &self.weights {
+            bytes.extend(weight.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reads the message of a study with M = `n_features`. Every bit of the weights is kept. Nothing is allocated before the
+    /// size is known to be right (INV-19).
+    ///
+    /// # Errors
+    /// If the bytes are not exactly such a message.
+    pub fn from_bytes(bytes: &[u8], n_features: u32) -> Result<Self, UploadUnreadable> {
+        let expected = Self::n_bytes(n_features as usize);
+        let (header, mut fields) = Header::read(MAGIC, "FBUP", bytes, (n_features, expected))?;
+        let Header { slot, round, config, map, .. } = header;
+        let weights = fields.weights(n_features.into());
+        let wrong_size = || UploadUnreadable::Size { found: bytes.len(), expected };
+        Ok(Self { slot, round, config, map, weights: weights.ok_or_else(wrong_size)? })
     }
 }
 

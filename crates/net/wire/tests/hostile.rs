@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails where its data is not what it should be")]
 
 use fedbo_wire::{
-    Content, Digest, EnrolmentToken, Handout, HandoutUnreadable, LedgerEntry, LedgerHead, Limits,
-    PublicKey, RelayedMessage, SigningKey, Upload,
+    Content, Digest, EnrolmentToken, Handout, HandoutUnreadable, HelperEntry, LedgerEntry,
+    LedgerHead, Limits, PublicKey, RelayedMessage, SigningKey, Upload,
 };
 
 const LIMITS: Limits = Limits { n_features: 3, n_slots: 5, release_bytes_max: 40 };
@@ -23,7 +23,7 @@ fn upload() -> Upload {
     }
 }
 
-fn handouts() -> [Handout; 2] {
+fn handouts() -> [Handout; 3] {
     let message =
         |sender| RelayedMessage { sender, round: 5, weights: vec![1.0, 2.0, f64::from(sender)] };
     let entry =
@@ -41,6 +41,17 @@ fn handouts() -> [Handout; 2] {
             Content::Messages { messages: vec![message(0), message(3)], stragglers: vec![1, 2] },
         ),
         with(LedgerHead { seq: 9, hash: [8; 32] }, Content::Releases(vec![entry(8), entry(9)])),
+        with(
+            LedgerHead { seq: 9, hash: [8; 32] },
+            Content::Shares {
+                leader: vec![entry(9)],
+                helper: vec![HelperEntry {
+                    entry: entry(8),
+                    leader_share: Digest([6; 32]),
+                    signature: fedbo_wire::Signature([5; 64]),
+                }],
+            },
+        ),
     ]
 }
 

@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails where its data is not what it should be")]
 
 use fedbo_wire::{
-    Content, Digest, EnrolmentToken, Handout, LedgerEntry, LedgerHead, Limits, PublicKey,
-    RelayedMessage, Signature, SigningKey, Upload,
+    Content, Digest, EnrolmentToken, Handout, HelperEntry, LedgerEntry, LedgerHead, Limits,
+    PublicKey, RelayedMessage, Signature, SigningKey, Upload,
 };
 use proptest::prelude::*;
 
@@ -65,14 +65,26 @@ fn any_releases() -> impl Strategy<Value = (Content, Limits)> {
     })
 }
 
+fn any_shares() -> impl Strategy<Value = (Content, Limits)> {
+    let signed = (any::<[u8; 32]>(), any::<[u8; 64]>());
+    (any_releases(), any_releases(), signed).prop_map(|((one, limits), (other, _), (shown, by))| {
+        let (Content::Releases(leader), Content::Releases(helper)) = (one, other) else {
+            unreachable!("releases are made of entries")
+        };
+        let signed =
+            |entry| HelperEntry { entry, leader_share: Digest(shown), signature: Signature(by) };
+        (Content::Shares { leader, helper: helper.into_iter().map(signed).collect() }, limits)
+    })
+}
+
 fn any_handout() -> impl Strategy<Value = (Handout, Limits)> {
-    let content = prop_oneof![any_messages(), any_releases()];
+    let content = prop_oneof![any_messages(), any_releases(), any_shares()];
     let head = (any::<u64>(), any::<[u8; 32]>());
     (any::<[u8; 32]>(), any::<u64>(), any::<bool>(), head, content).prop_map(
         |(config, round, collects, (seq, hash), (content, limits))| {
             let head = match content {
                 Content::Messages { .. } => LedgerHead::NONE,
-                Content::Releases(_) => LedgerHead { seq, hash },
+                Content::Releases(_) | Content::Shares { .. } => LedgerHead { seq, hash },
             };
             let handout = Handout { config: Digest(config), round, collects, head, content };
             (handout, limits)
@@ -121,6 +133,7 @@ proptest! {
         let n_releases = match &handout.content {
             Content::Messages { .. } => 0,
             Content::Releases(entries) => entries.len() as u64,
+            Content::Shares { leader, helper } => leader.len().max(helper.len()) as u64,
         };
         prop_assert!(bytes.len() as u64 <= limits.handout_bytes_max(n_releases));
         let read = Handout::from_bytes(&bytes, &key.public(), limits).unwrap();

@@ -240,7 +240,7 @@ fn uploads() {
     for case in cases("bad", "uploads") {
         let read = Upload::from_bytes(&bytes(&case, "bytes"), short(&case, "n_features"));
         let error = match read.unwrap_err() {
-            UploadUnreadable::OtherKind => "other-kind",
+            UploadUnreadable::OtherKind { .. } => "other-kind",
             UploadUnreadable::Version { .. } => "version",
             UploadUnreadable::Reserved { .. } => "reserved",
             UploadUnreadable::Features { .. } => "features",

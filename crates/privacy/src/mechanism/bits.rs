@@ -17,6 +17,10 @@ pub(crate) enum Purpose {
     PaperNoise = 4,
     /// Draws of [`super::DiscreteGaussian`] alone.
     Draws = 5,
+    /// The noise of the leader of a secure sum.
+    Leader = 6,
+    /// The noise of the helper of a secure sum.
+    Helper = 7,
 }
 
 /// Bits of ChaCha20, zeroised when dropped (the generator clears its own state).

@@ -2,6 +2,8 @@
 
 use std::hint::black_box;
 
+use zeroize::Zeroizing;
+
 use super::wide::Wide;
 use crate::accounting::NoiseMultiplier;
 
@@ -11,7 +13,8 @@ pub const MAX_FEATURES: u32 = 1 << 14;
 /// Bits of the factor by which a vector is shortened.
 const FACTOR_BITS: u32 = 31;
 
-/// Multiples of a spacing g = 2^−e, with K = ⌊C / g⌋ in `2^23 .. 2^24` the largest norm of a vector in units of g.
+/// Multiples of a spacing g = 2^−e, with K = ⌊C / g⌋ the largest norm of a vector in units of g. K is in `2^23 .. 2^24`; where each
+/// number of a vector travels in so many bits b, in `2^(b−2) .. 2^(b−1)`.
 ///
 /// C = S / √P as a float; privacy rests on K and on noise in units of g alone, so how C was rounded does not enter it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,20 +32,27 @@ impl Lattice {
     /// The smallest and the largest z: 2^−10 and 2^16.
     pub const MULTIPLIERS: (f64, f64) = (1.0 / 1024.0, 65_536.0);
 
-    /// The lattice for clipping at `norm`; `None` if that is not within [`Self::NORMS`].
+    /// Bits of a number of a vector, its sign included, in a secure sum: the fewest and the most.
+    pub const BITS: (u32, u32) = (8, 20);
+
+    /// Bits of a number whose lattice is as fine as sums in clear allow.
+    pub(crate) const FINEST_BITS: u32 = 25;
+
+    /// The lattice for clipping at `norm` whose numbers have so many bits, at most [`Self::FINEST_BITS`]; `None` if the norm is not
+    /// within [`Self::NORMS`].
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "the scaled norm lies in [2^23, 2^24)"
+        reason = "the scaled norm is below 2^24"
     )]
-    pub(crate) fn for_norm(norm: f64) -> Option<Self> {
+    pub(crate) fn for_norm(norm: f64, bits: u32) -> Option<Self> {
         let (smallest, largest) = Self::NORMS;
         if !(norm >= smallest && norm <= largest) {
             return None;
         }
-        let exponent = 23 - exponent_of(norm.to_bits());
+        let exponent = bits.cast_signed() - 2 - exponent_of(norm.to_bits());
         let bound = (norm * power_of_two(exponent)) as u32;
-        assert!((1 << 23..1 << 24).contains(&bound), "K = {bound}"); // INV-7
+        assert!((1 << (bits - 2)..1 << (bits - 1)).contains(&bound), "K = {bound}"); // INV-7
         Some(Self { exponent, bound })
     }
 
@@ -57,8 +67,9 @@ impl Lattice {
 
     /// Returns true if a lattice can have this e.
     pub(crate) fn has_exponent(exponent: i32) -> bool {
-        let of_norm = |norm: f64| 23 - exponent_of(norm.to_bits());
-        (of_norm(Self::NORMS.1)..=of_norm(Self::NORMS.0)).contains(&exponent)
+        let of_norm = |norm: f64, bits: u32| bits.cast_signed() - 2 - exponent_of(norm.to_bits());
+        let coarsest = of_norm(Self::NORMS.1, Self::BITS.0);
+        (coarsest..=of_norm(Self::NORMS.0, Self::FINEST_BITS)).contains(&exponent)
     }
 
     /// e, with g = 2^−e.
@@ -84,6 +95,17 @@ impl Lattice {
         let s = (52 - exponent_of(z.to_bits())).cast_unsigned();
         let product = u128::from(m) * u128::from(self.bound);
         Wide::product(product, product).shifted_up(2 * s) // at most 2^32 K² < 2^80
+    }
+
+    /// A vector as whole numbers of g, clipped: what [`Lattice::add`] adds. At most [`MAX_FEATURES`] numbers; the caller clears them.
+    ///
+    /// # Panics
+    /// As [`Lattice::add`].
+    pub(crate) fn clipped(&self, vector: &[f64]) -> Vec<i64> {
+        let mut sums = vec![0; vector.len()];
+        let mut scaled = Zeroizing::new(vec![0; vector.len()]);
+        self.add(vector, -1, &mut scaled, &mut sums);
+        sums
     }
 
     /// Adds a vector to `sums`, in units of g, truncated toward zero and then shortened so that Σ k² ≤ K²; times `mask`,

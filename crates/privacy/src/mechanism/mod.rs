@@ -29,7 +29,7 @@ pub use paper::{
 };
 pub use paper_release::PaperRelease;
 pub use release::{Release, ReleaseRefused, ReleaseShape};
-pub use settings::{Mechanism, MechanismError, MechanismSettings};
+pub use settings::{Mechanism, MechanismError, MechanismSettings, Server};
 #[cfg(feature = "simulation")]
 pub use source::SimNoise;
 pub use source::{Kind, NoiseError, NoiseSource, Secure, SecureNoise, Simulated};

@@ -1,10 +1,13 @@
 //! The public parameters of a mechanism, checked and frozen.
 
 use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
 
+use super::bits::{Bits, Purpose};
 use super::coins::CoinRate;
 use super::discrete_gaussian::DiscreteGaussian;
 use super::lattice::{Lattice, MAX_FEATURES};
+use super::source::{NoiseError, NoiseSource};
 use crate::accounting::{Noise, NoiseMultiplier, PrivacyEvent, Sampling, SamplingRate};
 
 /// Everything that a release depends on besides vectors and randomness; public, and fixed before the first round
@@ -23,6 +26,15 @@ pub struct MechanismSettings {
     pub sampling_rate: SamplingRate,
     /// z: standard deviation of the noise over S / √P, within [`Lattice::MULTIPLIERS`].
     pub noise_multiplier: NoiseMultiplier,
+}
+
+/// One of the two servers of a secure sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Server {
+    /// The coordinator, to which agents upload.
+    Leader,
+    /// The other party's.
+    Helper,
 }
 
 /// Settings with which no mechanism can be made.
@@ -68,6 +80,16 @@ pub enum MechanismError {
         /// q.
         rate: f64,
     },
+    /// The numbers of a secure sum have too few bits or too many.
+    #[error(
+        "bits = {bits}: it must be from {fewest} to {most}",
+        fewest = Lattice::BITS.0,
+        most = Lattice::BITS.1
+    )]
+    Bits {
+        /// b.
+        bits: u32,
+    },
     /// z is out of its range.
     #[error(
         "noise_multiplier = {multiplier}: it must be within {smallest} and {largest}",
@@ -106,8 +128,26 @@ impl Mechanism {
     /// # Errors
     /// If a setting is out of its range; the error names it.
     pub fn new(settings: MechanismSettings) -> Result<Self, MechanismError> {
+        Self::with_bits(settings, Lattice::FINEST_BITS)
+    }
+
+    /// The same for a secure sum: each number of a vector, its sign included, has so many bits, within [`Lattice::BITS`]. One server's
+    /// noise alone has the σ of the mechanism, which [`Self::event`] counts with.
+    ///
+    /// # Errors
+    /// If a setting is out of its range; the error names it.
+    pub fn for_secure_sum(settings: MechanismSettings, bits: u32) -> Result<Self, MechanismError> {
+        let (fewest, most) = Lattice::BITS;
+        if !(fewest..=most).contains(&bits) {
+            return Err(MechanismError::Bits { bits });
+        }
+        Self::with_bits(settings, bits)
+    }
+
+    fn with_bits(settings: MechanismSettings, bits: u32) -> Result<Self, MechanismError> {
         check_dimensions(settings.n_slots, settings.n_regions, settings.n_features)?;
-        let lattice = Lattice::for_norm(settings.max_norm / f64::from(settings.n_regions).sqrt())
+        let norm = settings.max_norm / f64::from(settings.n_regions).sqrt();
+        let lattice = Lattice::for_norm(norm, bits)
             .ok_or(MechanismError::MaxNorm { max_norm: settings.max_norm })?;
         // INV-7: sums of N vectors beside noise below 2^61 fit 64 bits.
         assert!(u128::from(settings.n_slots) * u128::from(lattice.bound()) < 1 << 62);
@@ -146,6 +186,38 @@ impl Mechanism {
     )]
     pub fn noise_std(&self) -> f64 {
         (self.noise.variance() as f64).sqrt() * self.lattice.spacing()
+    }
+
+    /// A vector of an agent as whole numbers of the lattice's spacing, clipped at norm K, for a secure sum. One with a coordinate that
+    /// is not finite is zero. The same steps for every vector (INV-5).
+    ///
+    /// # Panics
+    /// If a clipped vector is too long after all: the process stops before anything is sent (INV-7).
+    pub fn clipped(&self, vector: &[f64]) -> Zeroizing<Vec<i64>> {
+        Zeroizing::new(self.lattice.clipped(vector))
+    }
+
+    /// The whole noise that one server of a secure sum adds to `n` numbers of a round, from a stream of its own.
+    ///
+    /// # Errors
+    /// If the source has no randomness to give.
+    pub fn server_noise<S: NoiseSource>(
+        &self,
+        server: Server,
+        (n, round): (usize, u64),
+        source: &mut S,
+    ) -> Result<Zeroizing<Vec<i64>>, NoiseError> {
+        let key = source.key(round)?;
+        let mut bits = Bits::new(
+            &key,
+            match server {
+                Server::Leader => Purpose::Leader,
+                Server::Helper => Purpose::Helper,
+            },
+        );
+        let noise = (0..n).map(|_| self.noise.sample(&mut bits)).collect();
+        source.count(bits.n_words());
+        Ok(Zeroizing::new(noise))
     }
 
     /// q as it is used: k / 2^32.

@@ -35,6 +35,7 @@ pub(crate) fn serve(folder: &Path) -> Result<()> {
         key: home.key(),
         lease: fedbo_coordinator::LEASE,
         recorder: None,
+        helper: Default::default(),
         holder: format!("process {}", std::process::id()),
         limits: ConnectionLimits { n_connections: 8192, ..ConnectionLimits::default() },
     };

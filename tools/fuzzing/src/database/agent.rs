@@ -110,6 +110,7 @@ fn bases() -> &'static [Base; 2] {
                     config: config_digest(study.text.as_bytes()),
                 },
                 ca: None,
+                helper: None,
                 allow_plain_http: false,
             };
             let desk = FakeCoordinator { study, n_rounds: 0 };

@@ -29,6 +29,8 @@ pub(crate) enum Kind {
     GameDecision,
     /// ε by each accountant.
     PrivacyAccounting,
+    /// The cost of a secure sum.
+    Secsum,
     /// A coordinator's service under load.
     CoordinatorLoad,
     /// Memory of a coordinator's connections.
@@ -45,7 +47,7 @@ impl Kind {
         [Self::Thompson, Self::Message, Self::Hyperfit, Self::AskTell];
 
     /// The kinds that stand alone.
-    pub(crate) const ALONE: [Self; 12] = [
+    pub(crate) const ALONE: [Self; 13] = [
         Self::Scaling,
         Self::StudyGrowth,
         Self::MetaStep,
@@ -55,6 +57,7 @@ impl Kind {
         Self::Aggregation,
         Self::PrivateRound,
         Self::PrivacyAccounting,
+        Self::Secsum,
         Self::CoordinatorLoad,
         Self::CoordinatorConnections,
         Self::Memory,
@@ -87,6 +90,7 @@ impl Kind {
             Self::StoppingProblem => "stopping_problem",
             Self::GameDecision => "game_decision",
             Self::PrivacyAccounting => "privacy_accounting",
+            Self::Secsum => "secsum",
             Self::CoordinatorLoad => "coordinator_load",
             Self::CoordinatorConnections => "coordinator_connections",
             Self::Memory => "memory",
@@ -181,6 +185,8 @@ pub(crate) fn all(quick: bool) -> Vec<Cell> {
         cells.push(alone(Kind::PrivateRound, "private_round/a10000", &crowd));
     }
     cells.push(alone(Kind::PrivacyAccounting, "privacy_accounting", &["privacy_accounting"]));
+    let sizes = if quick { "100" } else { "100,400,1000,2000" };
+    cells.push(alone(Kind::Secsum, "secsum", &["secsum", "--sizes", sizes]));
     cells.extend(coordinator(quick));
     cells.push(alone(Kind::Memory, "memory", &["memory"]));
     cells.push(alone(Kind::Micro, "micro", &[]));

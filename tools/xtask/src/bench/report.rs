@@ -62,6 +62,7 @@ pub(crate) fn print(done: &[Measured<'_>], peers: &Peers) {
             Kind::StoppingProblem => stopping_problem(&rows),
             Kind::GameDecision => game_decision(&rows),
             Kind::PrivacyAccounting => privacy_accounting(&rows),
+            Kind::Secsum => secsum(&rows),
             Kind::CoordinatorLoad | Kind::CoordinatorConnections => service::print(kind, &rows),
             Kind::Memory => memory(&rows),
             other => scaling(other.bench(), &rows),
@@ -409,6 +410,34 @@ fn privacy_accounting(rows: &[&Row]) {
             number(row, "epsilon").map_or("-".into(), |v| format!("{v:.4}")),
             seconds("seconds"),
             seconds("noise_s"),
+        ]);
+    }
+    table.print();
+}
+
+fn secsum(rows: &[&Row]) {
+    println!(
+        "\nsecsum: seconds of a report at its agent and at each server (in signatures that are verified in the same run), bytes, and a round's end"
+    );
+    let head = ["M", "proof", "upload", "between", "agent", "leader", "helper", "agents", "close"];
+    let mut table = Table::new(&head);
+    for row in rows {
+        let shown = |key: &str| number(row, key).map_or("-".into(), |v| v.to_string());
+        let seconds = |key: &str| number(row, key).map_or("-".into(), time);
+        let beside = |key: &str| {
+            let ratio = number(row, &format!("ratio_{key}")).unwrap_or(f64::NAN);
+            format!("{} ({ratio:.1})", seconds(&format!("{key}_s")))
+        };
+        table.row([
+            shown("M"),
+            text(row, "proof"),
+            shown("upload"),
+            shown("between"),
+            beside("agent"),
+            beside("leader"),
+            beside("helper"),
+            shown("agents"),
+            seconds("close_s"),
         ]);
     }
     table.print();

@@ -19,7 +19,7 @@ use crate::exit::{BadInput, Exit};
 /// Coordinate federations whose agents are other processes, on this machine or far away
 #[derive(clap::Subcommand)]
 pub(crate) enum Coordinator {
-    Run(run::Run),
+    Run(Box<run::Run>),
     #[command(subcommand)]
     Study(study::Study),
     #[command(subcommand)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fedbo_coordinator::{Home, Service, ServiceSettings};
+use fedbo_coordinator::{HelperWay, Home, Service, ServiceSettings, Study};
 use fedbo_storage::Mode;
 use fedbo_transport::ConnectionLimits;
 
@@ -51,6 +51,9 @@ pub(crate) struct Run {
     /// Name under which the operator's pages are reached, with its port unless it is that of the scheme
     #[arg(long = "dashboard-host", value_name = "NAME", requires = "dashboard")]
     dashboard_hosts: Vec<String>,
+    /// Authority of the certificates of helpers of secure sums (PEM), besides those that the system trusts
+    #[arg(long, value_name = "FILE")]
+    helper_ca: Option<PathBuf>,
     /// Begin a coordinator, with a new key, if the folder has none
     #[arg(long, conflicts_with = "store")]
     create: bool,
@@ -91,6 +94,22 @@ fn parse_connections(text: &str) -> Result<usize, String> {
         Ok(n @ 1..=1_000_000) => Ok(n),
         _ => Err("expected a number from 1 to 1000000".to_owned()),
     }
+}
+
+/// Both operators of each study that two servers sum, in words.
+fn sums(home: &Home) -> anyhow::Result<Vec<String>> {
+    let (key, mut lines) = (home.key(), Vec::new());
+    for record in home.store().studies()? {
+        // One that cannot be served is said in the log.
+        let Ok(Study { name, sum: Some(sum), .. }) = Study::of(&record, &key) else {
+            continue;
+        };
+        lines.push(format!(
+            "study {name:?} is summed by two servers: this coordinator, {}, and the helper {} at {}",
+            sum.leader.key, sum.helper.key, sum.helper_url
+        ));
+    }
+    Ok(lines)
 }
 
 /// The operator's pages, as they serve.
@@ -161,6 +180,10 @@ impl Run {
             holder: holder(is_shared)?,
             lease: self.lease_s,
             recorder: logs.recorder(),
+            helper: HelperWay {
+                authority: self.helper_ca.clone(),
+                plain_http: self.tls.plain_http,
+            },
             limits: ConnectionLimits {
                 n_connections: self.max_connections,
                 ..ConnectionLimits::default()
@@ -197,7 +220,10 @@ impl Run {
                     None => format!("operator's pages on {}", served.url),
                 });
             }
-            console::remark("it sees what agents send, and is trusted with it; releases protect agents from everybody else");
+            for line in sums(&home)? {
+                console::note(&line);
+            }
+            console::remark("it sees what agents send, and is trusted with it, unless two servers sum; releases protect agents from everybody else");
             while !stop.load(Ordering::Relaxed) {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }

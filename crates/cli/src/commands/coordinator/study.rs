@@ -6,14 +6,16 @@ use anyhow::Context as _;
 use fedbo_config::choices_to_write;
 use fedbo_coordinator::store::{StudyRecord, StudyState};
 use fedbo_coordinator::{Home, TOKEN_DAYS};
-use fedbo_federation::Federation;
+use fedbo_federation::{Federation, FrozenFor};
+use fedbo_servers::{SumStudy, card_of};
 use fedbo_storage::Mode;
+use fedbo_wire::ServerCard;
 use serde::Serialize;
 
 use super::Place;
 use crate::commands::problems;
 use crate::console;
-use crate::exit::Exit;
+use crate::exit::{BadInput, Exit};
 use crate::file_kind::FileKind;
 use crate::table::{self, Column};
 
@@ -136,10 +138,22 @@ impl Create {
     fn run(&self) -> anyhow::Result<Exit> {
         // Checked before anything is begun for it.
         FileKind::Federation.check(&self.file)?;
-        Federation::freeze(&self.file, "", problems())?;
+        let (checked, _) = Federation::freeze(&self.file, "", problems())?;
+        if let Some(card) = checked.file().secure_sum.as_ref().and_then(|sum| sum.helper.as_ref())
+            && let Err(error) = card.parse::<ServerCard>()
+        {
+            let file = self.file.display();
+            return Err(BadInput(format!("{file}: secure_sum.helper: {error}")).into());
+        }
         let home = self.place.open(Mode::Create)?;
         let key = home.key().public().to_string();
-        let (federation, config) = Federation::freeze(&self.file, &key, problems())?;
+        let card = card_of(&home.key()).to_string();
+        let by = FrozenFor { key: &key, card: &card };
+        let (federation, config) = Federation::freeze(&self.file, by, problems())?;
+        if federation.file().secure_sum.is_some() && home.database().is_some() {
+            let message = "[secure_sum] needs a coordinator in a folder (--data): replicas that share a database do not lead secure sums";
+            return Err(BadInput(message.to_owned()).into());
+        }
         if let Some(Err(refusal)) = federation.privacy().map(|plan| &plan.claim) {
             return Err(refusal.clone().into());
         }
@@ -176,6 +190,14 @@ impl Create {
         } else {
             console::note("note: what agents send is not protected by noise");
         }
+        if let Some(sum) = SumStudy::of(&federation, &config)? {
+            console::note(&format!(
+                "vectors are summed by two servers: this coordinator, {key}, and the helper {} at {}. Each adds the whole noise, and neither \
+                 sees a vector; one party that runs both sees them all. The helper's operator joins with\n  fedbo helper join {} \
+                 --coordinator URL --key {key}",
+                sum.helper.key, sum.helper_url, sum.name
+            ));
+        }
         if let Some(lines) = choices_to_write(&federation.space) {
             console::note(&format!(
                 "note: agents take choices that are not plain words only if their own agent.toml lists them. Ask the agents to look at \
@@ -186,13 +208,17 @@ impl Create {
         print_tokens(&tokens)?;
         console::remark(&format!(
             "study {:?} {} its {} agents. Give each its token, so that nobody else reads it; a token is good for \
-             {TOKEN_DAYS} days and one agent:\n  fedbo agent enrol --coordinator URL --token TOKEN",
+             {TOKEN_DAYS} days and one agent:\n  fedbo agent enrol --coordinator URL --token TOKEN{}",
             record.name,
             match self.paused {
                 true => "begins with `fedbo coordinator study resume`, and is for",
                 false => "waits for",
             },
-            tokens.len()
+            tokens.len(),
+            match federation.file().secure_sum {
+                Some(_) => " --helper CARD, which agents have from the helper's operator",
+                None => "",
+            }
         ));
         Ok(Exit::Done)
     }

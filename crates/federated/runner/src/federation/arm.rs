@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicBool;
 
 use fedbo_gp::FeatureMap;
 use fedbo_objective::Objective;
-use fedbo_privacy::mechanism::{NoiseSource, SecureNoise, SimNoise};
+use fedbo_privacy::mechanism::{SecureNoise, SimNoise};
 use fedbo_protocol::{
-    Agent, AgentError, Aggregator, Instants, LatticeRounds, Mailbox, PaperRounds, Participations,
-    Relay, RoundMechanism, UsesHandouts,
+    Agent, AgentError, Aggregator, Instants, Mailbox, Participations, Relay, RoundMechanism,
+    UsesHandouts,
 };
 use fedbo_strategies::StrategyError;
 use fedbo_streams::Seed;
@@ -23,7 +23,7 @@ use crate::session::{
 use fedbo_federated::VirtualNetwork;
 use fedbo_federation::{
     Arm, Collaboration, Federation, FederationAgent, FreePlan, NeighbourPlan, Protection,
-    ReleaseMechanism, ReleasePlan, Role,
+    ReleasePlan, Role,
 };
 
 /// An arm that is about to run, once.
@@ -140,37 +140,19 @@ impl<'a> ArmRun<'a> {
         let is_charged = self.arm.role == Role::Own
             && matches!(releases.releases.protection, Protection::Charged(_));
         match (is_charged, self.ledger.take()) {
-            (true, Some(ledger)) => self.with_noise(releases, map, SecureNoise::new(), ledger),
+            (true, Some(ledger)) => {
+                let rounds = releases.rounds(self.arm, SecureNoise::new());
+                self.drive(releases, map, rounds, ledger)
+            }
             (false, None) => {
                 let noise = SimNoise::new(federation.noise_seed());
-                self.with_noise(releases, map, noise, &mut NullReleaseStore)
+                let rounds = releases.rounds(self.arm, noise);
+                self.drive(releases, map, rounds, &mut NullReleaseStore)
             }
             _ => Err(RunError::Other(anyhow::anyhow!(
                 "arm {} and its ledger do not belong together",
                 self.arm
             ))),
-        }
-    }
-
-    fn with_noise<S: NoiseSource>(
-        self,
-        releases: &ReleasePlan,
-        map: &Arc<FeatureMap>,
-        noise: S,
-        store: &mut dyn ReleaseStore,
-    ) -> Result<Ended, RunError> {
-        let schedule = releases.schedule();
-        match releases.mechanism(self.arm) {
-            ReleaseMechanism::Lattice(mechanism) => {
-                let rounds = LatticeRounds::new(mechanism, schedule, noise)
-                    .with_witnesses(releases.releases.n_witnesses);
-                self.drive(releases, map, rounds, store)
-            }
-            ReleaseMechanism::Paper(mechanism) => {
-                let weights = releases.agent_weights();
-                let rounds = PaperRounds::new(mechanism, weights, noise);
-                self.drive(releases, map, rounds, store)
-            }
         }
     }
 

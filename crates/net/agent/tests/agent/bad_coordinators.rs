@@ -15,7 +15,7 @@ const ROUND: u64 = 3;
 fn entries(handout: &mut Handout) -> &mut Vec<LedgerEntry> {
     match &mut handout.content {
         Content::Releases(entries) => entries,
-        Content::Messages { .. } => panic!("a study with releases"),
+        Content::Messages { .. } | Content::Shares { .. } => panic!("a study with releases"),
     }
 }
 

@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use fedbo_agent::{Poll, Polled, Progress};
-use fedbo_federation::{Collaboration, Federation, Protection, ReleaseMechanism};
+use fedbo_federation::{Collaboration, Federation, Protection};
 use fedbo_ledger::{Head, event_to_bytes};
 use fedbo_privacy::mechanism::{NoiseSource, SecureNoise, SimNoise};
 use fedbo_protocol::{
     AgentUpdate, AggregateHandout, Aggregator, Broadcast, Coordinator, Effect, Handout as _,
-    Instants, LatticeRounds, Mailbox, PaperRounds, Participations, Relay, RoundMechanism,
-    UpdateRejected,
+    Instants, Mailbox, Participations, Relay, RoundMechanism, UpdateRejected,
 };
 use fedbo_wire::{
     Content, Digest, Handout, LedgerEntry, LedgerHead, Problem, ProblemCode, PublicKey,
@@ -425,17 +424,8 @@ fn aggregator<S: NoiseSource + 'static>(
         .free
         .as_ref()
         .map(|_| Instants::new(network.collect_ms.unwrap(), network.round_ms).unwrap());
-    match releases.mechanism(federation.own_arm()) {
-        ReleaseMechanism::Lattice(mechanism) => {
-            let rounds = LatticeRounds::new(mechanism, schedule, source)
-                .with_witnesses(releases.releases.n_witnesses);
-            Box::new(paced(federation, Aggregator::new(rounds, schedule, map, instants)))
-        }
-        ReleaseMechanism::Paper(mechanism) => {
-            let rounds = PaperRounds::new(mechanism, releases.agent_weights(), source);
-            Box::new(paced(federation, Aggregator::new(rounds, schedule, map, instants)))
-        }
-    }
+    let rounds = releases.rounds(federation.own_arm(), source);
+    Box::new(paced(federation, Aggregator::new(rounds, schedule, map, instants)))
 }
 
 fn paced<M: RoundMechanism>(federation: &Federation, aggregator: Aggregator<M>) -> Aggregator<M> {

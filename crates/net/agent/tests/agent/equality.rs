@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_agent::Ended;
-use fedbo_federation::{Collaboration, Federation, FreePlan, ReleaseMechanism};
+use fedbo_federation::{Collaboration, Federation, FreePlan};
 use fedbo_objective::Outcome;
 use fedbo_privacy::mechanism::SimNoise;
-use fedbo_protocol::{Agent, Aggregator, Instants, LatticeRounds, Mailbox, Relay, UsesHandouts};
+use fedbo_protocol::{Agent, Aggregator, Instants, Mailbox, Relay, UsesHandouts};
 use fedbo_runner::{
     Decoder, FreeTimes, Member, NullReleaseStore, Observer, TrialRecord, run_free_session,
     run_relayed, run_session,
@@ -65,13 +65,9 @@ pub(crate) fn in_one_process(federation: &Federation) -> Trials {
         Collaboration::Released(releases) => {
             let strategy = |seed| federation.released_agent(releases, arm, &map, seed).unwrap();
             let mut all = all(federation, strategy);
-            let ReleaseMechanism::Lattice(mechanism) = releases.mechanism(arm) else {
-                panic!("another mechanism")
-            };
             let schedule = releases.schedule();
             let noise = SimNoise::new(federation.noise_seed());
-            let rounds = LatticeRounds::new(mechanism, schedule, noise)
-                .with_witnesses(releases.releases.n_witnesses);
+            let rounds = releases.rounds(arm, noise);
             let window = federation.network.round_ms;
             let instants = federation.free.as_ref().map(|_| Instants::new(window, window).unwrap());
             let mut aggregator = Aggregator::new(rounds, schedule, map.hash(), instants);

@@ -108,6 +108,7 @@ fn read(stream: &TcpStream) -> Came {
 const POLL: Poll = Poll {
     after: Some(3),
     entries: 2,
+    helper: 0,
     wait_s: 1,
     delivered: Some(3),
     state: Some(StudyState::Waiting),
@@ -290,6 +291,7 @@ fn a_request_is_set_aside_for_who_is_to_hurry_and_taken_up_by_the_same() {
     let poll = Poll {
         after: Some(3),
         entries: 0,
+        helper: 0,
         wait_s: 0,
         delivered: None,
         state: None,

@@ -15,8 +15,15 @@ use crate::coordinator::TestCoordinator;
 use crate::world::{Member, frozen, three_agents};
 
 const TO: Place<'_> = Place { study: "wine", round: 3, slot: 1 };
-const POLL: Poll =
-    Poll { after: Some(2), entries: 4, wait_s: 25, delivered: None, state: None, bytes_max: 100 };
+const POLL: Poll = Poll {
+    after: Some(2),
+    entries: 4,
+    helper: 0,
+    wait_s: 25,
+    delivered: None,
+    state: None,
+    bytes_max: 100,
+};
 
 fn key() -> SigningKey {
     SigningKey::from_seed([9; 32])

@@ -196,6 +196,7 @@ pub(crate) fn options(home: &Path, token: EnrolmentToken) -> EnrolOptions {
         coordinator_url: "https://coordinator.example".to_owned(),
         token,
         ca: None,
+        helper: None,
         allow_plain_http: false,
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn broadcast(
     let handout = Handout::from_bytes(&bytes, &key.public(), limits).map_err(unreadable)?;
     let (messages, stragglers) = match handout.content {
         Content::Messages { messages, stragglers } => (messages, stragglers),
-        Content::Releases(_) => (Vec::new(), Vec::new()),
+        Content::Releases(_) | Content::Shares { .. } => (Vec::new(), Vec::new()),
     };
     let map: MapHash = study.map;
     Ok(Broadcast {

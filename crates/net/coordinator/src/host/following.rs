@@ -180,8 +180,21 @@ impl Worker {
             false => None,
         };
         let collects = self.study.collects(round);
+        let helper = match (&self.sum, entries.last()) {
+            (Some(sum), Some(last)) => {
+                // Of a study that is not played any more nobody asks again.
+                if !sum.has_entry(last.round)
+                    && let Err(error) = sum.reveal(last.round, &last.release)
+                {
+                    tracing::warn!(study = %self.study.name, "the helper does not give its shares: {error}");
+                }
+                sum.entries_before(round)
+            }
+            _ => Vec::new(),
+        };
         self.publish(|published| {
             published.is_ready = true;
+            published.helper = helper;
             (published.round, published.collects) = (round, collects);
             published.begun(began_ms, now_ms);
             (published.head, published.entries, published.broadcast) = (head, entries, last);
@@ -233,6 +246,7 @@ mod tests {
             metrics: StudyMetrics::new(Arc::new(Metrics::new(None)), "a"),
             lease: Duration::from_secs(15),
             intake: None,
+            sum: None,
             epoch: None,
             looked: None,
             tried: None,

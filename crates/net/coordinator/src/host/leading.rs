@@ -77,7 +77,8 @@ impl Worker {
             None => Vec::new(),
         };
         let history = History { newest: self.newest(round)?, participants };
-        let mut machine = machine(&self.study, round, history, began_ms)?;
+        let sum = self.sum.as_ref();
+        let mut machine = machine(&self.study, sum, round, history, began_ms)?;
         let collects = self.study.collects(round);
         // Whether a vector came to another replica that led is in the store; whoever sent one need not send it again.
         if let (Some(intake), true) = (&self.intake, is_released) {
@@ -100,13 +101,17 @@ impl Worker {
             renewed: Instant::now(),
             round,
             span: spans::round(&self.study.name, round),
-            is_open: self.intake.is_some() && collects && !is_released,
+            is_open: (self.intake.is_some() || self.sum.is_some()) && collects && !is_released,
             known: Vec::new(),
+            asks_at: None,
+            unrevealed: None,
         });
         self.metrics.round(round);
         self.metrics.stands_still(false);
         tracing::info!(study = %self.study.name, round, "rounds are played here");
         self.apply(steps)?;
+        self.open_sum();
+        self.recall_share()?;
         self.retry = None;
         self.publish(|published| published.error = None);
         Ok(())
@@ -155,6 +160,9 @@ impl Worker {
 
     /// Feeds the vectors that replicas took. When the round closes, none is taken any more before the last are read.
     pub(super) fn collect(&mut self, now_ms: u64) -> Result<(), HostError> {
+        if self.sum.is_some() {
+            return self.collect_sum(now_ms);
+        }
         let (Some(intake), Some(leader)) = (self.intake.clone(), &mut self.leader) else {
             return Ok(());
         };
@@ -192,6 +200,11 @@ impl Worker {
         let Some(leader) = &mut self.leader else {
             return Ok(());
         };
+        // Where two servers sum, a round closes when the helper agrees over what.
+        let is_due = leader.machine.deadline().is_some_and(|deadline| now_ms >= deadline);
+        if self.sum.is_some() && leader.is_open && is_due {
+            return Ok(());
+        }
         let steps = leader.machine.tick(now_ms);
         self.apply(steps)
     }
@@ -238,6 +251,9 @@ impl Worker {
                     let since = Instant::now();
                     leader.releases.commit(round, event.as_ref(), &bytes)?;
                     self.metrics.committed(since.elapsed());
+                    if self.sum.is_some() {
+                        leader.unrevealed = Some((round, Arc::clone(&bytes)));
+                    }
                     if let Some(intake) = &self.intake {
                         leader.is_open = false;
                         intake.forget(&leader.lead, round)?; // INV-16
@@ -265,6 +281,9 @@ impl Worker {
         let new = leader.releases.entries(known)?;
         next.entries.extend(new.into_iter().map(Arc::new));
         next.head = leader.releases.head();
+        if let Some(sum) = &self.sum {
+            next.helper = sum.entries_before(round);
+        }
         let bytes = broadcast
             .as_ref()
             .map(|broadcast| next.messages(broadcast.clone(), &self.study, &self.key));
@@ -290,13 +309,15 @@ impl Worker {
             true => Span::none(),
             false => spans::round(&self.study.name, round),
         };
-        leader.is_open = self.intake.is_some() && next.collects;
+        leader.is_open = (self.intake.is_some() || self.sum.is_some()) && next.collects;
         leader.known.clear();
+        leader.asks_at = None;
         pass("coordinator: a round has begun and nobody knows");
         self.metrics.round(round);
         tracing::info!(study = %self.study.name, round, "a round begins");
         self.publisher.send_replace(Arc::new(next));
         pass("coordinator: a round is published");
+        self.open_sum();
         if finishes && let Some(leader) = self.leader.take() {
             self.store.resign(&leader.lead)?;
         }

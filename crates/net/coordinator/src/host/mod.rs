@@ -7,6 +7,7 @@ mod broadcasts;
 mod error;
 mod following;
 mod leading;
+mod summing;
 mod worker;
 
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ use crate::metrics::StudyMetrics;
 use crate::published::Published;
 use crate::store::Store;
 use crate::study::Study;
+use crate::sum::SumIntake;
 use worker::Worker;
 
 pub(crate) use broadcasts::broadcasts_since;
@@ -62,6 +64,8 @@ pub(crate) struct Host {
     pub(crate) published: watch::Receiver<Arc<Published>>,
     /// The intake of vectors that any replica may take; none where vectors go to the thread.
     pub(crate) intake: Option<Arc<Intake>>,
+    /// The intake of vectors that two servers sum.
+    pub(crate) sum: Option<Arc<SumIntake>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -74,7 +78,7 @@ impl Host {
         ledger: PathBuf,
         store: Arc<dyn Store>,
         key: Arc<SigningKey>,
-        metrics: StudyMetrics,
+        (metrics, sum): (StudyMetrics, Option<Arc<SumIntake>>),
     ) -> std::io::Result<Self> {
         let intake = Intake::of(&study, &store, &key);
         let (commands, inbox) = sync_channel(QUEUE);
@@ -89,6 +93,7 @@ impl Host {
             metrics,
             lease,
             intake: intake.clone(),
+            sum: sum.clone(),
             epoch: None,
             looked: None,
             tried: None,
@@ -98,7 +103,7 @@ impl Host {
         let thread = std::thread::Builder::new()
             .name("study".to_owned())
             .spawn(move || worker.run(&inbox))?;
-        Ok(Self { commands, published, intake, thread: Some(thread) })
+        Ok(Self { commands, published, intake, sum, thread: Some(thread) })
     }
 
     /// Hands over an upload. The answer comes before the round that it may close is durable.

@@ -19,6 +19,7 @@ use crate::releases::Releases;
 use crate::spans::Span;
 use crate::store::{Lead, Store};
 use crate::study::Study;
+use crate::sum::SumIntake;
 
 /// Parts of the lease after which it is renewed.
 pub(super) const RENEWALS: u32 = 3;
@@ -48,6 +49,10 @@ pub(super) struct Leader {
     pub(super) is_open: bool,
     /// Slots whose vectors of it were read from the store.
     pub(super) known: Vec<u32>,
+    /// The time of the next request to the helper, after one that failed.
+    pub(super) asks_at: Option<Instant>,
+    /// The newest share that is durable and that the helper was not shown: its round, its bytes.
+    pub(super) unrevealed: Option<(u64, Arc<[u8]>)>,
 }
 
 pub(super) struct Worker {
@@ -61,6 +66,8 @@ pub(super) struct Worker {
     pub(super) lease: Duration,
     /// The intake of vectors, where replicas share a store.
     pub(super) intake: Option<Arc<Intake>>,
+    /// The intake of vectors that two servers sum.
+    pub(super) sum: Option<Arc<SumIntake>>,
     /// The inbox as it was seen last.
     pub(super) epoch: Option<i64>,
     /// The time at which the store was last looked at.
@@ -113,6 +120,9 @@ impl Worker {
                 None => idle,
             };
         };
+        if self.sum.is_some() {
+            return COLLECT;
+        }
         let idle = match (is_shared, leader.is_open) {
             (false, _) => IDLE,
             (true, true) => COLLECT,
@@ -132,6 +142,7 @@ impl Worker {
         let now_ms = leader.clock.now_ms();
         let outcome =
             self.collect(now_ms).and_then(|()| self.tick(now_ms)).and_then(|()| self.renew());
+        self.reveal();
         if let Err(error) = outcome {
             self.stop(&error);
         }

@@ -32,6 +32,9 @@ pub(super) struct Known {
     /// Releases that it has.
     #[serde(default)]
     entries: u64,
+    /// Entries of the helper's ledger that it has, where two servers sum.
+    #[serde(default)]
+    helper: u64,
     /// Seconds.
     #[serde(default)]
     wait: u64,
@@ -86,6 +89,9 @@ pub(super) async fn get(
 
 /// Returns true if the upload that an agent says it delivered is not here, as after a crash of the coordinator.
 async fn is_missing(served: &Served, slot: u32, round: u64) -> bool {
+    if let Some(sum) = &served.sum {
+        return sum.awaits(slot, round);
+    }
     if let Some(intake) = served.intake.clone() {
         let asked = tokio::task::spawn_blocking(move || intake.awaits(slot, round)).await;
         // A store that is away is asked again once it is back.
@@ -105,7 +111,7 @@ async fn handout(
 ) -> Result<Response, Refusal> {
     const KIND: &str = "application/octet-stream";
     let Some(last) = now.broadcast.clone() else {
-        let bytes = now.releases_after(known.entries, &served.study, &shared.key);
+        let bytes = now.releases_after((known.entries, known.helper), &served.study, &shared.key);
         let response = of_type(KIND, hyper::body::Bytes::from_owner(bytes));
         return Ok(timed(response, &now));
     };

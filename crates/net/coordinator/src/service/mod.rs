@@ -20,6 +20,7 @@ use fedbo_wire::SigningKey;
 use tokio::sync::Mutex;
 
 use crate::metrics::{Metrics, Recorder};
+use crate::server::HelperWay;
 use crate::store::{Store, StoreError};
 
 /// The state that all requests share.
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) ledgers: PathBuf,
     /// The time for which a lead lasts that is not renewed.
     pub(crate) lease: Duration,
+    /// The way to helpers of secure sums.
+    pub(crate) helper: HelperWay,
     /// The time that the body of a request may take.
     body_patience: Duration,
     registry: RwLock<Arc<Registry>>,
@@ -44,11 +47,11 @@ impl Shared {
     pub(crate) fn new(
         store: Arc<dyn Store>,
         key: Arc<SigningKey>,
-        holder: String,
+        (holder, lease): (String, Duration),
         ledgers: PathBuf,
         body_patience: Duration,
-        lease: Duration,
         recorder: Option<Arc<dyn Recorder>>,
+        helper: HelperWay,
     ) -> Self {
         Self {
             store,
@@ -57,6 +60,7 @@ impl Shared {
             holder,
             ledgers,
             lease,
+            helper,
             body_patience,
             registry: RwLock::default(),
             refreshing: Mutex::default(),

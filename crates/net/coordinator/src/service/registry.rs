@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use fedbo_transport::LinkError;
 use fedbo_wire::PublicKey;
 
 use super::Shared;
@@ -11,6 +12,7 @@ use crate::host::Host;
 use crate::metrics::StudyMetrics;
 use crate::store::{StoreError, StudyKey};
 use crate::study::Study;
+use crate::sum::SumIntake;
 
 /// Studies and agents, as of a moment.
 #[derive(Default)]
@@ -26,6 +28,8 @@ pub(crate) struct Served {
     pub(crate) published: tokio::sync::watch::Receiver<Arc<crate::published::Published>>,
     /// The intake of vectors that any replica may take; none where vectors go to the thread.
     pub(crate) intake: Option<Arc<crate::intake::Intake>>,
+    /// The intake of vectors that two servers sum.
+    pub(crate) sum: Option<Arc<SumIntake>>,
     pub(crate) attendance: Arc<Attendance>,
     /// Slot and whether it is revoked, by key.
     agents: HashMap<PublicKey, (u32, bool)>,
@@ -56,6 +60,7 @@ impl Registry {
                         host: Arc::clone(&known.host),
                         published: known.published.clone(),
                         intake: known.intake.clone(),
+                        sum: known.sum.clone(),
                         attendance: Arc::clone(&known.attendance),
                         agents,
                     }
@@ -68,6 +73,13 @@ impl Registry {
                             continue;
                         }
                     };
+                    let sum = match sum(shared, &study) {
+                        Ok(sum) => sum,
+                        Err(error) => {
+                            tracing::error!(study = %record.name, "cannot be served: {error}");
+                            continue;
+                        }
+                    };
                     let host = Host::start(
                         Arc::clone(&study),
                         (record.state, record.round),
@@ -75,7 +87,7 @@ impl Registry {
                         shared.ledgers.join(format!("{}.ledger.db", record.name)),
                         Arc::clone(&shared.store),
                         Arc::clone(&shared.key),
-                        StudyMetrics::new(Arc::clone(&shared.metrics), &record.name),
+                        (StudyMetrics::new(Arc::clone(&shared.metrics), &record.name), sum),
                     );
                     let host = match host {
                         Ok(host) => host,
@@ -89,6 +101,7 @@ impl Registry {
                         study,
                         published: host.published.clone(),
                         intake: host.intake.clone(),
+                        sum: host.sum.clone(),
                         host: Arc::new(Mutex::new(host)),
                         agents,
                     }
@@ -98,6 +111,20 @@ impl Registry {
         }
         Ok(Self { generation, studies })
     }
+}
+
+/// The intake of a study that two servers sum.
+fn sum(shared: &Shared, study: &Study) -> Result<Option<Arc<SumIntake>>, LinkError> {
+    let Some(sum) = study.sum.clone() else {
+        return Ok(None);
+    };
+    if shared.store.inbox().is_some() {
+        let message =
+            "replicas that share a database do not serve studies with [secure_sum]; use a folder";
+        return Err(LinkError::Setting(message.to_owned()));
+    }
+    let way = (shared.helper.authority.as_deref(), shared.helper.plain_http);
+    Ok(Some(Arc::new(SumIntake::new(sum, study.map, &shared.key, way)?)))
 }
 
 fn agents(shared: &Shared, study: StudyKey) -> Result<HashMap<PublicKey, (u32, bool)>, StoreError> {

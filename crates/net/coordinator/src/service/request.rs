@@ -66,6 +66,26 @@ pub(crate) async fn of_agent(
     Ok(OfAgent { served, slot, body })
 }
 
+/// Reads a request of an agent of this study, or of the helper that its configuration names.
+pub(crate) async fn of_member(
+    shared: &Arc<Shared>,
+    study: &str,
+    request: Request,
+) -> Result<Arc<Served>, Refusal> {
+    let signature = signature(request.headers())?;
+    let served = shared.registry().studies.get(study).cloned();
+    let of_helper = served.filter(|served| {
+        let helper = served.study.sum.as_ref().map(|sum| sum.helper.key);
+        helper == Some(signature.key)
+    });
+    let Some(served) = of_helper else {
+        return Ok(of_agent(shared, study, request, |_| Length::Empty).await?.served);
+    };
+    let signature = (signature, shared.key.public());
+    read_authorized(request, signature, Length::Empty, shared.body_patience).await?;
+    Ok(served)
+}
+
 /// The refusal of an agent that is on no roster. It does not reveal which studies there are.
 pub(crate) fn unknown_agent() -> Refusal {
     let message =

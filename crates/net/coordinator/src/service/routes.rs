@@ -17,7 +17,7 @@ use fedbo_wire::{
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
 
-use super::request::{of_agent, signed, unknown_agent};
+use super::request::{of_agent, of_member, signed, unknown_agent};
 use super::{OPENAPI, Shared, handouts, uploads};
 use crate::spans::{self, Instrument as _, Span};
 
@@ -194,8 +194,8 @@ async fn config(
     Path(study): Path<String>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let asked = of_agent(&shared, &study, request, |_| Length::Empty).await?;
-    let study = &asked.served.study;
+    let served = of_member(&shared, &study, request).await?;
+    let study = &served.study;
     let mut response = of_type("application/toml", study.config.clone());
     let headers = response.headers_mut();
     let text = |text: String| {

@@ -7,7 +7,7 @@ use axum::response::Response;
 use fedbo_gp::MapHash;
 use fedbo_protocol::AgentUpdate;
 use fedbo_transport::{Length, Refusal, json};
-use fedbo_wire::{Accepted, AcceptedStatus, ProblemCode, StudyState, Upload};
+use fedbo_wire::{Accepted, AcceptedStatus, Digest, ProblemCode, SealedUpload, StudyState, Upload};
 use hyper::body::Bytes;
 use zeroize::Zeroize as _;
 
@@ -16,6 +16,7 @@ use super::request::of_agent;
 use super::{Shared, refusal};
 use crate::host::UploadAnswer;
 use crate::intake::{Intake, NotTaken};
+use crate::sum::{NotVerified, SumIntake};
 
 /// `PUT /v1/studies/{study}/rounds/{round}/slots/{slot}`
 pub(super) async fn put(
@@ -31,22 +32,12 @@ pub(super) async fn put(
     }
     let served = asked.served;
     let body = Cleared(asked.body);
+    if let Some(sum) = served.sum.clone() {
+        return put_sealed(&served, sum, &body.0, (slot, round)).await;
+    }
     let mut upload = Upload::from_bytes(&body.0, served.study.n_features)
         .map_err(|error| Refusal::new(error.code(), error.to_string()))?;
-    if (upload.slot, upload.round) != (slot, round) {
-        let message = format!(
-            "the body is for slot {} and round {}, the path for slot {slot} and round {round}",
-            upload.slot, upload.round
-        );
-        return Err(Refusal::new(ProblemCode::BadRequest, message));
-    }
-    if upload.config != served.study.digest {
-        let message = format!(
-            "the upload was made under configuration {}, the study's is {}; read it again, or enrol anew",
-            upload.config, served.study.digest
-        );
-        return Err(Refusal::new(ProblemCode::WrongConfig, message));
-    }
+    check_place(&served, (upload.slot, upload.round, upload.config), (slot, round))?;
     let update = AgentUpdate {
         sender: slot,
         round,
@@ -75,6 +66,66 @@ pub(super) async fn put(
             check_state(&served, round)?;
             let message = "the study's rounds are not played at present; try again later";
             Err(Refusal::new(ProblemCode::Unavailable, message))
+        }
+    }
+}
+
+/// Checks that a body is for the slot and round of its path, under the study's configuration.
+fn check_place(
+    served: &Served,
+    (found_slot, found_round, config): (u32, u64, Digest),
+    (slot, round): (u32, u64),
+) -> Result<(), Refusal> {
+    if (found_slot, found_round) != (slot, round) {
+        let message = format!(
+            "the body is for slot {found_slot} and round {found_round}, the path for slot {slot} and round {round}"
+        );
+        return Err(Refusal::new(ProblemCode::BadRequest, message));
+    }
+    if config != served.study.digest {
+        let message = format!(
+            "the upload was made under configuration {config}, the study's is {}; read it again, or enrol anew",
+            served.study.digest
+        );
+        return Err(Refusal::new(ProblemCode::WrongConfig, message));
+    }
+    Ok(())
+}
+
+/// Takes shares of a vector: opened, and verified together with the helper.
+async fn put_sealed(
+    served: &Served,
+    sum: Arc<SumIntake>,
+    body: &[u8],
+    (slot, round): (u32, u64),
+) -> Result<Response, Refusal> {
+    let upload = SealedUpload::from_bytes(body, sum.study().sealed_sizes())
+        .map_err(|error| Refusal::new(error.code(), error.to_string()))?;
+    check_place(served, (upload.slot, upload.round, upload.config), (slot, round))?;
+    check_state(served, round)?;
+    let posted = tokio::task::spawn_blocking(move || sum.post(&upload)).await;
+    match posted {
+        Ok(Ok(())) => {
+            served.attendance.delivered(slot, round);
+            Ok(accepted())
+        }
+        Ok(Err(NotVerified::Rejected(rejected))) => {
+            check_state(served, round)?;
+            Err(refusal::of_update(&rejected))
+        }
+        Ok(Err(refused @ NotVerified::Report(_))) => {
+            tracing::warn!(study = %served.study.name, slot, round, "an upload was refused by both servers");
+            Err(Refusal::new(ProblemCode::BadRequest, refused.to_string()))
+        }
+        Ok(Err(NotVerified::Helper(error))) => {
+            tracing::warn!(study = %served.study.name, round, "the helper cannot be asked: {error}");
+            let message = "the study's helper cannot be asked at present; try again later";
+            Err(Refusal::new(ProblemCode::Unavailable, message))
+        }
+        Err(_) => {
+            tracing::error!("an upload met a defect");
+            let message = "the coordinator met a defect of its own; its log says more";
+            Err(Refusal::new(ProblemCode::Internal, message))
         }
     }
 }

@@ -54,6 +54,7 @@ fn served() {
         key: home.key(),
         lease: fedbo_coordinator::LEASE,
         recorder: None,
+        helper: Default::default(),
         holder: "test".to_owned(),
         limits: ConnectionLimits {
             n_connections: usize::try_from(n_connections).unwrap(),

@@ -150,6 +150,7 @@ pub(crate) fn settings(home: &Home) -> ServiceSettings {
         key: home.key(),
         lease: fedbo_coordinator::LEASE,
         recorder: None,
+        helper: Default::default(),
         holder: "test".to_owned(),
         limits: ConnectionLimits::default(),
     }

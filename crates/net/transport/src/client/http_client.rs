@@ -217,6 +217,28 @@ impl HttpClient {
         self.ask(Some(signer), ask)
     }
 
+    /// Asks for something to be done, in bytes; the answer is in at most so many.
+    ///
+    /// # Errors
+    /// As for [`HttpClient::get`].
+    pub fn post_bytes(
+        &self,
+        signer: Signer<'_>,
+        target: &str,
+        body: &[u8],
+        bytes_max: u64,
+    ) -> Result<Answer, LinkError> {
+        let ask = Ask {
+            method: Method::POST,
+            target,
+            body: body.to_vec(),
+            kind: "application/octet-stream",
+            wait: Duration::ZERO,
+            bytes_max,
+        };
+        self.ask(Some(signer), ask)
+    }
+
     /// Asks for something to be done, in JSON.
     ///
     /// # Errors

@@ -1,0 +1,269 @@
+//! `fedbo helper`: the second server of secure sums, which another party than the coordinator's runs.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fedbo_helper::{Home, JoinOptions, JoinedStudy, Service};
+use fedbo_storage::Mode;
+use fedbo_transport::{ConnectionLimits, ListenSettings};
+use fedbo_wire::PublicKey;
+use serde::Serialize;
+
+use super::parse_listen;
+use super::tls_options::TlsOptions;
+use crate::console;
+use crate::exit::{BadInput, Exit};
+use crate::interrupt;
+use crate::logs::LogOptions;
+
+/// Run the second server of secure sums: with it, no coordinator sees what agents send
+///
+/// Two parties run the two servers of a study: one its coordinator, the other its helper. Neither sees a vector; together they would.
+#[derive(clap::Subcommand)]
+pub(crate) enum Helper {
+    Card(Card),
+    Join(Join),
+    Ls(Ls),
+    Run(Run),
+}
+
+/// The folder of a helper.
+#[derive(clap::Args)]
+struct Place {
+    /// Folder of the helper: its key, its shares, its ledgers
+    #[arg(long, value_name = "DIR", env = "FEDBO_HELPER", default_value = "helper")]
+    data: PathBuf,
+}
+
+impl Place {
+    fn open(&self, mode: Mode) -> anyhow::Result<Home> {
+        Ok(Home::open(&self.data, mode)?)
+    }
+}
+
+/// Print the helper's card, which its operator publishes; a folder without a helper begins one
+///
+/// The coordinator's operator writes the card into the federation's file, and every agent gives it when it enrols: it must have it from you.
+#[derive(clap::Args)]
+pub(crate) struct Card {
+    #[command(flatten)]
+    place: Place,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Join a study as its helper: its text is fetched from the coordinator, checked and shown
+#[derive(clap::Args)]
+pub(crate) struct Join {
+    /// The study
+    study: String,
+    /// Address of the coordinator: `https://HOST:PORT`
+    #[arg(long, value_name = "URL")]
+    coordinator: String,
+    /// The coordinator's public key, as its operator says (`fedbo coordinator study show STUDY`)
+    #[arg(long, value_name = "KEY")]
+    key: String,
+    #[command(flatten)]
+    place: Place,
+    /// Authority of the coordinator's certificate (PEM), besides those that the system trusts
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Speak plain HTTP also beyond this machine: everybody on the way can change what is sent
+    #[arg(long)]
+    plain_http: bool,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// List the studies that were joined
+#[derive(clap::Args)]
+pub(crate) struct Ls {
+    #[command(flatten)]
+    place: Place,
+    /// Print a JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+/// Serve the studies that were joined to their coordinators, until Ctrl-C or SIGTERM
+///
+/// Coordinators reach it over HTTPS; without a certificate it serves this machine alone.
+#[derive(clap::Args)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    place: Place,
+    /// Address and port to listen on
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7434", value_parser = parse_listen)]
+    listen: SocketAddr,
+    #[command(flatten)]
+    tls: TlsOptions,
+    #[command(flatten)]
+    logs: LogOptions,
+    /// Print a JSON object once it listens
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    study: String,
+    coordinator: String,
+    url: String,
+    config: String,
+    agents: u32,
+    releases: u64,
+    proof: &'static str,
+    /// The releases together, as the ledger will charge them; none where nothing is promised.
+    privacy: Option<String>,
+}
+
+impl Listed {
+    fn of(joined: &JoinedStudy) -> Self {
+        let study = &joined.study;
+        let plan = joined.federation.privacy();
+        Self {
+            study: study.name.clone(),
+            coordinator: joined.coordinator.to_string(),
+            url: joined.url.clone(),
+            config: study.config.to_string(),
+            agents: study.n_slots,
+            releases: study.schedule.n_releases(),
+            proof: study.sharing.proof().name(),
+            privacy: plan.and_then(|plan| plan.paid_claim()).map(ToString::to_string),
+        }
+    }
+
+    fn lines(&self) -> String {
+        let Self { study, coordinator, url, agents, releases, proof, .. } = self;
+        let privacy = self.privacy.as_deref().unwrap_or("nothing is promised of its releases");
+        format!(
+            "{study}: {agents} agents, {releases} releases, proof {proof}; {privacy}\n  coordinator {coordinator} at {url}\n"
+        )
+    }
+}
+
+impl Helper {
+    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        crate::core_dumps::turn_off();
+        match self {
+            Self::Card(command) => command.run(),
+            Self::Join(command) => command.run(),
+            Self::Ls(command) => command.run(),
+            Self::Run(command) => command.run(),
+        }
+    }
+}
+
+impl Card {
+    fn run(&self) -> anyhow::Result<Exit> {
+        let card = self.place.open(Mode::Create)?.card();
+        if self.json {
+            let card = serde_json::json!({ "card": card, "key": card.key });
+            console::result(&card.to_string())?;
+            return Ok(Exit::Done);
+        }
+        console::result(&card.to_string())?;
+        console::remark(
+            "give it to the coordinator's operator, who writes it into the federation's file ([secure_sum] helper), and to the agents by a \
+             way of your own: each names it with `fedbo agent enrol --helper`",
+        );
+        Ok(Exit::Done)
+    }
+}
+
+impl Join {
+    fn run(&self) -> anyhow::Result<Exit> {
+        let coordinator: PublicKey =
+            self.key.parse().map_err(|error| BadInput(format!("--key: {error}")))?;
+        let home = self.place.open(Mode::Create)?;
+        let options = JoinOptions {
+            url: self.coordinator.clone(),
+            coordinator,
+            study: self.study.clone(),
+            ca: self.ca.clone(),
+            allow_plain_http: self.plain_http,
+        };
+        let Some(joined) = home.join(&options, &mut |_| true)? else {
+            return Ok(Exit::Done);
+        };
+        let listed = Listed::of(&joined);
+        if self.json {
+            console::result(&serde_json::to_string_pretty(&listed)?)?;
+            return Ok(Exit::Done);
+        }
+        console::result(&listed.lines())?;
+        console::remark(
+            "`fedbo helper run` serves it; a helper that runs already serves it within a second",
+        );
+        Ok(Exit::Done)
+    }
+}
+
+impl Ls {
+    fn run(&self) -> anyhow::Result<Exit> {
+        let studies = self.place.open(Mode::Existing)?.studies()?;
+        let listed: Vec<Listed> = studies.iter().map(Listed::of).collect();
+        if self.json {
+            console::result(&serde_json::to_string_pretty(&listed)?)?;
+            return Ok(Exit::Done);
+        }
+        match listed.is_empty() {
+            true => console::result("no study yet")?,
+            false => console::result(&listed.iter().map(Listed::lines).collect::<String>())?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl Run {
+    fn run(&self) -> anyhow::Result<Exit> {
+        let home = self.place.open(Mode::Existing)?;
+        let _lock = home.lock()?;
+        let _logs = self.logs.install()?;
+        let stop = interrupt::stop_flag(
+            "stopping: requests are being answered (once more to exit at once)",
+        );
+        let tls = self.tls.files();
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let listen = ListenSettings {
+            address: self.listen,
+            tls,
+            plain_http: self.tls.plain_http,
+            limits: ConnectionLimits::default(),
+        };
+        let (place, card) = (home.folder().display().to_string(), home.card());
+        let studies = home.studies()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| BadInput(format!("no threads can be started: {error}")))?;
+        runtime.block_on(async {
+            let service = Service::start(home, &listen)?;
+            let url = format!("{scheme}://{}", service.address());
+            if self.json {
+                let listening = serde_json::json!({ "schema_version": 1, "url": url, "store": place, "card": card });
+                console::result(&listening.to_string())?;
+            }
+            console::note(&format!("helper of {place} on {url}"));
+            console::note(&format!("its key: {}", card.key));
+            for joined in &studies {
+                console::note(&format!(
+                    "study {:?}, whose coordinator is {} at {}",
+                    joined.study.name, joined.coordinator, joined.url
+                ));
+            }
+            console::remark(
+                "it sees no vector. Whoever runs both this and the coordinator would see them all: they are to be two parties",
+            );
+            while !stop.load(Ordering::Relaxed) {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            service.stop().await;
+            Ok(Exit::Done)
+        })
+    }
+}

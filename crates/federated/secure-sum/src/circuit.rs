@@ -1,0 +1,365 @@
+//! The validity circuit: what a proof says of a vector that no server sees.
+
+use prio::field::{Field64, FieldElement, FieldElementWithInteger};
+use prio::flp::gadgets::{Mul, ParallelSum, ParallelSumGadget};
+use prio::flp::{Flp, FlpError, Gadget, Type};
+
+/// Products of a gadget call, added up.
+type Products = ParallelSum<Field64, Mul>;
+
+/// Vectors x of whole numbers from −2^(b−1) to 2^(b−1) − 1 with Σ x² ≤ K², exactly.
+///
+/// The input is the b bits of each x + 2^(b−1), then the bits of a slack s. A random combination of `w (w − 1)` over all wires is 0, so each is
+/// 0 or 1, and Σ x² + s − K² is 0. This holds in the integers, as both sides are below p: n 4^(b−1) + 2^(bits of K²) < p. As s is
+/// not negative, Σ x² is at most K².
+///
+/// One gadget has all products: the construction of Boneh, Boyle, Corrigan-Gibbs, Gilboa and Ishai (2019, "Zero-knowledge proofs on
+/// secret-shared data via fully linear PCPs", theorem 4.3) is proved for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NormBound {
+    /// n.
+    len: usize,
+    /// b.
+    bits: usize,
+    /// K².
+    bound: u64,
+    /// Bits of K².
+    slack_bits: usize,
+    /// Products of a gadget call.
+    chunk: usize,
+    /// Gadget calls for the wires.
+    range_calls: usize,
+    /// Gadget calls for the squares.
+    square_calls: usize,
+}
+
+impl NormBound {
+    /// The circuit of `len` numbers of `bits` bits with norm at most `norm`; none if there are no numbers, or the sums could pass p.
+    pub(crate) fn new(len: usize, bits: u32, norm: u64) -> Option<Self> {
+        let bound = norm.checked_mul(norm).filter(|bound| *bound > 0)?;
+        let slack_bits = (u64::BITS - bound.leading_zeros()) as usize;
+        let largest = (len as u128).checked_mul(1 << (2 * bits.checked_sub(1)?.min(60)))?;
+        let largest = largest.checked_add(1 << slack_bits)?;
+        if len == 0 || bits > 40 || largest >= u128::from(Field64::modulus()) {
+            return None;
+        }
+        let bits = bits as usize;
+        let wires = len * bits + slack_bits;
+        let (chunk, range_calls, square_calls) = chunks(wires, len);
+        Some(Self { len, bits, bound, slack_bits, chunk, range_calls, square_calls })
+    }
+
+    fn calls(&self) -> usize {
+        self.range_calls + self.square_calls
+    }
+
+    fn offset(&self) -> u64 {
+        1 << (self.bits - 1)
+    }
+}
+
+/// Products of a call, and the calls for the wires and for the squares, with which a proof is shortest. The number of calls and the random
+/// seed of each wire fill a power of two.
+fn chunks(wires: usize, squares: usize) -> (usize, usize, usize) {
+    let calls = |chunk: usize| (wires.div_ceil(chunk), squares.div_ceil(chunk));
+    let fits = |chunk: usize, most: usize| {
+        let (range, square) = calls(chunk);
+        range + square <= most
+    };
+    let of_most = |most: usize| {
+        // The smallest chunk that needs at most so many calls.
+        let (mut low, mut high) = (1, wires);
+        while low < high {
+            let middle = low.midpoint(high);
+            match fits(middle, most) {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+        low
+    };
+    let candidates = (2..=(wires + squares + 1).ilog2() + 1).map(|log| {
+        let most = (1_usize << log) - 1;
+        (of_most(most), most)
+    });
+    let best = candidates.min_by_key(|(chunk, most)| 2 * chunk + 2 * most);
+    let chunk = best.map_or(wires, |(chunk, _)| chunk);
+    let (range, square) = calls(chunk);
+    (chunk, range, square)
+}
+
+/// The number whose bits are on these wires.
+fn number(wires: &[Field64]) -> Field64 {
+    let mut weight = Field64::one();
+    let mut sum = Field64::zero();
+    for wire in wires {
+        sum += *wire * weight;
+        weight += weight;
+    }
+    sum
+}
+
+/// The bits of a number, lowest first: no branch depends on it (INV-5).
+pub(crate) fn wires_of(number: u64, bits: usize) -> impl Iterator<Item = Field64> {
+    (0..bits).map(move |place| Field64::from((number >> place) & 1))
+}
+
+impl Flp for NormBound {
+    type Field = Field64;
+
+    fn gadget(&self) -> Vec<Box<dyn Gadget<Field64>>> {
+        vec![Box::new(Products::new(Mul::new(self.calls()), self.chunk))]
+    }
+
+    fn num_gadgets(&self) -> usize {
+        1
+    }
+
+    fn valid(
+        &self,
+        gadgets: &mut Vec<Box<dyn Gadget<Field64>>>,
+        input: &[Field64],
+        joint_rand: &[Field64],
+        num_shares: usize,
+    ) -> Result<Vec<Field64>, FlpError> {
+        self.valid_call_check(input, joint_rand)?;
+        let gadget = gadgets
+            .first_mut()
+            .ok_or_else(|| FlpError::InvalidParameter("no gadget was given".to_owned()))?;
+        // Constants are shared out evenly.
+        let share = Field64::from(num_shares as u64).inv();
+        let mut products = vec![Field64::zero(); 2 * self.chunk];
+        let mut range = Field64::zero();
+        for (chunk, random) in input.chunks(self.chunk).zip(joint_rand) {
+            let mut weight = *random;
+            for (at, pair) in products.as_chunks_mut().0.iter_mut().enumerate() {
+                let wire = chunk.get(at).copied().unwrap_or_else(Field64::zero);
+                *pair = [weight * wire, wire - share];
+                weight *= *random;
+            }
+            range += gadget.eval(&products)?;
+        }
+        let (vector, slack) = input.split_at(self.len * self.bits);
+        let offset = Field64::from(self.offset()) * share;
+        let numbers: Vec<Field64> =
+            vector.chunks(self.bits).map(|wires| number(wires) - offset).collect();
+        let mut squares = number(slack) - Field64::from(self.bound) * share;
+        for chunk in numbers.chunks(self.chunk) {
+            for (at, pair) in products.as_chunks_mut().0.iter_mut().enumerate() {
+                *pair = [chunk.get(at).copied().unwrap_or_else(Field64::zero); 2];
+            }
+            squares += gadget.eval(&products)?;
+        }
+        Ok(vec![range, squares])
+    }
+
+    fn input_len(&self) -> usize {
+        self.len * self.bits + self.slack_bits
+    }
+
+    fn proof_len(&self) -> usize {
+        2 * self.chunk + 2 * ((1 + self.calls()).next_power_of_two() - 1) + 1
+    }
+
+    fn verifier_len(&self) -> usize {
+        2 + 2 * self.chunk
+    }
+
+    fn joint_rand_len(&self) -> usize {
+        self.range_calls
+    }
+
+    fn eval_output_len(&self) -> usize {
+        2
+    }
+
+    fn prove_rand_len(&self) -> usize {
+        2 * self.chunk
+    }
+}
+
+impl Type for NormBound {
+    type Measurement = Vec<i64>;
+    type AggregateResult = Vec<u64>;
+
+    /// The wires of a vector. One that is too long is refused by its own agent.
+    fn encode_measurement(&self, vector: &Vec<i64>) -> Result<Vec<Field64>, FlpError> {
+        let refused = |what: &str| FlpError::Encode(what.to_owned());
+        let offset = self.offset().cast_signed();
+        if vector.len() != self.len {
+            return Err(refused("the vector has another length"));
+        }
+        if vector.iter().any(|x| !(-offset..offset).contains(x)) {
+            return Err(refused("a number of the vector has too many bits"));
+        }
+        let squares: u64 = vector.iter().map(|x| (x * x).cast_unsigned()).sum();
+        let slack = self.bound.checked_sub(squares);
+        let slack = slack.ok_or_else(|| refused("the vector is longer than it may be"))?;
+        let mut wires = Vec::with_capacity(self.input_len());
+        for x in vector {
+            wires.extend(wires_of((x + offset).cast_unsigned(), self.bits));
+        }
+        wires.extend(wires_of(slack, self.slack_bits));
+        Ok(wires)
+    }
+
+    /// The numbers x + 2^(b−1): what is added up. The offset is a public number times the vectors of a sum.
+    fn truncate(&self, input: Vec<Field64>) -> Result<Vec<Field64>, FlpError> {
+        self.truncate_call_check(&input)?;
+        Ok(input[..self.len * self.bits].chunks(self.bits).map(number).collect())
+    }
+
+    fn decode_result(&self, data: &[Field64], _: usize) -> Result<Vec<u64>, FlpError> {
+        Ok(data.iter().map(|x| u64::from(*x)).collect())
+    }
+
+    fn output_len(&self) -> usize {
+        self.len
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The circuit of a prover that puts on the wires what it likes.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub(crate) struct Cheating(pub(crate) NormBound);
+
+    impl Flp for Cheating {
+        type Field = Field64;
+
+        fn gadget(&self) -> Vec<Box<dyn Gadget<Field64>>> {
+            self.0.gadget()
+        }
+        fn num_gadgets(&self) -> usize {
+            self.0.num_gadgets()
+        }
+        fn valid(
+            &self,
+            gadgets: &mut Vec<Box<dyn Gadget<Field64>>>,
+            input: &[Field64],
+            joint_rand: &[Field64],
+            num_shares: usize,
+        ) -> Result<Vec<Field64>, FlpError> {
+            self.0.valid(gadgets, input, joint_rand, num_shares)
+        }
+        fn input_len(&self) -> usize {
+            self.0.input_len()
+        }
+        fn proof_len(&self) -> usize {
+            self.0.proof_len()
+        }
+        fn verifier_len(&self) -> usize {
+            self.0.verifier_len()
+        }
+        fn joint_rand_len(&self) -> usize {
+            self.0.joint_rand_len()
+        }
+        fn eval_output_len(&self) -> usize {
+            self.0.eval_output_len()
+        }
+        fn prove_rand_len(&self) -> usize {
+            self.0.prove_rand_len()
+        }
+    }
+
+    impl Type for Cheating {
+        type Measurement = Vec<Field64>;
+        type AggregateResult = Vec<u64>;
+
+        fn encode_measurement(&self, wires: &Vec<Field64>) -> Result<Vec<Field64>, FlpError> {
+            Ok(wires.clone())
+        }
+        fn truncate(&self, input: Vec<Field64>) -> Result<Vec<Field64>, FlpError> {
+            self.0.truncate(input)
+        }
+        fn decode_result(&self, data: &[Field64], n: usize) -> Result<Vec<u64>, FlpError> {
+            self.0.decode_result(data, n)
+        }
+        fn output_len(&self) -> usize {
+            self.0.output_len()
+        }
+    }
+
+    /// Wires as a dishonest agent may set them: any numbers, and any slack.
+    pub(crate) fn wires(circuit: &NormBound, vector: &[i64], slack: u64) -> Vec<Field64> {
+        let raised = |x: &i64| x.wrapping_add(circuit.offset().cast_signed()).cast_unsigned();
+        let bits = circuit.bits;
+        let numbers = vector.iter().flat_map(|x| wires_of(raised(x), bits));
+        numbers.chain(wires_of(slack, circuit.slack_bits)).collect()
+    }
+
+    fn is_valid(circuit: &NormBound, wires: &[Field64], joint_rand: &[Field64]) -> bool {
+        let outputs = circuit.valid(&mut circuit.gadget(), wires, joint_rand, 1).unwrap();
+        outputs.iter().all(|output| *output == Field64::zero())
+    }
+
+    /// Every setting of the wires of two numbers of three bits to 0, 1 and a third value: valid if and only if all are bits and the
+    /// squares and the slack make K².
+    #[test]
+    fn the_circuit_is_exact_by_brute_force() {
+        let circuit = NormBound::new(2, 3, 3).unwrap();
+        let n = circuit.input_len();
+        assert_eq!(n, 2 * 3 + 4);
+        let joint_rand: Vec<Field64> =
+            (0..circuit.joint_rand_len() as u64).map(|i| Field64::from(0x9e37_79b9 + i)).collect();
+        let minus_one = -Field64::one();
+        let half = Field64::from(2).inv();
+        let mut n_valid = 0;
+        for other in [Field64::from(2), minus_one, half] {
+            let values = [Field64::zero(), Field64::one(), other];
+            for setting in 0..3_usize.pow(u32::try_from(n).unwrap()) {
+                let mut rest = setting;
+                let digits: Vec<usize> = (0..n)
+                    .map(|_| {
+                        let digit = rest % 3;
+                        rest /= 3;
+                        digit
+                    })
+                    .collect();
+                let wires: Vec<Field64> = digits.iter().map(|digit| values[*digit]).collect();
+                let decoded = |wires: &[usize]| {
+                    let weighted = wires.iter().zip(0..).map(|(bit, place)| (*bit as i64) << place);
+                    weighted.sum::<i64>()
+                };
+                let numbers = [decoded(&digits[..3]) - 4, decoded(&digits[3..6]) - 4];
+                let squares: i64 = numbers.iter().map(|x| x * x).sum();
+                let expected =
+                    digits.iter().all(|digit| *digit < 2) && squares + decoded(&digits[6..]) == 9;
+                assert_eq!(is_valid(&circuit, &wires, &joint_rand), expected, "{digits:?}");
+                n_valid += usize::from(expected);
+            }
+        }
+        assert_eq!(n_valid, 3 * 29); // the points of the disc of radius 3, each time
+    }
+
+    #[test]
+    fn parameters_whose_sums_could_pass_the_modulus_give_no_circuit() {
+        assert!(NormBound::new(100, 12, 2047).is_some());
+        assert!(NormBound::new(0, 12, 2047).is_none());
+        assert!(NormBound::new(100, 0, 2047).is_none());
+        assert!(NormBound::new(100, 12, 0).is_none());
+        assert!(NormBound::new(16, 31, 2047).is_none(), "16 * 4^30 reaches 2^64");
+        assert!(NormBound::new(1, 12, 1 << 32).is_none());
+    }
+
+    /// The lengths that the field's crate computes with.
+    #[test]
+    fn a_proof_has_the_length_that_is_announced() {
+        for (len, bits, norm) in [(1, 8, 100), (7, 9, 255), (100, 12, 2047), (1000, 14, 8191)] {
+            let circuit = NormBound::new(len, bits, norm).unwrap();
+            let input = circuit.encode_measurement(&vec![1; len]).unwrap();
+            let random = |n: usize| -> Vec<Field64> {
+                (0..n as u64).map(|i| Field64::from(i * i + 77_777)).collect()
+            };
+            let (prove, joint) =
+                (random(circuit.prove_rand_len()), random(circuit.joint_rand_len()));
+            let proof = circuit.prove(&input, &prove, &joint).unwrap();
+            let query = random(circuit.query_rand_len());
+            let verifier = circuit.query(&input, &proof, &query, &joint, 1).unwrap();
+            assert_eq!(verifier.len(), circuit.verifier_len());
+            assert!(circuit.decide(&verifier).unwrap());
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The leader of a secure sum: what the coordinator does beside collecting and releasing, where another party runs the second server.
+
+mod helper;
+mod intake;
+mod rounds;
+
+pub(crate) use intake::{NotVerified, SumIntake};
+pub(crate) use rounds::LeaderRounds;

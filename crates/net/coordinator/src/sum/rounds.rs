@@ -1,0 +1,81 @@
+//! The leader's part of a round, as a mechanism of the round machine.
+
+use std::sync::Arc;
+
+use fedbo_privacy::mechanism::{Kind as _, NoiseSource, Server, VectorRefused};
+use fedbo_protocol::{
+    Aggregate, AggregateContent, MechanismFailed, PendingRelease, RoundMechanism,
+};
+use fedbo_secure_sum::ServerRound;
+
+use super::SumIntake;
+
+/// Rounds of the leader, with noise from `S`. Vectors come verified from the intake, once the helper has closed over the same slots; the
+/// machine is fed with their slots alone.
+pub(crate) struct LeaderRounds<S> {
+    intake: Arc<SumIntake>,
+    source: S,
+}
+
+impl<S> LeaderRounds<S> {
+    pub(crate) fn new(intake: Arc<SumIntake>, source: S) -> Self {
+        Self { intake, source }
+    }
+}
+
+/// A round of the leader: its noise is drawn before it opens a report (INV-8).
+pub(crate) struct LeaderRound<K> {
+    sums: ServerRound<K>,
+    slots: Vec<u32>,
+}
+
+impl<S: NoiseSource> RoundMechanism for LeaderRounds<S> {
+    type Round = LeaderRound<S::Kind>;
+
+    fn n_slots(&self) -> u32 {
+        self.intake.study().n_slots
+    }
+
+    /// None travel with a slot.
+    fn n_features(&self) -> usize {
+        0
+    }
+
+    fn open(&mut self, round: u64) -> Result<Self::Round, MechanismFailed> {
+        let study = self.intake.study();
+        let at = (round, study.schedule.shape(round));
+        let sums = study.sharing.begin(Server::Leader, at, &mut self.source)?;
+        Ok(LeaderRound { sums, slots: Vec::new() })
+    }
+
+    fn receive(
+        &self,
+        collecting: &mut Self::Round,
+        slot: u32,
+        _: &[f64],
+    ) -> Result<(), VectorRefused> {
+        if let Some(vector) = self.intake.take(slot) {
+            collecting.sums.keep(slot, vector);
+            collecting.slots.push(slot);
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, mut collecting: Self::Round) -> Result<PendingRelease, MechanismFailed> {
+        collecting.slots.sort_unstable();
+        let share = collecting.sums.close(&collecting.slots);
+        let share = share.map_err(|(_, missing)| MechanismFailed::SecureSum(missing.to_string()));
+        let event = self.intake.study().event.filter(|_| S::Kind::PRIVATE); // INV-10
+        Ok(PendingRelease { bytes: share?.to_bytes(), event })
+    }
+
+    /// The leader's share of a round, which holds no number that means anything without the helper's.
+    fn restore(&self, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed> {
+        let study = self.intake.study();
+        let at = (round, study.schedule.shape(round));
+        let read = study.sharing.read::<S::Kind>(Server::Leader, at, bytes);
+        read.map_err(|error| MechanismFailed::SecureSum(error.to_string()))?;
+        let content = AggregateContent::Total(Vec::new());
+        Ok(Aggregate { round, content, noise_std: 0.0, witnesses: Vec::new() })
+    }
+}

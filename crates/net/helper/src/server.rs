@@ -1,0 +1,58 @@
+//! A running helper, from its first socket to its last answer.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use fedbo_transport::{ConnectionCounts, ListenError, ListenSettings, Listening};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::error::HelperError;
+use crate::home::Home;
+use crate::service::{Shared, router};
+
+/// An error in starting a service.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// Nobody can be listened to.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A study cannot be served.
+    #[error(transparent)]
+    Helper(#[from] HelperError),
+}
+
+/// A running helper.
+pub struct Service {
+    address: SocketAddr,
+    closes: watch::Sender<bool>,
+    serving: JoinHandle<()>,
+}
+
+impl Service {
+    /// Starts it on the current runtime; it answers when this returns.
+    ///
+    /// # Errors
+    /// If the address or the certificate cannot be used, or a study cannot be served.
+    pub fn start(home: Home, listen: &ListenSettings) -> Result<Self, ServiceError> {
+        let shared = Arc::new(Shared::new(home)?);
+        let listening = Listening::start(listen)?;
+        let address = listening.address();
+        let (closes, ending) = watch::channel(false);
+        let serving = listening.serve(router(shared), ConnectionCounts::default(), ending);
+        Ok(Self { address, closes, serving: tokio::spawn(serving) })
+    }
+
+    /// The address on which it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends it: requests that have come are answered.
+    pub async fn stop(self) {
+        self.closes.send_replace(true);
+        // A panic there is in the log already.
+        let _ = self.serving.await;
+    }
+}

@@ -1,0 +1,190 @@
+//! A study of a secure sum, as its public text says.
+
+use fedbo_federation::{Collaboration, Federation, Protection, ReleaseMechanism};
+use fedbo_ledger::{Charter, Head, UnreadableEvent, event_to_bytes};
+use fedbo_privacy::accounting::PrivacyEvent;
+use fedbo_privacy::mechanism::{ReleaseShape, Server};
+use fedbo_protocol::ReleaseSchedule;
+use fedbo_secure_sum::{Place, SealingKey, SealingPublicKey, Sharing};
+use fedbo_wire::{
+    CardUnreadable, Digest, PassedSizes, SealedSizes, ServerCard, SigningKey, SumPlace,
+    config_digest,
+};
+
+/// The reason why a text describes no study of a secure sum that can be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoSum {
+    /// A card cannot be read.
+    #[error("secure_sum.{key} of the study: {source}")]
+    Card {
+        /// The key in the table.
+        key: &'static str,
+        /// The reason.
+        source: CardUnreadable,
+    },
+    /// Its event has no bytes.
+    #[error("the study's privacy event is none: {0}")]
+    Event(#[from] UnreadableEvent),
+    /// One party would be both servers.
+    #[error(
+        "both servers of the study have the same {what}: one party would see every vector; another party is to run the helper"
+    )]
+    OneParty {
+        /// The key that both have.
+        what: &'static str,
+    },
+}
+
+/// The keys with which a server opens shares, derived from the key that signs for it.
+#[must_use]
+pub fn sealing_key_of(key: &SigningKey) -> SealingKey {
+    SealingKey::from_seed(&key.derived("fedbo server of a secure sum, version 1"))
+}
+
+/// The card of the server that has this key.
+#[must_use]
+pub fn card_of(key: &SigningKey) -> ServerCard {
+    let SealingPublicKey { seal, agree } = sealing_key_of(key).public();
+    ServerCard::new(key, seal, agree)
+}
+
+/// A study of a secure sum; nobody may change any of it (INV-11).
+#[derive(Clone, Debug)]
+pub struct SumStudy {
+    /// Its name.
+    pub name: String,
+    /// The digest of its public text.
+    pub config: Digest,
+    /// The sharing of vectors.
+    pub sharing: Sharing,
+    /// The coordinator's card.
+    pub leader: ServerCard,
+    /// The card of the other party's server.
+    pub helper: ServerCard,
+    /// The address at which the coordinator reaches it.
+    pub helper_url: String,
+    /// The rounds that release.
+    pub schedule: ReleaseSchedule,
+    /// N.
+    pub n_slots: u32,
+    /// The cost of a release; none where nothing is promised.
+    pub event: Option<PrivacyEvent>,
+    /// The same in bytes; empty where there is none.
+    pub event_bytes: Vec<u8>,
+    /// The charter of the helper's ledger; none where nothing is charged.
+    pub helper_charter: Option<Charter>,
+    /// The releases that each slot may be in, where they are fewer than all.
+    pub participations: Option<u64>,
+    /// The head with which the helper's chain begins.
+    pub helper_genesis: Head,
+}
+
+impl SumStudy {
+    /// Reads a study; none if its vectors are not summed by two servers.
+    ///
+    /// # Errors
+    /// If it cannot be run.
+    pub fn of(federation: &Federation, text: &str) -> Result<Option<Self>, NoSum> {
+        let Collaboration::Released(made) = &federation.collaboration else {
+            return Ok(None);
+        };
+        let ReleaseMechanism::SecureSum(sharing) = made.mechanism(federation.own_arm()) else {
+            return Ok(None);
+        };
+        let table = federation.file().secure_sum.clone().unwrap_or_default();
+        let card = |key, text: Option<String>| {
+            let read = text.unwrap_or_default().parse::<ServerCard>();
+            read.map_err(|source| NoSum::Card { key, source })
+        };
+        let (leader, helper) = (card("leader", table.leader)?, card("helper", table.helper)?);
+        let same = [
+            ("key", leader.key.0 == helper.key.0),
+            ("key of shares", leader.seal == helper.seal),
+            ("key of the verification", leader.agree == helper.agree),
+        ];
+        if let Some((what, _)) = same.into_iter().find(|(_, same)| *same) {
+            return Err(NoSum::OneParty { what });
+        }
+        let (event, helper_charter) = match &made.releases.protection {
+            Protection::Charged(plan) => {
+                let name = format!("{} (helper)", plan.charter.name);
+                (Some(plan.event), Some(Charter { name, ..plan.charter.clone() }))
+            }
+            Protection::Off | Protection::Simulated => (None, None),
+        };
+        let event_bytes = event.as_ref().map(event_to_bytes).transpose()?.unwrap_or_default();
+        let helper_genesis = match &helper_charter {
+            Some(charter) => charter.genesis(),
+            None => Head::uncharged(format!("{text}\n# helper").as_bytes()),
+        };
+        Ok(Some(Self {
+            name: federation.name.clone(),
+            config: config_digest(text.as_bytes()),
+            n_slots: sharing.mechanism().settings().n_slots,
+            sharing,
+            leader,
+            helper,
+            helper_url: table.helper_url.unwrap_or_default(),
+            schedule: made.schedule(),
+            event,
+            event_bytes,
+            helper_charter,
+            participations: made.releases.participations,
+            helper_genesis,
+        }))
+    }
+
+    /// The public keys of a server.
+    #[must_use]
+    pub fn sealing(&self, server: Server) -> SealingPublicKey {
+        let card = match server {
+            Server::Leader => &self.leader,
+            Server::Helper => &self.helper,
+        };
+        SealingPublicKey { seal: card.seal, agree: card.agree }
+    }
+
+    /// The place of a report.
+    #[must_use]
+    pub fn place(&self, round: u64, slot: u32) -> Place {
+        Place { study: self.config.0, round, slot }
+    }
+
+    /// The place of a message between the servers.
+    #[must_use]
+    pub fn sum_place(&self, round: u64) -> SumPlace {
+        SumPlace { config: self.config, round }
+    }
+
+    /// Bytes of the parts of an upload.
+    #[must_use]
+    pub fn sealed_sizes(&self) -> SealedSizes {
+        let sizes = self.sharing.sizes();
+        SealedSizes {
+            n_features: u32::try_from(self.sharing.n_features()).unwrap_or(u32::MAX), // at most 2^14
+            public: sizes.public,
+            for_leader: SealingPublicKey::sealed_size(sizes.leader),
+            for_helper: SealingPublicKey::sealed_size(sizes.helper),
+        }
+    }
+
+    /// Bytes of the parts of a report that the leader passes on.
+    #[must_use]
+    pub fn passed_sizes(&self) -> PassedSizes {
+        let sizes = self.sharing.sizes();
+        PassedSizes {
+            public: sizes.public,
+            for_helper: SealingPublicKey::sealed_size(sizes.helper),
+            verifier: sizes.verifier,
+            message: sizes.message,
+        }
+    }
+
+    /// Bytes of a server's share of a release at most.
+    #[must_use]
+    pub fn share_bytes_max(&self) -> u64 {
+        let shapes = [ReleaseShape::Regions, ReleaseShape::Total];
+        shapes.map(|shape| self.sharing.share_size(shape) as u64)[0]
+            .max(self.sharing.share_size(ReleaseShape::Total) as u64)
+    }
+}

@@ -1,0 +1,104 @@
+//! The card of a server of a secure sum: its keys, under its own signature.
+
+use std::fmt;
+use std::str::FromStr;
+
+use data_encoding::BASE64URL_NOPAD;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::keys::sha256;
+use crate::{PublicKey, Signature, SigningKey};
+
+/// The public keys of a server of a secure sum. Who publishes a card says: seal what is for me with these keys.
+///
+/// Its text is `fbs1_` and, in base64 for URLs without padding, the signing key, the two X25519 keys, the signature of the three, and the first
+/// four bytes of the SHA-256 of all that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerCard {
+    /// The key that signs the server's share of a release.
+    pub key: PublicKey,
+    /// The key to which agents seal (X25519).
+    pub seal: [u8; 32],
+    /// The key for the servers' common verification key (X25519).
+    pub agree: [u8; 32],
+    signature: Signature,
+}
+
+/// A text that is no card.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CardUnreadable {
+    /// It is something else, or a part is missing.
+    #[error(
+        "this is no card of a server: a card begins with \"fbs1_\" and has {TEXT_LENGTH} characters; copy it again from what `fedbo helper \
+         card` prints"
+    )]
+    OtherKind,
+    /// Characters are others than they were.
+    #[error("the card was mistyped: its last characters do not fit the others; copy it again")]
+    Mistyped,
+    /// It is not signed by the key that it names.
+    #[error("the card is not signed by the key that it names: somebody has changed it")]
+    NotSigned,
+}
+
+const PREFIX: &str = "fbs1_";
+const PURPOSE: &str = "fedbo server card, version 1";
+const SIZE: usize = 32 + 32 + 32 + 64 + 4;
+const TEXT_LENGTH: usize = PREFIX.len() + (4 * SIZE).div_ceil(3);
+
+impl ServerCard {
+    /// The card of the owner of `key`.
+    pub fn new(key: &SigningKey, seal: [u8; 32], agree: [u8; 32]) -> Self {
+        let signature = key.sign(PURPOSE, &[&seal, &agree]);
+        Self { key: key.public(), seal, agree, signature }
+    }
+}
+
+impl fmt::Display for ServerCard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut bytes =
+            [self.key.0.as_slice(), &self.seal, &self.agree, &self.signature.0].concat();
+        let check = sha256(&bytes);
+        bytes.extend(&check[..4]);
+        write!(f, "{PREFIX}{}", BASE64URL_NOPAD.encode(&bytes))
+    }
+}
+
+impl FromStr for ServerCard {
+    type Err = CardUnreadable;
+
+    /// White space around it is ignored.
+    fn from_str(text: &str) -> Result<Self, CardUnreadable> {
+        let encoded = text.trim().strip_prefix(PREFIX).ok_or(CardUnreadable::OtherKind)?;
+        if encoded.len() + PREFIX.len() != TEXT_LENGTH {
+            return Err(CardUnreadable::OtherKind);
+        }
+        let bytes = BASE64URL_NOPAD.decode(encoded.as_bytes());
+        let bytes = bytes.map_err(|_| CardUnreadable::Mistyped)?;
+        let mut fields = crate::fields::Fields(&bytes);
+        let mut read = || {
+            let (key, seal, agree) = (fields.take()?, fields.take()?, fields.take()?);
+            let (signature, check) = (fields.take()?, fields.take::<4>()?);
+            let card = Self { key: PublicKey(key), seal, agree, signature: Signature(signature) };
+            Some((card, check))
+        };
+        let (card, check) = read().ok_or(CardUnreadable::Mistyped)?;
+        if sha256(&bytes[..SIZE - 4])[..4] != check {
+            return Err(CardUnreadable::Mistyped);
+        }
+        let signed = card.key.verify(PURPOSE, &[&card.seal, &card.agree], &card.signature);
+        signed.map(|()| card).map_err(|_| CardUnreadable::NotSigned)
+    }
+}
+
+impl Serialize for ServerCard {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ServerCard {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
