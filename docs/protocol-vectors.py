@@ -164,6 +164,24 @@ def releases(items, n=None):
     return struct.pack("<Q", len(items) if n is None else n) + b"".join(items)
 
 
+def helper_entry(head, seq, round_, event, release, leader_share):
+    """An entry of the helper's ledger, and the head after it."""
+    head = after(head, seq, round_, event, release)
+    proof = sign(HELPER, "fedbo helper entry, version 1", CONFIG, struct.pack("<Q", seq), head[1], leader_share)
+    return head, entry(seq, round_, event, release) + leader_share + proof, proof
+
+
+def sealed_upload(slot, n_features, round_, nonce, parts, magic=b"FBSU", version=1, zero=0):
+    head = struct.pack("<4sHHIIQ", magic, version, zero, slot, n_features, round_)
+    return head + CONFIG + MAP + nonce + b"".join(parts)
+
+
+def card(seed, seal, agree):
+    content = public(seed) + seal + agree + sign(seed, "fedbo server card, version 1", seal, agree)
+    check = hashlib.sha256(content).digest()[:4]
+    return "fbs1_" + base64.urlsafe_b64encode(content + check).decode().rstrip("=")
+
+
 def observation(value, unit, succeeded=None):
     succeeded = value is not None if succeeded is None else succeeded
     return struct.pack("<B", succeeded) + weights(value or 0.0) + unit
@@ -213,6 +231,7 @@ def some(name, n):
 
 AGENT, NEW_AGENT, COORDINATOR = (some(name, 32) for name in ("agent", "new agent", "coordinator"))
 COORDINATOR_KEY = public(COORDINATOR)
+HELPER = some("helper", 32)
 CONFIG_TEXT = '[study]\nname = "wine"\nrounds = 40 # größer\n'.encode()
 CONFIG = digest("fedbo config, version 1", CONFIG_TEXT)
 MAP = some("map", 32)
@@ -367,7 +386,40 @@ def good():
         data = unsigned_handout(2, collects, round_, CONFIG, head, releases([entry(*e) for e in items]))
         content = {"releases": [shown_entry(*e) for e in items]}
         handouts.append(shown_handout(round_, collects, head, content, data))
+    helper_head, of_helper, shown_of_helper = heads[0], [], []
+    for seq, round_, event, release in [(1, 0, b"event", some("helper's first", 40)), (2, 5, b"event", b"")]:
+        share = digest("fedbo share of a release, version 1", some("leader's share", 40)) if round_ else bytes(32)
+        helper_head, data, proof = helper_entry(helper_head, seq, round_, event, release, share)
+        of_helper.append(data)
+        shown_of_helper.append({**shown_entry(seq, round_, event, release), "leader_share": share.hex(), "proof": proof.hex()})
+    for head, items, n in [(heads[3], entries, 2), (heads[3], entries[2:], 0), (heads[0], [], 1)]:
+        content = releases([entry(*e) for e in items]) + releases(of_helper[:n])
+        data = unsigned_handout(3, True, 7, CONFIG, head, content)
+        shown = {"releases": [shown_entry(*e) for e in items], "helper": shown_of_helper[:n]}
+        handouts.append(shown_handout(7, True, head, shown, data))
     yield "handouts", handouts
+
+    yield "sealed_uploads", [
+        {
+            "slot": slot,
+            "round": str(round_),
+            "config": CONFIG.hex(),
+            "map": MAP.hex(),
+            "n_features": n_features,
+            "nonce": some("nonce", 16).hex(),
+            "parts": [part.hex() for part in parts],
+            "bytes": sealed_upload(slot, n_features, round_, some("nonce", 16), parts).hex(),
+        }
+        for slot, n_features, round_, parts in [
+            (1, 2, 3, [some("public", 64), some("for the leader", 100), some("for the helper", 112)]),
+            (2**32 - 1, 2**32 - 1, U64_MAX, [b"", some("for the leader", 64), some("for the helper", 80)]),
+        ]
+    ]
+
+    yield "cards", [
+        {"seed": seed.hex(), "seal": seal.hex(), "agree": agree.hex(), "text": card(seed, seal, agree)}
+        for seed, seal, agree in [(HELPER, some("seal", 32), some("agree", 32)), (COORDINATOR, bytes(32), b"\xff" * 32)]
+    ]
 
     reports = []
     for sender, round_, last, dim, observations in [
@@ -547,7 +599,7 @@ def bad():
     flipped[70] ^= 1
     by_coordinator = [
         (relay(messages(m[:2], [2]), kind=0), "field"),
-        (relay(messages(m[:2], [2]), kind=3), "field"),
+        (relay(messages(m[:2], [2]), kind=4), "field"),
         (relay(messages(m[:2], [2]), collects=2), "field"),
         (relay(messages(m[:2], [2]), head=(1, bytes(32))), "field"),
         (relay(messages(m[:2], [2]), head=(0, MAP)), "field"),
@@ -585,6 +637,25 @@ def bad():
         (release(releases([entry(1, 1, b"", b"", n_event=U64_MAX)])), "too-large"),
         (release(releases([entry(1, 1, b"", bytes(7), n_release=8)])), "cut-off"),
         (release(releases([entry(1, 1, b"", bytes(7), n_event=1024)])), "cut-off"),
+    ]
+    h, head = [], (0, MAP)
+    for seq in range(1, 4):
+        head, data, _ = helper_entry(head, seq, seq, b"event", b"release", MAP)
+        h.append(data)
+
+    def shares(leader, helper, **changes):
+        return release(leader + helper, **{"kind": 3, **changes})
+
+    by_coordinator += [
+        (shares(releases(e[1:3]), b""), "cut-off"),
+        (shares(releases(e[1:3]), releases(h[:2], n=3)), "cut-off"),
+        (shares(releases(e[1:3]), releases(h[:2], n=U64_MAX)), "cut-off"),
+        (shares(releases(e[1:3]), releases(h[:2])[:-1]), "cut-off"),
+        (shares(releases(e[1:3]), releases(h[:2], n=1)), "trailing"),
+        (shares(releases(e[1:3]), releases([h[1], h[0]])), "order"),
+        (shares(releases(e[1:3]), releases([h[0], h[2]])), "order"),
+        (shares(releases([e[2], e[1]]), releases(h[:2])), "order"),
+        (shares(releases([entry(1, 1, b"", bytes(65))]), releases([])), "too-large"),
     ]
     cases = [(signed(COORDINATOR, data), error) for data, error in by_coordinator]
     cases += [

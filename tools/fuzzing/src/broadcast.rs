@@ -7,7 +7,10 @@ use fedbo_privacy::mechanism::{
     Kind, Mechanism, MechanismSettings, PaperRelease, Release, ReleaseShape, Secure, SimNoise,
     Simulated,
 };
-use fedbo_wire::{Content, Digest, Handout, LedgerEntry, LedgerHead, Limits, RelayedMessage};
+use fedbo_wire::{
+    Content, Digest, Handout, HelperEntry, LedgerEntry, LedgerHead, Limits, RelayedMessage,
+    Signature,
+};
 
 use crate::input_reader::Pieces;
 use crate::keys::{coordinator, signed_handout};
@@ -180,7 +183,18 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             Content::Messages { messages: vec![message(0), message(2)], stragglers: vec![1, 3] },
             LedgerHead::NONE,
         ),
-        (Content::Releases(entries), head.expect("entries without a gap")),
+        (Content::Releases(entries.clone()), head.expect("entries without a gap")),
+        (
+            Content::Shares {
+                helper: vec![HelperEntry {
+                    entry: entry(1, ROUND),
+                    leader_share: Digest([4; 32]),
+                    signature: Signature([5; 64]),
+                }],
+                leader: entries,
+            },
+            LedgerHead { seq: 2, hash: [3; 32] },
+        ),
     ];
     let mut seeds = Vec::new();
     for (content, head) in contents {

@@ -20,6 +20,7 @@ mod scratch;
 mod served;
 mod service;
 mod sqlite_file;
+mod sum;
 mod table;
 mod upload;
 
@@ -34,6 +35,7 @@ pub use ledger_file::ledger_file;
 pub use report::report;
 pub use scratch::SCRATCH;
 pub use service::service;
+pub use sum::sum;
 pub use table::table;
 pub use upload::upload;
 
@@ -49,7 +51,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     target("broadcast", broadcast, broadcast::seeds),
     target("checkpoint", checkpoint, checkpoint::seeds),
     target("cli", cli, cli::seeds),
@@ -60,6 +62,7 @@ pub const TARGETS: [Target; 12] = [
     target("ledger_file", ledger_file, ledger_file::seeds),
     target("report", report, report::seeds),
     target("service", service, service::seeds),
+    target("sum", sum, sum::seeds),
     target("table", table, table::seeds),
     target("upload", upload, upload::seeds),
 ];

@@ -103,6 +103,7 @@ replayed!(
     ledger_file,
     report,
     service,
+    sum,
     table,
     upload
 );

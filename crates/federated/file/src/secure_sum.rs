@@ -61,3 +61,125 @@ impl SecureSum {
         Ok(Self { proof: proof.unwrap_or_default(), bits: given.bits.unwrap_or(standard) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use fedbo_config::TomlFile;
+    use fedbo_objective::NoProblems;
+
+    use crate::checked::{Collaboration, Federation, Objectives};
+    use crate::file::FederationFile;
+    use crate::release_mechanism::ReleaseMechanism;
+    use crate::release_scale::ReleaseScale;
+
+    fn read(algorithm: &str, tables: &str) -> Result<Federation, String> {
+        let text = format!(
+            "[federation]\nname = \"f\"\nalgorithm = \"{algorithm}\"\nrounds = 9\n{tables}[space.x]\ntype = \"float\"\nlow = 0.0\n\
+             high = 1.0\n[[agents]]\nname = \"a\"\n[[agents]]\nname = \"b\"\n"
+        );
+        let file = TomlFile::from_text(Path::new("f.toml"), &text);
+        let read = file.parse::<FederationFile>().map_err(|error| error.to_string())?;
+        let algorithms = fedbo_federated::ALGORITHMS;
+        let checked = read.validate(&file, Objectives::Elsewhere, &NoProblems, algorithms);
+        checked.map_err(|error| error.to_string())
+    }
+
+    const BUDGET: &str = "[privacy]\nepsilon = 4.0\n";
+
+    #[test]
+    fn an_empty_table_is_a_sum_of_two_servers_that_costs_as_much_and_has_two_noises() {
+        let alone = read("dp-fts-de", BUDGET).unwrap();
+        let sum = read("dp-fts-de", &format!("{BUDGET}[secure_sum]\n")).unwrap();
+        let z = |federation: &Federation| federation.privacy().unwrap().parameters()[1].1;
+        assert_eq!(z(&sum).to_bits(), z(&alone).to_bits());
+        assert_ne!(sum.privacy().unwrap().charter, alone.privacy().unwrap().charter);
+        let scale = |federation: &Federation| {
+            let config = &federation.privacy().unwrap().charter.config;
+            ReleaseScale::of_config(config).unwrap().noise_std()
+        };
+        assert!((scale(&sum) / scale(&alone) - 2.0_f64.sqrt()).abs() < 1e-12);
+        let Collaboration::Released(made) = &sum.collaboration else { panic!("it releases") };
+        let ReleaseMechanism::SecureSum(sharing) = made.mechanism(sum.own_arm()) else {
+            panic!("two servers sum")
+        };
+        assert_eq!((sharing.bits(), sharing.proof().name()), (12, "l2"));
+        // Features beyond 1,000 have finer numbers.
+        let many = format!("[features]\ncount = 1000\n{BUDGET}[secure_sum]\nproof = \"none\"\n");
+        let Collaboration::Released(made) = read("dp-fts-de", &many).unwrap().collaboration else {
+            panic!("it releases")
+        };
+        let ReleaseMechanism::SecureSum(sharing) = &made.releases.mechanism else {
+            panic!("two servers sum")
+        };
+        assert_eq!((sharing.bits(), sharing.proof().name()), (14, "none"));
+    }
+
+    #[test]
+    fn what_two_servers_cannot_do_is_refused_with_the_way_out() {
+        let card = "helper = \"fbs1_x\"\n";
+        for (algorithm, tables, parts) in [
+            ("fts", "[secure_sum]\n".to_owned(), ["[secure_sum] has no effect", "dp-fts-de"]),
+            (
+                "dp-fts-de",
+                "[privacy]\nmode = \"off\"\n[secure_sum]\n".to_owned(),
+                ["[secure_sum] has no effect with privacy.mode = \"off\"", "remove it"],
+            ),
+            (
+                "dp-fts-de",
+                format!("{BUDGET}sampling_rate = 0.5\n[secure_sum]\n"),
+                ["privacy.sampling_rate below 1", "or the table"],
+            ),
+            (
+                "dp-fts-de",
+                format!("{BUDGET}[secure_sum]\nproof = \"l1\"\n"),
+                ["secure_sum.proof", "l2"],
+            ),
+            (
+                "dp-fts-de",
+                format!("{BUDGET}[secure_sum]\nbits = 7\n"),
+                ["bits = 7", "from 8 to 20"],
+            ),
+            (
+                "dp-fts-de",
+                format!("{BUDGET}[secure_sum]\n{card}"),
+                ["secure_sum.helper_url", "fedbo helper run"],
+            ),
+            (
+                "dp-fts-de",
+                format!("{BUDGET}[secure_sum]\nhelper_url = \"https://h\"\n"),
+                ["secure_sum.helper", "fedbo helper card"],
+            ),
+        ] {
+            let error = read(algorithm, &tables).map(|_| ()).unwrap_err();
+            for part in parts {
+                assert!(error.contains(part), "{part:?} is not in {error}");
+            }
+        }
+    }
+
+    /// Without the other party there is nothing to freeze.
+    #[test]
+    fn a_study_over_a_network_needs_the_other_party() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f.toml");
+        let text = format!(
+            "[federation]\nname = \"f\"\nalgorithm = \"dp-fts-de\"\nrounds = 9\n{BUDGET}[secure_sum]\n[space.x]\ntype = \"float\"\n\
+             low = 0.0\nhigh = 1.0\n[[agents]]\nname = \"a\"\n[[agents]]\nname = \"b\"\n"
+        );
+        std::fs::write(&path, &text).unwrap();
+        let refused = Federation::freeze(&path, "00", &NoProblems).map(|_| ()).unwrap_err();
+        assert!(refused.to_string().contains("another party runs the second server"), "{refused}");
+        let with = "[secure_sum]\nhelper = \"card\"\nhelper_url = \"https://h:7434\"\n";
+        std::fs::write(&path, text.replace("[secure_sum]\n", with)).unwrap();
+        let by = crate::FrozenFor { key: "00", card: "leader's card" };
+        let (_, frozen) = Federation::freeze(&path, by, &NoProblems).unwrap();
+        for part in ["leader = \"leader's card\"", "proof = \"l2\"", "bits = 12", "helper_url"] {
+            assert!(frozen.contains(part), "{part} is not in\n{frozen}");
+        }
+        // Frozen once more, it is the same.
+        std::fs::write(&path, &frozen).unwrap();
+        assert_eq!(Federation::freeze(&path, by, &NoProblems).unwrap().1, frozen);
+    }
+}

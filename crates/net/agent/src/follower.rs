@@ -352,3 +352,256 @@ impl LedgerPlan {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fedbo_federation::FrozenFor;
+    use fedbo_objective::NoProblems;
+    use fedbo_privacy::accounting::NoiseMultiplier;
+    use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, SecureNoise, Server};
+    use fedbo_protocol::AggregateContent;
+    use fedbo_secure_sum::Sharing;
+    use fedbo_servers::{HelperMisconduct, card_of};
+    use fedbo_wire::{LedgerHead, SigningKey, share_digest, sign_config};
+
+    use super::*;
+    use crate::reader::ReleaseDefect;
+
+    fn leader() -> SigningKey {
+        SigningKey::from_seed([1; 32])
+    }
+
+    fn helper() -> SigningKey {
+        SigningKey::from_seed([2; 32])
+    }
+
+    /// The two servers of a study, and what they say.
+    struct Servers {
+        study: SumStudy,
+        follower: Follower,
+        leader: Vec<LedgerEntry>,
+        head: Head,
+        helper: Vec<HelperEntry>,
+        helper_head: Head,
+    }
+
+    impl Servers {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("f.toml");
+            let (card, other) = (card_of(&leader()).to_string(), card_of(&helper()));
+            let text = format!(
+                "[federation]\nname = \"labs\"\nalgorithm = \"dp-fts-de\"\nrounds = 9\n[features]\ncount = 4\n[privacy]\nepsilon = 9.0\n\
+                 releases = 4\n[secure_sum]\nhelper = \"{other}\"\nhelper_url = \"http://127.0.0.1:1\"\n[space.x]\ntype = \"float\"\n\
+                 low = 0.0\nhigh = 1.0\n[[agents]]\nname = \"a\"\n[[agents]]\nname = \"b\"\n"
+            );
+            std::fs::write(&path, text).unwrap();
+            let key = leader().public().to_string();
+            let by = FrozenFor { key: &key, card: &card };
+            let (federation, text) = Federation::freeze(&path, by, &NoProblems).unwrap();
+            let study = SumStudy::of(&federation, &text).unwrap().unwrap();
+            let membership = Membership {
+                id: 1,
+                study: "labs".to_owned(),
+                url: "http://127.0.0.1:2".to_owned(),
+                authority: None,
+                coordinator: leader().public(),
+                slot: 0,
+                agent: "a".to_owned(),
+                digest: study.config,
+                signature: sign_config(&leader(), text.as_bytes()),
+                config: text,
+                key: leader().public(),
+                seed: None,
+                contact_at_ms: 0,
+                finished: false,
+            };
+            let follower = Follower::new(&membership, &federation, Some(study.clone())).unwrap();
+            let (head, helper_head) = (follower.head(), study.helper_genesis);
+            Self { study, follower, leader: Vec::new(), head, helper: Vec::new(), helper_head }
+        }
+
+        /// A server's share of a round over nobody.
+        fn share(&self, sharing: &Sharing, server: Server, round: u64) -> Vec<u8> {
+            let at = (round, self.study.schedule.shape(round));
+            let share = sharing.begin(server, at, &mut SecureNoise::new()).unwrap();
+            share.close(&[]).unwrap().to_bytes()
+        }
+
+        fn leader_commits(&mut self, round: u64, release: Vec<u8>) {
+            let event = self.study.event_bytes.clone();
+            self.head = self.head.follow(round, &event, &release);
+            self.leader.push(LedgerEntry { seq: self.head.seq, round, event, release });
+        }
+
+        fn helper_commits(&mut self, round: u64, release: Vec<u8>, shown: Digest) {
+            let event = self.study.event_bytes.clone();
+            self.helper_head = self.helper_head.follow(round, &event, &release);
+            let entry = LedgerEntry { seq: self.helper_head.seq, round, event, release };
+            let hash = &self.helper_head.hash;
+            self.helper.push(HelperEntry::new(&helper(), &self.study.config, entry, hash, shown));
+        }
+
+        /// Both servers do what they are to do.
+        fn plays(&mut self, round: u64) {
+            let sharing = self.study.sharing.clone();
+            let (own, other) = (
+                self.share(&sharing, Server::Leader, round),
+                self.share(&sharing, Server::Helper, round),
+            );
+            self.helper_commits(round, other, share_digest(&own));
+            self.leader_commits(round, own);
+        }
+
+        /// The handout that begins a round, with what is new since so many entries.
+        fn handout(&self, round: u64, known: (usize, usize)) -> Vec<u8> {
+            let content = Content::Shares {
+                leader: self.leader[known.0..].to_vec(),
+                helper: self.helper[known.1..].to_vec(),
+            };
+            self.signed(round, content)
+        }
+
+        fn signed(&self, round: u64, content: Content) -> Vec<u8> {
+            let head = LedgerHead { seq: self.head.seq, hash: self.head.hash };
+            let collects = self.study.schedule.releases(round);
+            let config = self.study.config;
+            Handout { config, round, collects, head, content }.to_bytes(&leader())
+        }
+
+        fn take(&mut self, bytes: &[u8]) -> Result<usize, Misconduct> {
+            let verified = self.follower.read(bytes)?;
+            self.follower.advance(&verified);
+            match verified.content {
+                VerifiedContent::Releases(releases) => Ok(releases.len()),
+                VerifiedContent::Messages { .. } => panic!("a study with releases"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_round_that_both_servers_reached_is_a_release() {
+        let mut servers = Servers::new();
+        servers.plays(0);
+        let bytes = servers.handout(1, (0, 0));
+        let VerifiedContent::Releases(releases) = servers.follower.read(&bytes).unwrap().content
+        else {
+            panic!("a study with releases")
+        };
+        let one = servers.study.sharing.mechanism().noise_std();
+        assert!((releases[0].aggregate.noise_std / one - 2.0_f64.sqrt()).abs() < 1e-12);
+        assert!(matches!(releases[0].aggregate.content, AggregateContent::RegionSums(_)));
+        assert_eq!(servers.take(&bytes), Ok(1));
+        servers.plays(1);
+        assert_eq!(servers.take(&servers.handout(2, (1, 1))), Ok(1));
+        assert_eq!(servers.follower.helper_seq(), 2);
+    }
+
+    /// A round that one server missed has no release; a share that comes later makes it one.
+    #[test]
+    fn a_round_of_one_server_has_no_release_until_the_other_share_comes() {
+        let mut servers = Servers::new();
+        servers.plays(0);
+        let late = servers.helper.clone();
+        servers.helper.clear();
+        assert_eq!(servers.take(&servers.handout(1, (0, 0))), Ok(0));
+        // Nobody reached round 1, and the helper alone round 2.
+        servers.helper = late;
+        let sharing = servers.study.sharing.clone();
+        let alone = servers.share(&sharing, Server::Helper, 2);
+        servers.helper_commits(2, alone, Digest([0; 32]));
+        assert_eq!(servers.take(&servers.handout(3, (1, 0))), Ok(1));
+        servers.plays(3);
+        assert_eq!(servers.take(&servers.handout(4, (1, 2))), Ok(1));
+    }
+
+    /// A bad leader hands out a share that it chose when it knew the helper's.
+    #[test]
+    fn a_leader_that_chooses_the_sum_is_named() {
+        let mut servers = Servers::new();
+        let sharing = servers.study.sharing.clone();
+        let shown = servers.share(&sharing, Server::Leader, 0);
+        let chosen = servers.share(&sharing, Server::Leader, 0);
+        let other = servers.share(&sharing, Server::Helper, 0);
+        servers.helper_commits(0, other, share_digest(&shown));
+        servers.leader_commits(0, chosen);
+        let found = servers.take(&servers.handout(1, (0, 0)));
+        assert_eq!(found, Err(HelperMisconduct::OtherShare { round: 0 }.into()));
+    }
+
+    /// A leader that got the helper's share before it had shown its own makes no release of it.
+    #[test]
+    fn a_share_that_was_shown_to_nobody_is_none() {
+        let mut servers = Servers::new();
+        let sharing = servers.study.sharing.clone();
+        let own = servers.share(&sharing, Server::Leader, 0);
+        let other = servers.share(&sharing, Server::Helper, 0);
+        servers.helper_commits(0, other, Digest([0; 32]));
+        servers.leader_commits(0, own);
+        assert_eq!(servers.take(&servers.handout(1, (0, 0))), Ok(0));
+    }
+
+    /// The server that adds too little noise is found by its own share, which shows its noise where agents send nothing.
+    #[test]
+    fn a_lazy_server_is_found_by_name() {
+        for lazy in [Server::Leader, Server::Helper] {
+            let mut servers = Servers::new();
+            let sharing = servers.study.sharing.clone();
+            let settings: &MechanismSettings = sharing.mechanism().settings();
+            let noise_multiplier = settings.noise_multiplier.get() / 8.0;
+            let noise_multiplier = NoiseMultiplier::new(noise_multiplier).unwrap();
+            let settings = MechanismSettings { noise_multiplier, ..settings.clone() };
+            let quiet = Mechanism::for_secure_sum(settings, sharing.bits()).unwrap();
+            let quiet = Sharing::new(quiet, 64, sharing.bits(), sharing.proof()).unwrap();
+            let of = |servers: &Servers, server| match server == lazy {
+                true => {
+                    let mut bytes = servers.share(&quiet, server, 0);
+                    bytes[12..44].copy_from_slice(&sharing.hash()); // it says that it is of this mechanism
+                    bytes
+                }
+                false => servers.share(&sharing, server, 0),
+            };
+            let (own, other) = (of(&servers, Server::Leader), of(&servers, Server::Helper));
+            servers.helper_commits(0, other, share_digest(&own));
+            servers.leader_commits(0, own);
+            let name = if lazy == Server::Leader { "coordinator" } else { "helper" };
+            match servers.take(&servers.handout(1, (0, 0))) {
+                Err(Misconduct::Release {
+                    round: 0,
+                    source: ReleaseDefect::Server { server, .. },
+                }) => assert_eq!(server, name),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn other_misconduct_is_seen() {
+        // A helper that was set back signs another history.
+        let mut servers = Servers::new();
+        servers.plays(0);
+        assert_eq!(servers.take(&servers.handout(1, (0, 0))), Ok(1));
+        (servers.helper, servers.helper_head) = (Vec::new(), servers.study.helper_genesis);
+        servers.plays(1);
+        let found = servers.take(&servers.handout(2, (1, 0)));
+        assert_eq!(found, Err(HelperMisconduct::Signature { seq: 1 }.into()));
+        // The sums of a coordinator alone, in a study that two servers sum.
+        let mut servers = Servers::new();
+        servers.plays(0);
+        let alone = Content::Releases(servers.leader.clone());
+        let found = servers.take(&servers.signed(1, alone));
+        assert_eq!(found, Err(Misconduct::OtherContent { expected: "shares", found: "releases" }));
+        // A share of a round that has not begun.
+        let sharing = servers.study.sharing.clone();
+        let early = servers.share(&sharing, Server::Helper, 1);
+        servers.helper_commits(1, early, Digest([0; 32]));
+        let found = servers.take(&servers.handout(1, (0, 0)));
+        assert_eq!(found, Err(Misconduct::ReleaseEarly { round: 1, found: 1 }));
+        // The leader's own chain is followed as ever.
+        let mut servers = Servers::new();
+        servers.plays(0);
+        servers.leader[0].release[90] ^= 1;
+        let found = servers.take(&servers.handout(1, (0, 0)));
+        assert!(matches!(found, Err(Misconduct::OtherHistory { .. })));
+    }
+}

@@ -4,7 +4,6 @@ use crate::content::{ENTRY_HEADER_SIZE, EVENT_BYTES_MAX, MESSAGE_HEADER_SIZE};
 use crate::fields::Fields;
 use crate::{
     BadSignature, Content, Digest, LAYOUT_VERSION, LedgerHead, PublicKey, Signature, SigningKey,
-    entries_size_max,
 };
 
 /// Header of an answer without a handout: the round that is being played.
@@ -138,15 +137,14 @@ const SIGNATURE_SIZE: usize = 64;
 impl Limits {
     /// Bytes of a handout at most, with so many releases: what an agent reads of an answer before it gives up (INV-18).
     pub fn handout_bytes_max(&self, n_releases: u64) -> u64 {
+        /// Bytes of the digest and the signature beside an entry of the helper.
+        const SIGNED: u64 = 32 + 64;
         let message = MESSAGE_HEADER_SIZE + 8 * u64::from(self.n_features);
         let messages = u64::from(self.n_slots).saturating_mul(message + 4);
         let release = self.release_bytes_max.saturating_add(EVENT_BYTES_MAX + ENTRY_HEADER_SIZE);
+        let of_both_servers = release.saturating_mul(2).saturating_add(SIGNED);
         messages
-            .max(
-                n_releases
-                    .saturating_mul(release)
-                    .saturating_add(entries_size_max(n_releases, self.release_bytes_max)),
-            )
+            .max(n_releases.saturating_mul(of_both_servers))
             .saturating_add(HEADER_SIZE + 16 + SIGNATURE_SIZE as u64)
     }
 }

@@ -4,10 +4,11 @@
 
 use fedbo_wire::{
     CharterParts, Content, CoordinatorProof, Digest, EnrolRequest, EnrolmentToken, Handout,
-    HandoutUnreadable, HeadersUnreadable, KeyUnreadable, LedgerEntry, LedgerHead, Limits,
-    PeerIdentity, PeerReport, PublicKey, Receipt, RelayedMessage, ReportUnreadable,
-    RequestSignature, RotateRequest, SharedObservation, SigningKey, TokenUnreadable, Upload,
-    UploadUnreadable, config_digest, digest, sign_config, sign_request, verify_config,
+    HandoutUnreadable, HeadersUnreadable, HelperEntry, KeyUnreadable, LedgerEntry, LedgerHead,
+    Limits, PeerIdentity, PeerReport, PublicKey, Receipt, RelayedMessage, ReportUnreadable,
+    RequestSignature, RotateRequest, SealedSizes, SealedUpload, ServerCard, SharedObservation,
+    Signature, SigningKey, TokenUnreadable, Upload, UploadUnreadable, config_digest, digest,
+    sign_config, sign_request, verify_config,
 };
 use serde_json::Value;
 
@@ -340,9 +341,13 @@ fn ledgers() {
 #[test]
 fn handouts() {
     for case in cases("good", "handouts") {
-        let content = match case["releases"].as_array() {
-            Some(_) => Content::Releases(entries(&case["releases"])),
-            None => Content::Messages {
+        let content = match (case["releases"].as_array(), case["helper"].as_array()) {
+            (Some(_), Some(helper)) => Content::Shares {
+                leader: entries(&case["releases"]),
+                helper: helper.iter().map(helper_entry).collect(),
+            },
+            (Some(_), None) => Content::Releases(entries(&case["releases"])),
+            _ => Content::Messages {
                 messages: messages(&case),
                 stragglers: case["stragglers"].as_array().unwrap().iter().map(slot).collect(),
             },
@@ -377,6 +382,73 @@ fn handouts() {
             HandoutUnreadable::Trailing { .. } => "trailing",
         };
         assert_eq!(error, text(&case, "error"), "{case}");
+    }
+}
+
+/// An entry that the helper of the examples has signed, at the end of its chain.
+fn helper_entry(case: &Value) -> HelperEntry {
+    let entry = entries(&Value::Array(vec![case.clone()])).remove(0);
+    let (leader_share, signature) = (Digest(array(case, "leader_share")), array(case, "proof"));
+    HelperEntry { entry, leader_share, signature: Signature(signature) }
+}
+
+#[test]
+fn entries_of_helpers() {
+    let ledger = &cases("good", "ledgers")[0];
+    let mut n_verified = 0;
+    for case in cases("good", "handouts").iter().filter(|case| case["helper"].is_array()) {
+        let mut head = head(&ledger["heads"][0]);
+        for shown in case["helper"].as_array().unwrap() {
+            let found = helper_entry(shown);
+            head = head.after(std::slice::from_ref(&found.entry)).unwrap();
+            let card: ServerCard = text(&cases("good", "cards")[0], "text").parse().unwrap();
+            found.verify(&card.key, &Digest(array(case, "config")), &head.hash).unwrap();
+            n_verified += 1;
+        }
+    }
+    assert_eq!(n_verified, 3);
+}
+
+#[test]
+fn cards_of_servers() {
+    for case in cases("good", "cards") {
+        let card =
+            ServerCard::new(&key(&case, "seed"), array(&case, "seal"), array(&case, "agree"));
+        assert_eq!(card.to_string(), text(&case, "text"));
+        assert_eq!(text(&case, "text").parse(), Ok(card));
+    }
+}
+
+#[test]
+fn sealed_uploads() {
+    for case in cases("good", "sealed_uploads") {
+        let parts: Vec<Vec<u8>> = case["parts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|part| from_hex(part.as_str().unwrap()))
+            .collect();
+        let n_features = short(&case, "n_features");
+        let sizes = SealedSizes {
+            n_features,
+            public: parts[0].len(),
+            for_leader: parts[1].len(),
+            for_helper: parts[2].len(),
+        };
+        let [public, for_leader, for_helper] = parts.try_into().unwrap();
+        let upload = SealedUpload {
+            config: Digest(array(&case, "config")),
+            map: Digest(array(&case, "map")),
+            slot: short(&case, "slot"),
+            round: long(&case, "round"),
+            nonce: array(&case, "nonce"),
+            public,
+            for_leader,
+            for_helper,
+        };
+        let encoded = bytes(&case, "bytes");
+        assert_eq!(upload.to_bytes(n_features), encoded);
+        assert_eq!(SealedUpload::from_bytes(&encoded, sizes), Ok(upload));
     }
 }
 

@@ -266,3 +266,20 @@ fn keys_without_an_effect_between_neighbours_are_refused() {
     assert!(error.contains("[features] has no effect unless federation.algorithm is"), "{error}");
     assert!(error.contains("or \"distributed-shared-prior\""), "{error}");
 }
+
+/// Where two servers sum, one process plays both: equal seeds give equal trials, which the second noise makes others than those of a
+/// coordinator alone.
+#[test]
+fn a_secure_sum_in_one_process_repeats_itself() {
+    for algorithm in ["dp-fts-de", "dp-shared-prior"] {
+        let tables = tables(algorithm);
+        let sums = |more: &str| {
+            let federation = federation(algorithm, 2, &format!("{tables}\n{more}"));
+            queries(&federation, federation.own_arm())
+        };
+        let proved = sums("[secure_sum]\n");
+        assert_eq!(proved, sums("[secure_sum]\nproof = \"linf\"\n"), "{algorithm}");
+        assert_eq!(proved, sums("[secure_sum]\nproof = \"none\"\n"), "{algorithm}");
+        assert_ne!(proved, sums(""), "{algorithm}");
+    }
+}

@@ -54,7 +54,9 @@ impl Worker {
         let agreed = match sum.agree(round) {
             Ok(agreed) => agreed,
             Err(error) => {
-                tracing::warn!(study = %self.study.name, round, "the helper does not close the round: {error}");
+                if !error.is_late() {
+                    tracing::warn!(study = %self.study.name, round, "the helper does not close the round: {error}");
+                }
                 leader.asks_at = Some(Instant::now() + PAUSE);
                 return Ok(());
             }
@@ -99,7 +101,9 @@ impl Worker {
                 }
             }
             Err(error) => {
-                tracing::warn!(study = %self.study.name, round, "the helper does not give its share: {error}");
+                if !error.is_late() {
+                    tracing::warn!(study = %self.study.name, round, "the helper does not give its share: {error}");
+                }
                 leader.asks_at = Some(Instant::now() + PAUSE);
             }
         }

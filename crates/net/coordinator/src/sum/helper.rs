@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fedbo_servers::{HelperMisconduct, SumStudy};
 use fedbo_transport::{HttpClient, LinkError, Signer, checked_url};
@@ -39,9 +39,19 @@ pub(crate) enum HelperFailed {
     OtherSlots { round: u64 },
 }
 
+impl HelperFailed {
+    /// Returns true if the answer is still to come: the same request takes it up.
+    pub(crate) fn is_late(&self) -> bool {
+        matches!(self, Self::Link(LinkError::SetAside))
+    }
+}
+
 /// The way to the helper of a study.
 pub(crate) struct HelperLink {
-    client: HttpClient,
+    /// For requests of agents, which wait.
+    patient: HttpClient,
+    /// For the study's thread, which has other things to do: a request whose answer is late is set aside, and the same is taken up.
+    hurried: HttpClient,
     key: Arc<SigningKey>,
 }
 
@@ -54,12 +64,20 @@ impl HelperLink {
     ) -> Result<Self, LinkError> {
         let url = checked_url(&study.helper_url, allow_plain_http)
             .map_err(|message| LinkError::Setting(format!("{}: {message}", study.helper_url)))?;
-        let never = Arc::new(AtomicBool::new(false));
-        Ok(Self { client: HttpClient::new(&url, authority, never, "the helper")?, key })
+        let client = || {
+            let never = Arc::new(AtomicBool::new(false));
+            HttpClient::new(&url, authority, never, "the helper")
+        };
+        let (patient, hurried) = (client()?, client()?);
+        if let Some(hurry) = hurried.hurry() {
+            hurry.store(true, Ordering::Relaxed);
+        }
+        Ok(Self { patient, hurried, key })
     }
 
     fn ask(
         &self,
+        client: &HttpClient,
         study: &SumStudy,
         (round, action): (u64, &str),
         body: &[u8],
@@ -67,19 +85,22 @@ impl HelperLink {
     ) -> Result<Vec<u8>, LinkError> {
         let target = format!("/v1/studies/{}/rounds/{round}/{action}", study.name);
         let signer = Signer { key: &self.key, to: study.helper.key };
-        Ok(self.client.post_bytes(signer, &target, body, bytes_max)?.body)
+        Ok(client.post_bytes(signer, &target, body, bytes_max)?.body)
     }
 
+    /// Has reports verified: one that an agent waits for, or those that the helper has forgotten.
     pub(crate) fn verify(
         &self,
         study: &SumStudy,
         round: u64,
         reports: &[PassedReport],
+        is_hurried: bool,
     ) -> Result<Vec<Verdict>, HelperFailed> {
         let (at, sizes) = (study.sum_place(round), study.passed_sizes());
         let body = verify_to_bytes(at, reports);
         let most = 256 + reports.len() * (1 + sizes.message);
-        let answer = self.ask(study, (round, "verify"), &body, most as u64)?;
+        let client = if is_hurried { &self.hurried } else { &self.patient };
+        let answer = self.ask(client, study, (round, "verify"), &body, most as u64)?;
         let by = (&study.helper.key, body.as_slice());
         Ok(verdicts_from_bytes(&answer, at, by, (reports.len(), sizes))?)
     }
@@ -93,7 +114,7 @@ impl HelperLink {
         let at = study.sum_place(round);
         let body = close_to_bytes(at, slots);
         let most = CloseAnswer::size_max(study.n_slots) as u64;
-        let answer = self.ask(study, (round, "close"), &body, most)?;
+        let answer = self.ask(&self.hurried, study, (round, "close"), &body, most)?;
         let by = (&study.helper.key, body.as_slice());
         Ok(CloseAnswer::from_bytes(&answer, at, by, study.n_slots)?)
     }
@@ -109,7 +130,8 @@ impl HelperLink {
         let most = study.share_bytes_max();
         let n = study.schedule.n_releases();
         let action = format!("reveal?after={after}");
-        let answer = self.ask(study, (round, &action), &body, entries_size_max(n, most))?;
+        let answer =
+            self.ask(&self.hurried, study, (round, &action), &body, entries_size_max(n, most))?;
         let by = (&study.helper.key, body.as_slice());
         Ok(entries_from_bytes(&answer, at, by, most)?)
     }

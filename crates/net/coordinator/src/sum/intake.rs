@@ -124,7 +124,8 @@ impl SumIntake {
             for_helper: upload.for_helper.clone(),
             verifier,
         };
-        let verdicts = self.helper.verify(&self.study, round, std::slice::from_ref(&passed))?;
+        let reports = std::slice::from_ref(&passed);
+        let verdicts = self.helper.verify(&self.study, round, reports, false)?;
         let vector = self.accepted(&context, state, verdicts.into_iter().next().flatten())?;
         let mut state = self.state();
         if state.round != round || !state.is_open {
@@ -223,7 +224,7 @@ impl SumIntake {
                 let known = slots.iter().filter_map(|slot| state.vectors.get(slot));
                 known.map(|verified| verified.passed.clone()).collect()
             };
-            self.helper.verify(&self.study, round, &reports)?;
+            self.helper.verify(&self.study, round, &reports, true)?;
         }
         Ok(())
     }
