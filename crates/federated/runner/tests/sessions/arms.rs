@@ -267,8 +267,8 @@ fn keys_without_an_effect_between_neighbours_are_refused() {
     assert!(error.contains("or \"distributed-shared-prior\""), "{error}");
 }
 
-/// Where two servers sum, one process plays both: equal seeds give equal trials, which the second noise makes others than those of a
-/// coordinator alone.
+/// One process plays both servers of a secure sum. Equal seeds give equal trials, others than those of a coordinator
+/// alone: there is a second noise.
 #[test]
 fn a_secure_sum_in_one_process_repeats_itself() {
     for algorithm in ["dp-fts-de", "dp-shared-prior"] {
