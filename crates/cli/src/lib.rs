@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     /// Variables that the program reads and that say nothing secret: commands may see them (INV-26).
-    const PUBLIC: [&str; 2] = ["FEDBO_LOG", "FEDBO_COORDINATOR"];
+    const PUBLIC: [&str; 3] = ["FEDBO_LOG", "FEDBO_COORDINATOR", "FEDBO_HELPER"];
 
     fn variables(command: &clap::Command, found: &mut Vec<std::ffi::OsString>) {
         found.extend(command.get_arguments().filter_map(|a| a.get_env().map(Into::into)));
