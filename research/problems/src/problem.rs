@@ -9,6 +9,7 @@ use fedbo_streams::Seed;
 use crate::digits_perceptron::DigitsPerceptron;
 use crate::functions::{Function, TestFunction};
 use crate::landmine::{LandmineSvm, read_fields};
+use crate::suite::{PREFIX, suite};
 use crate::svm::SvmError;
 use crate::table::DataError;
 use crate::wine::{N_SILOS, WineSites, WineSvm};
@@ -32,12 +33,22 @@ pub const PROBLEM_NAMES: [&str; 9] = [
 #[non_exhaustive]
 pub enum ProblemError {
     /// No built-in problem has this name.
-    #[error("problem = {name:?} is not known; did you mean {nearest:?}? Known are {}", PROBLEM_NAMES.join(", "))]
+    #[error("problem = {name:?} is not known; did you mean {nearest:?}? Known are {}, and suite/NAME", PROBLEM_NAMES.join(", "))]
     UnknownName {
         /// The name.
         name: String,
         /// The known name closest to it.
         nearest: &'static str,
+    },
+    /// The suite has no function of this name.
+    #[error(
+        "problem = {name:?}: the suite has no such function; did you mean {nearest:?}? Names are suite/SHAPE-Dd, D the number of parameters"
+    )]
+    UnknownSuiteFunction {
+        /// The name.
+        name: String,
+        /// The name of the suite that is closest to it.
+        nearest: String,
     },
     /// The problem does not have this option.
     #[error("problem {problem} has no option {key}; leave it out")]
@@ -89,7 +100,7 @@ impl Problems for BuiltInProblems {
 
 /// The built-in problem that `spec` describes. `dim` is 2 by default, `noise_std` 0, `n_silos` 8 for
 /// `wine-svm` and 12 for `wine-trees`, `seed` 0; `data` is the folder that
-/// holds `landmine/landmine.csv`.
+/// holds `landmine/landmine.csv`. Names `suite/NAME` are those of [`suite()`]; `seed` draws the function as well as its noise.
 ///
 /// # Errors
 /// If its name is unknown, an option is missing, not its own or out of range, or its data cannot be read.
@@ -120,6 +131,10 @@ pub fn problem(spec: &ProblemSpec) -> Result<Arc<dyn Problem>, ProblemError> {
     let noisy = ["noise_std", "seed"];
     let sized = ["noise_std", "seed", "dim"];
     let dim = spec.dim.unwrap_or(2);
+    if let Some(name) = spec.name.strip_prefix(PREFIX) {
+        only(&["seed"])?;
+        return suite_function(name, spec.seed.unwrap_or(0));
+    }
     match spec.name.as_str() {
         "branin" => only(&noisy).and_then(|()| function(Function::Branin)),
         "hartmann6" => only(&noisy).and_then(|()| function(Function::Hartmann6)),
@@ -160,6 +175,19 @@ pub fn problem(spec: &ProblemSpec) -> Result<Arc<dyn Problem>, ProblemError> {
             Err(ProblemError::UnknownName { name, nearest })
         }
     }
+}
+
+/// The function of the suite with this name.
+fn suite_function(name: &str, seed: u64) -> Result<Arc<dyn Problem>, ProblemError> {
+    let entries = suite();
+    if let Some(entry) = entries.iter().find(|entry| entry.name() == name) {
+        return Ok(Arc::new(entry.instance(seed)));
+    }
+    let names = entries.iter().map(|entry| entry.name());
+    let closeness = |known: &String| strsim::jaro_winkler(known, name);
+    let nearest = names.max_by(|a, b| closeness(a).total_cmp(&closeness(b)));
+    let nearest = PREFIX.to_owned() + &nearest.unwrap_or_default();
+    Err(ProblemError::UnknownSuiteFunction { name: PREFIX.to_owned() + name, nearest })
 }
 
 /// A space of float parameters.
@@ -251,9 +279,13 @@ mod tests {
             problem(&ProblemSpec { dim: Some(5), ..named("levy") }).unwrap().space().dim(),
             5
         );
-        for (name, nearest) in
-            [("brannin", "branin"), ("wine_svm", "wine-svm"), ("hartman", "hartmann6")]
-        {
+        for (name, nearest) in [
+            ("brannin", "branin"),
+            ("wine_svm", "wine-svm"),
+            ("hartman", "hartmann6"),
+            ("suite/ellipsoid-4d", "suite/ellipsoid-5d"),
+            ("suite/griewank-vally-10d", "suite/griewank-valley-10d"),
+        ] {
             let message = refused(&named(name));
             assert!(message.contains(&format!("did you mean {nearest:?}")), "{message}");
         }
@@ -263,6 +295,7 @@ mod tests {
     fn options_are_checked_against_the_problem() {
         for (spec, expected) in [
             (ProblemSpec { dim: Some(2), ..named("branin") }, "problem branin has no option dim"),
+            (ProblemSpec { dim: Some(2), ..named("suite/sphere-2d") }, "has no option dim"),
             (ProblemSpec { dim: Some(0), ..named("ackley") }, "dim = 0"),
             (ProblemSpec { dim: Some(1), ..named("rosenbrock") }, "dim = 1"),
             (ProblemSpec { noise_std: Some(-1.0), ..named("levy") }, "noise_std = -1"),
