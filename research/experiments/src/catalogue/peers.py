@@ -1,0 +1,92 @@
+"""Samplers of other packages, asked and told by lines of JSON on standard input.
+
+`python3 -c ... --list` prints the names of those whose packages can be imported, one a line. `python3 -c ... NAME` reads a line with the
+study (`seed`, `noisy`, `space`), then lines of two kinds: an observation, `{"point": {..}, "value": ..}`, to be minimized, and
+`{"ask": true}`, which is answered by a line with the next point.
+"""
+
+import importlib.util
+import json
+import os
+import sys
+
+for threads in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(threads, "1")
+
+PACKAGES = {
+    "optuna-tpe": ["optuna"],
+    "optuna-cma": ["optuna", "cmaes"],
+    "optuna-gp": ["optuna", "torch", "scipy"],
+}
+
+
+class OptunaPeer:
+    """A sampler of Optuna with its defaults, which takes the initial design as trials of its own."""
+
+    def __init__(self, name, setting):
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self.optuna, self.name, self.setting = optuna, name, setting
+        self.space = {each["name"]: self.distribution(each) for each in setting["space"]}
+        self.study = self.asked = None
+        self.told = []
+
+    def distribution(self, spec):
+        known = self.optuna.distributions
+        if spec["type"] == "categorical":
+            return known.CategoricalDistribution(spec["choices"])
+        of_type = {"int": known.IntDistribution, "float": known.FloatDistribution}[spec["type"]]
+        number = {"int": int, "float": float}[spec["type"]]
+        return of_type(number(spec["low"]), number(spec["high"]), log=bool(spec.get("log")))
+
+    def sampler(self):
+        samplers, seed = self.optuna.samplers, self.setting["seed"]
+        if self.name == "optuna-tpe":
+            return samplers.TPESampler(seed=seed, n_startup_trials=2)
+        if self.name == "optuna-gp":
+            noisy = self.setting["noisy"]
+            return samplers.GPSampler(seed=seed, n_startup_trials=2, deterministic_objective=not noisy)
+        numbers = (self.optuna.distributions.IntDistribution, self.optuna.distributions.FloatDistribution)
+        best = min(self.told, key=lambda each: each[1])[0]
+        x0 = {name: best[name] for name, kind in self.space.items() if isinstance(kind, numbers)}
+        return samplers.CmaEsSampler(x0=x0, seed=seed, n_startup_trials=1, warn_independent_sampling=False)
+
+    def tell(self, point, value):
+        if self.asked is not None and self.asked.params == point:
+            self.study.tell(self.asked, value)
+        elif self.study is not None:
+            # The point was a trial already, so that a random one took its place.
+            if self.asked is not None:
+                self.study.tell(self.asked, state=self.optuna.trial.TrialState.FAIL)
+            self.study.add_trial(self.trial(point, value))
+        self.told.append((point, value))
+        self.asked = None
+
+    def trial(self, point, value):
+        return self.optuna.trial.create_trial(params=point, distributions=self.space, value=value)
+
+    def ask(self):
+        if self.study is None:
+            self.study = self.optuna.create_study(sampler=self.sampler())
+            self.study.add_trials([self.trial(*each) for each in self.told])
+        self.asked = self.study.ask(self.space)
+        return self.asked.params
+
+
+def main(name):
+    if name == "--list":
+        found = importlib.util.find_spec
+        print("\n".join(peer for peer, needed in PACKAGES.items() if all(map(found, needed))))
+        return
+    peer = OptunaPeer(name, json.loads(sys.stdin.readline()))
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "ask" in message:
+            print(json.dumps(peer.ask()), flush=True)
+        else:
+            peer.tell(message["point"], message["value"])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
