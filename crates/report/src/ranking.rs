@@ -267,11 +267,9 @@ impl Ranking {
     }
 
     fn sign_table(&self) -> String {
-        let header = ["against", "tasks", "at", "wins", "ties", "losses", "p", "p (Holm)"];
-        let rows = self.signs.iter().filter(|signs| {
-            signs.group.is_none() || signs.iteration.is_none() // groups at the end only
-        });
-        let rows = rows.map(|signs| {
+        let header = ["against", "at", "wins", "ties", "losses", "p", "p (Holm)"];
+        let overall = self.signs.iter().filter(|signs| signs.group.is_none());
+        let rows = overall.map(|signs| {
             let mark = match signs.verdict {
                 Verdict::Gain => " ▲",
                 Verdict::Loss => " ▼",
@@ -279,7 +277,6 @@ impl Ranking {
             };
             vec![
                 format!("{} − {}", signs.arm, signs.control),
-                group_text(signs.group.as_ref()),
                 at(signs.iteration),
                 signs.wins.to_string(),
                 signs.ties.to_string(),
@@ -294,7 +291,29 @@ impl Ranking {
              ▲ better and ▼ worse where it is below {LEVEL}.",
             self.comparisons
         );
-        format!("{}\n\n{note}", markdown(header, rows))
+        format!("{}\n\n{}\n\n{note}", markdown(header, rows), self.group_table())
+    }
+
+    /// Wins, ties and losses of each arm in each group at the end.
+    fn group_table(&self) -> String {
+        let at_the_end = || self.signs.iter().filter(|signs| signs.iteration.is_none());
+        let arms: Vec<String> = at_the_end()
+            .filter(|signs| signs.group.is_none())
+            .map(|signs| format!("{} − {}", signs.arm, signs.control))
+            .collect();
+        let header = ["wins/ties/losses at the end"].into_iter();
+        let header = header.chain(arms.iter().map(String::as_str));
+        let mut rows: Vec<Vec<String>> = Vec::new();
+        for signs in at_the_end() {
+            let group = group_text(signs.group.as_ref());
+            if rows.last().is_none_or(|row| row[0] != group) {
+                rows.push(vec![group]);
+            }
+            if let Some(row) = rows.last_mut() {
+                row.push(format!("{}/{}/{}", signs.wins, signs.ties, signs.losses));
+            }
+        }
+        markdown(header, rows.into_iter())
     }
 }
 

@@ -183,5 +183,9 @@ fn tables_show_groups_at_the_end_and_all_tasks_on_the_way() {
         assert!(tables.contains(line), "{line} in\n{tables}");
     }
     let groups = tables.lines().filter(|line| line.contains("size: small"));
-    assert_eq!(groups.count(), 3, "ranks, and signs of two arms:\n{tables}");
+    assert_eq!(groups.count(), 2, "ranks, and wins:\n{tables}");
+    let small = tables.lines().rfind(|line| line.contains("size: small"));
+    let cells: Vec<&str> =
+        small.into_iter().flat_map(|line| line.split('|')).map(str::trim).collect();
+    assert_eq!(cells[2..4], ["1/1/0", "0/0/2"], "{tables}");
 }

@@ -9,7 +9,9 @@ import importlib.util
 import json
 import os
 import sys
+import warnings
 
+warnings.simplefilter("ignore", FutureWarning)  # one a process would bury the errors
 for threads in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(threads, "1")
 

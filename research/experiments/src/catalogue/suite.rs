@@ -20,7 +20,7 @@ use super::study_run::{definition_of, run_number, run_study};
 use super::{ExperimentResult, Progress, RunOptions};
 
 /// Instances of each function unless asked otherwise.
-pub(super) const DEFAULT_RUNS: u32 = 5;
+pub(super) const DEFAULT_RUNS: u32 = 10;
 /// Trials of a study, the initial design among them.
 const N_TRIALS: u64 = 100;
 /// Trials after which arms are compared, besides the end.
