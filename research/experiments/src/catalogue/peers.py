@@ -12,7 +12,7 @@ import os
 import sys
 import warnings
 
-warnings.simplefilter("ignore", FutureWarning)  # one a process would bury the errors
+warnings.simplefilter("ignore")  # a line for each process would bury the errors
 for threads in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(threads, "1")
 
@@ -20,6 +20,7 @@ PACKAGES = {
     "optuna-tpe": ["optuna"],
     "optuna-cma": ["optuna", "cmaes"],
     "optuna-gp": ["optuna", "torch", "scipy"],
+    "botorch-log-ei": ["botorch"],
 }
 
 
@@ -84,12 +85,78 @@ class OptunaPeer:
         return self.asked.params
 
 
+class BoTorchPeer:
+    """BoTorch's `SingleTaskGP` with its defaults, and the log expected improvement; the noisy one where values have noise."""
+
+    def __init__(self, setting):
+        import torch
+
+        torch.set_num_threads(1)
+        torch.set_default_dtype(torch.float64)
+        torch.manual_seed(setting["seed"])
+        self.torch, self.setting = torch, setting
+        self.inputs, self.values = [], []
+
+    def encoded(self, point):
+        """A point in the unit cube: numbers by their scale, choices one coordinate each."""
+        unit = []
+        for spec in self.setting["space"]:
+            value = point[spec["name"]]
+            if spec["type"] == "categorical":
+                unit += [float(value == choice) for choice in spec["choices"]]
+            else:
+                scale = math.log if spec.get("log") else float
+                low, high = scale(spec["low"]), scale(spec["high"])
+                unit.append((scale(value) - low) / (high - low))
+        return unit
+
+    def decoded(self, unit):
+        """The point nearest to coordinates of the unit cube."""
+        point, rest = {}, list(unit)
+        for spec in self.setting["space"]:
+            if spec["type"] == "categorical":
+                scores, rest = rest[: len(spec["choices"])], rest[len(spec["choices"]) :]
+                point[spec["name"]] = spec["choices"][scores.index(max(scores))]
+                continue
+            share, rest = rest[0], rest[1:]
+            scale = math.log if spec.get("log") else float
+            low, high = scale(spec["low"]), scale(spec["high"])
+            value = low + share * (high - low)
+            value = math.exp(value) if spec.get("log") else value
+            value = min(max(value, spec["low"]), spec["high"])
+            point[spec["name"]] = round(value) if spec["type"] == "int" else value
+        return point
+
+    def tell(self, point, value):
+        self.inputs.append(self.encoded(point))
+        self.values.append([-value])
+
+    def ask(self):
+        from botorch.acquisition import LogExpectedImprovement, qLogNoisyExpectedImprovement
+        from botorch.fit import fit_gpytorch_mll
+        from botorch.models import SingleTaskGP
+        from botorch.optim import optimize_acqf
+        from gpytorch.mlls import ExactMarginalLogLikelihood
+
+        inputs, values = self.torch.tensor(self.inputs), self.torch.tensor(self.values)
+        model = SingleTaskGP(inputs, values)
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        if self.setting["noisy"]:
+            acquisition = qLogNoisyExpectedImprovement(model, inputs)
+        else:
+            acquisition = LogExpectedImprovement(model, best_f=values.max())
+        bounds = self.torch.tensor([[0.0], [1.0]]).repeat(1, inputs.shape[1])
+        best, _ = optimize_acqf(acquisition, bounds, q=1, num_restarts=5, raw_samples=256)
+        return self.decoded(best.detach().flatten().tolist())
+
+
 def main(name):
     if name == "--list":
         found = importlib.util.find_spec
         print("\n".join(peer for peer, needed in PACKAGES.items() if all(map(found, needed))))
         return
-    peer = OptunaPeer(name, json.loads(sys.stdin.readline()))
+    setting = json.loads(sys.stdin.readline())
+    peer = BoTorchPeer(setting) if name == "botorch-log-ei" else OptunaPeer(name, setting)
     for line in sys.stdin:
         message = json.loads(line)
         if "ask" in message:

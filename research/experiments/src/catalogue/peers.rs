@@ -13,8 +13,27 @@ use serde_json::{Map, json};
 
 /// The variable that names the Python interpreter with the peers' packages.
 pub(super) const PYTHON: &str = "FEDBO_PEERS_PYTHON";
+/// The variable that lists those of them that take part, separated by commas.
+pub(super) const CHOICE: &str = "FEDBO_PEERS";
 /// The program that the interpreter runs.
 const PROGRAM: &str = include_str!("peers.py");
+
+/// The samplers that `wanted` lists, separated by commas, or without a list all that the interpreter can run.
+///
+/// # Errors
+/// If it cannot run one of the list.
+pub(super) fn chosen(available: Vec<String>, wanted: Option<&str>) -> anyhow::Result<Vec<String>> {
+    let Some(wanted) = wanted else { return Ok(available) };
+    let names: Vec<String> = wanted.split(',').map(|name| name.trim().to_owned()).collect();
+    for name in &names {
+        anyhow::ensure!(
+            available.contains(name),
+            "{CHOICE} has {name:?}; the interpreter of {PYTHON} can run {}",
+            if available.is_empty() { "none".to_owned() } else { available.join(", ") }
+        );
+    }
+    Ok(names)
+}
 
 /// The names of the samplers that this interpreter can run.
 ///
@@ -209,6 +228,15 @@ mod tests {
         // It ends when it is told more than the five initial values and the first two of its own.
         let error = format!("{:#}", run(SCRIPT, 12).unwrap_err());
         assert!(error.contains("the answer of a peer's process"), "{error}");
+    }
+
+    #[test]
+    fn peers_are_those_of_the_list_or_all_that_can_run() {
+        let available = || vec!["one".to_owned(), "two".to_owned()];
+        assert_eq!(chosen(available(), None).unwrap(), available());
+        assert_eq!(chosen(available(), Some("two, one")).unwrap(), ["two", "one"]);
+        let error = chosen(available(), Some("three")).unwrap_err().to_string();
+        assert!(error.contains("\"three\"") && error.contains("one, two"), "{error}");
     }
 
     #[test]

@@ -53,7 +53,10 @@ fn arms() -> anyhow::Result<Vec<Arm>> {
     let mut arms = Vec::from(ours);
     if let Ok(python) = std::env::var(peers::PYTHON) {
         let peer = |name| Arm { name, strategy: StrategySpec::own(), python: Some(python.clone()) };
-        arms.extend(peers::available(&python)?.into_iter().map(peer));
+        let wanted = std::env::var(peers::CHOICE).ok();
+        arms.extend(
+            peers::chosen(peers::available(&python)?, wanted.as_deref())?.into_iter().map(peer),
+        );
     }
     Ok(arms)
 }
