@@ -260,7 +260,8 @@ impl SuiteEntry {
 
     /// The function of this seed. Equal seeds give equal functions, with equal noise in trials of equal numbers.
     pub fn instance(&self, seed: u64) -> SuiteFunction {
-        let seed = Seed::new(seed).child(Purpose::Problem, label(&self.name()));
+        let instance = seed;
+        let seed = Seed::new(instance).child(Purpose::Problem, label(&self.name()));
         let stream = &mut seed.stream(Purpose::Problem, 0, 0);
         // From −10 to 10 with two decimals, so that rounding takes no digits of a gap that count.
         let optimum = (2_000.0 * stream.uniform() - 1_000.0).round() / 100.0;
@@ -297,7 +298,7 @@ impl SuiteEntry {
             inputs.iter().map(|each| (each.name.clone(), each.spec())).collect();
         let space = Space::from_specs(specs.iter().map(|(name, spec)| (name.as_str(), spec)))
             .unwrap_or_else(|error| unreachable!("the spaces of the suite are valid: {error}"));
-        SuiteFunction { entry: *self, inputs, space, levels, best_choice, optimum, seed }
+        SuiteFunction { entry: *self, instance, inputs, space, levels, best_choice, optimum, seed }
     }
 
     /// The parameters.
@@ -444,6 +445,8 @@ struct Level {
 #[derive(Clone, Debug)]
 pub struct SuiteFunction {
     entry: SuiteEntry,
+    /// The seed that drew it.
+    instance: u64,
     inputs: Vec<Input>,
     space: Space,
     levels: Vec<Level>,
@@ -519,7 +522,10 @@ impl Objective for SuiteFunction {
 
 impl Problem for SuiteFunction {
     fn name(&self) -> String {
-        format!("{PREFIX}{}", self.entry.name())
+        match self.instance {
+            0 => format!("{PREFIX}{}", self.entry.name()),
+            instance => format!("{PREFIX}{}/{instance}", self.entry.name()),
+        }
     }
 
     fn space(&self) -> &Space {
