@@ -29,6 +29,7 @@ mod folder;
 mod game;
 mod graph;
 mod metric;
+mod ranking;
 mod row;
 mod student;
 pub mod study;
@@ -52,8 +53,11 @@ pub use figure::{Figure, FigureSpec, Panel, PanelBy, Reference};
 pub use folder::{FolderLock, write_whole};
 pub use game::{GAME_ACTION_FILES, GAME_PAYOFF_FILES, GamePicture, ParameterCourse, PlayerCourse};
 pub use graph::{GRAPH_FILES, GraphAgent, GraphPicture};
-pub use metric::Metric;
+pub use metric::{LOG_REGRET_FLOOR, Metric};
 
+pub use ranking::{
+    MeanRanks, Quantiles, Ranking, RankingRequest, Signs, TaskGroup, quantile, sign_test,
+};
 pub use row::{RESULTS_FILE, ResultsTail, ResultsWriter, Row, check_folder, read_results};
 pub use student::{Interval, LEVEL, holm};
 pub use summary::{

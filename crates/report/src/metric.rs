@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::row::Row;
 
+/// The smallest regret that [`Metric::LogRegret`] tells from 0.
+pub const LOG_REGRET_FLOOR: f64 = 1e-8;
+
 /// The column that summaries and pictures are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -20,6 +23,10 @@ pub enum Metric {
     /// direction.
     #[serde(rename = "mean-regret")]
     MeanRegret,
+    /// log10 max(simple regret, 10⁻⁸): for regrets that differ by orders of magnitude, whose mean is that of the worst. Smaller is better
+    /// in either direction.
+    #[serde(rename = "log-regret")]
+    LogRegret,
 }
 
 impl Metric {
@@ -30,6 +37,7 @@ impl Metric {
         match self {
             Self::Best => row.best,
             Self::Regret | Self::MeanRegret => row.regret,
+            Self::LogRegret => row.regret.map(|regret| regret.max(LOG_REGRET_FLOOR).log10()),
             Self::Mean => row.value,
         }
     }
@@ -45,7 +53,7 @@ impl Metric {
     pub fn improvement(self, direction: Direction, arm_minus_control: f64) -> f64 {
         match self {
             Self::Best | Self::Mean => direction.to_maximize(arm_minus_control),
-            Self::Regret | Self::MeanRegret => -arm_minus_control,
+            Self::Regret | Self::MeanRegret | Self::LogRegret => -arm_minus_control,
         }
     }
 }
@@ -61,14 +69,33 @@ mod tests {
         assert!(Metric::Regret.improvement(Direction::Maximize, 1.0) < 0.0);
         assert!(Metric::Regret.improvement(Direction::Minimize, 1.0) < 0.0);
         assert!(Metric::MeanRegret.improvement(Direction::Maximize, 1.0) < 0.0);
+        assert!(Metric::LogRegret.improvement(Direction::Maximize, 1.0) < 0.0);
         assert!(Metric::Mean.improvement(Direction::Maximize, 1.0) > 0.0);
         assert!(Metric::Mean.improvement(Direction::Minimize, 1.0) < 0.0);
     }
 
     #[test]
     fn names_in_a_summary_stay() {
-        let names = [Metric::Best, Metric::Regret, Metric::Mean, Metric::MeanRegret]
-            .map(|metric| serde_json::to_string(&metric).unwrap());
-        assert_eq!(names, ["\"best\"", "\"regret\"", "\"mean\"", "\"mean-regret\""]);
+        for (metric, name) in [
+            (Metric::Best, "\"best\""),
+            (Metric::Regret, "\"regret\""),
+            (Metric::Mean, "\"mean\""),
+            (Metric::MeanRegret, "\"mean-regret\""),
+            (Metric::LogRegret, "\"log-regret\""),
+        ] {
+            assert_eq!(serde_json::to_string(&metric).unwrap(), name);
+        }
+    }
+
+    #[test]
+    fn a_logarithm_of_regret_ends_at_its_floor() {
+        let of = |regret| {
+            let row = Row { regret, ..crate::trace::tests::row("a", "a", 0, 1, None) };
+            Metric::LogRegret.of(&row)
+        };
+        assert_eq!(of(None), None);
+        for (regret, expected) in [(100.0, 2.0), (1e-5, -5.0), (0.0, -8.0), (-1e-16, -8.0)] {
+            assert!((of(Some(regret)).unwrap() - expected).abs() < 1e-12, "{regret}");
+        }
     }
 }

@@ -10,6 +10,7 @@ use super::error::ReportError;
 use super::figure::FigureSpec;
 use super::folder::write_whole;
 use super::metric::Metric;
+use super::ranking::Ranking;
 use super::row::Row;
 use super::student::{Interval, holm};
 use super::trace::{Trace, Unit, arm_names, traces};
@@ -183,6 +184,9 @@ pub struct Summary {
     /// One summary a configuration, where the experiment has several; `arms` and `differences` are then empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub configurations: Vec<Summary>,
+    /// Ranks, quantiles and signs over tasks, where the experiment has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranking: Option<Ranking>,
     /// The settings of the pictures of this folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<FigureSpec>,
@@ -400,6 +404,7 @@ fn compare(rows: &[Row], request: &SummaryRequest) -> Summary {
         differences,
         comparisons: 0,
         configurations: Vec::new(),
+        ranking: None,
         figure: request.figure.clone(),
         tradeoff: None,
     }

@@ -97,6 +97,7 @@ fn table(summary: &Summary, form: Form) -> Table {
         Metric::Regret => "final regret",
         Metric::Mean => "mean value",
         Metric::MeanRegret => "mean regret",
+        Metric::LogRegret => "final log10 regret",
     };
     let mut header = vec!["arm".to_owned(), "n".to_owned(), metric.to_owned()];
     header.extend(checkpoints.iter().map(|iteration| format!("at {iteration}")));

@@ -52,7 +52,7 @@ impl Trace {
 }
 
 /// Names of the arms in the order in which they first appear.
-pub(super) fn arm_names(rows: &[Row]) -> Vec<&str> {
+pub(super) fn arm_names<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for row in rows {
         if !names.contains(&row.arm.as_str()) {
@@ -63,9 +63,13 @@ pub(super) fn arm_names(rows: &[Row]) -> Vec<&str> {
 }
 
 /// The traces of one arm.
-pub(super) fn traces<'a>(rows: &'a [Row], arm: &str, metric: Metric) -> BTreeMap<Unit<'a>, Trace> {
+pub(super) fn traces<'a>(
+    rows: impl IntoIterator<Item = &'a Row>,
+    arm: &str,
+    metric: Metric,
+) -> BTreeMap<Unit<'a>, Trace> {
     let mut traces: BTreeMap<Unit<'a>, Trace> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.arm == arm) {
+    for row in rows.into_iter().filter(|row| row.arm == arm) {
         let trace = traces.entry((&row.experiment, &row.agent, row.run)).or_default();
         trace.last_iteration = trace.last_iteration.max(Some(row.iteration));
         if let Some(value) = metric.of(row) {

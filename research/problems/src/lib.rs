@@ -1,7 +1,8 @@
 //! Test functions, data sets and models whose answer is known: what algorithms are measured on.
 //!
 //! Decides how each is defined, in its own units and sign. Knows nothing of surrogates, strategies or federations.
-//! Start at [`problem()`], which finds one by name; [`GridFamily`] is the synthetic family of the FTS paper.
+//! Start at [`problem()`], which finds one by name; [`GridFamily`] is the synthetic family of the FTS paper,
+//! [`suite()`] has functions on which optimizers are compared.
 
 mod auc;
 mod boosted_trees;
@@ -28,6 +29,7 @@ mod payoff_functions;
 mod predator_prey;
 mod problem;
 mod softmax;
+mod suite;
 mod svm;
 mod swimmer;
 mod table;
@@ -59,6 +61,7 @@ pub use mixed::MixedSurface;
 pub use payoff_functions::{N_GAMES, N_GRID_ACTIONS, read_payoff_functions};
 pub use predator_prey::{PredatorPrey, PredatorPreyOutcome};
 pub use problem::{BuiltInProblems, PROBLEM_NAMES, ProblemError, problem};
+pub use suite::{SuiteEntry, SuiteFamily, SuiteFunction, SuiteHalf, suite};
 pub use svm::{Labelled, SplitSvm, SvmError};
 pub use swimmer::{Swimmer, SwimmerReturn};
 pub use table::DataError;

@@ -9,6 +9,7 @@ use fedbo_streams::Seed;
 use crate::digits_perceptron::DigitsPerceptron;
 use crate::functions::{Function, TestFunction};
 use crate::landmine::{LandmineSvm, read_fields};
+use crate::suite::{PREFIX, suite};
 use crate::svm::SvmError;
 use crate::table::DataError;
 use crate::wine::{N_SILOS, WineSites, WineSvm};
@@ -32,12 +33,22 @@ pub const PROBLEM_NAMES: [&str; 9] = [
 #[non_exhaustive]
 pub enum ProblemError {
     /// No built-in problem has this name.
-    #[error("problem = {name:?} is not known; did you mean {nearest:?}? Known are {}", PROBLEM_NAMES.join(", "))]
+    #[error("problem = {name:?} is not known; did you mean {nearest:?}? Known are {}, and suite/NAME", PROBLEM_NAMES.join(", "))]
     UnknownName {
         /// The name.
         name: String,
         /// The known name closest to it.
         nearest: &'static str,
+    },
+    /// The suite has no function of this name.
+    #[error(
+        "problem = {name:?}: the suite has no such function; did you mean {nearest:?}? Names are suite/SHAPE-Dd, D the number of parameters"
+    )]
+    UnknownSuiteFunction {
+        /// The name.
+        name: String,
+        /// The name of the suite that is closest to it.
+        nearest: String,
     },
     /// The problem does not have this option.
     #[error("problem {problem} has no option {key}; leave it out")]
@@ -89,7 +100,8 @@ impl Problems for BuiltInProblems {
 
 /// The built-in problem that `spec` describes. `dim` is 2 by default, `noise_std` 0, `n_silos` 8 for
 /// `wine-svm` and 12 for `wine-trees`, `seed` 0; `data` is the folder that
-/// holds `landmine/landmine.csv`.
+/// holds `landmine/landmine.csv`. Names `suite/NAME` and `suite/NAME/N` are instances
+/// 0 and N of a function of [`suite()`].
 ///
 /// # Errors
 /// If its name is unknown, an option is missing, not its own or out of range, or its data cannot be read.
@@ -120,6 +132,10 @@ pub fn problem(spec: &ProblemSpec) -> Result<Arc<dyn Problem>, ProblemError> {
     let noisy = ["noise_std", "seed"];
     let sized = ["noise_std", "seed", "dim"];
     let dim = spec.dim.unwrap_or(2);
+    if let Some(name) = spec.name.strip_prefix(PREFIX) {
+        only(&["seed"])?;
+        return suite_function(name, spec.seed);
+    }
     match spec.name.as_str() {
         "branin" => only(&noisy).and_then(|()| function(Function::Branin)),
         "hartmann6" => only(&noisy).and_then(|()| function(Function::Hartmann6)),
@@ -160,6 +176,28 @@ pub fn problem(spec: &ProblemSpec) -> Result<Arc<dyn Problem>, ProblemError> {
             Err(ProblemError::UnknownName { name, nearest })
         }
     }
+}
+
+/// The function of the suite that `NAME` or `NAME/N` names, N the seed of the instance, with noise from `noise_seed` or else from N.
+fn suite_function(name: &str, noise_seed: Option<u64>) -> Result<Arc<dyn Problem>, ProblemError> {
+    let (shape, instance) = name.split_once('/').unwrap_or((name, "0"));
+    let entries = suite();
+    if let Some(entry) = entries.iter().find(|entry| entry.name() == shape) {
+        let instance = instance.parse().map_err(|_| ProblemError::Option {
+            problem: format!("{PREFIX}{shape}"),
+            key: "its instance",
+            found: instance.to_owned(),
+            expected: format!("a whole number from 0, as in {PREFIX}{shape}/3"),
+        })?;
+        let function = entry.instance(instance);
+        let noisy = noise_seed.and_then(|seed| function.with_noise_from(Seed::new(seed)));
+        return Ok(noisy.unwrap_or_else(|| Arc::new(function)));
+    }
+    let names = entries.iter().map(|entry| entry.name());
+    let closeness = |known: &String| strsim::jaro_winkler(known, shape);
+    let nearest = names.max_by(|a, b| closeness(a).total_cmp(&closeness(b)));
+    let nearest = PREFIX.to_owned() + &nearest.unwrap_or_default();
+    Err(ProblemError::UnknownSuiteFunction { name: PREFIX.to_owned() + name, nearest })
 }
 
 /// A space of float parameters.
@@ -251,9 +289,13 @@ mod tests {
             problem(&ProblemSpec { dim: Some(5), ..named("levy") }).unwrap().space().dim(),
             5
         );
-        for (name, nearest) in
-            [("brannin", "branin"), ("wine_svm", "wine-svm"), ("hartman", "hartmann6")]
-        {
+        for (name, nearest) in [
+            ("brannin", "branin"),
+            ("wine_svm", "wine-svm"),
+            ("hartman", "hartmann6"),
+            ("suite/ellipsoid-4d", "suite/ellipsoid-5d"),
+            ("suite/griewank-vally-10d", "suite/griewank-valley-10d"),
+        ] {
             let message = refused(&named(name));
             assert!(message.contains(&format!("did you mean {nearest:?}")), "{message}");
         }
@@ -263,6 +305,8 @@ mod tests {
     fn options_are_checked_against_the_problem() {
         for (spec, expected) in [
             (ProblemSpec { dim: Some(2), ..named("branin") }, "problem branin has no option dim"),
+            (ProblemSpec { dim: Some(2), ..named("suite/sphere-2d") }, "has no option dim"),
+            (named("suite/sphere-2d/-1"), "suite/sphere-2d: its instance = -1"),
             (ProblemSpec { dim: Some(0), ..named("ackley") }, "dim = 0"),
             (ProblemSpec { dim: Some(1), ..named("rosenbrock") }, "dim = 1"),
             (ProblemSpec { noise_std: Some(-1.0), ..named("levy") }, "noise_std = -1"),
@@ -289,5 +333,17 @@ mod tests {
             let message = refused(&spec);
             assert!(message.contains(expected), "{message}");
         }
+    }
+
+    #[test]
+    fn a_function_of_the_suite_is_found_with_its_instance() {
+        let optimum = |name: &str| problem(&named(name)).unwrap().optimum().unwrap();
+        let entry = suite().into_iter().find(|entry| entry.name() == "noisy-gp-3d").unwrap();
+        for (name, instance) in [("suite/noisy-gp-3d", 0), ("suite/noisy-gp-3d/7", 7)] {
+            let expected = entry.instance(instance).optimum().unwrap();
+            assert!((optimum(name) - expected).abs() < 1e-12, "{name}");
+            assert_eq!(problem(&named(name)).unwrap().name(), name);
+        }
+        assert!((optimum("suite/noisy-gp-3d") - optimum("suite/noisy-gp-3d/7")).abs() > 1e-3);
     }
 }

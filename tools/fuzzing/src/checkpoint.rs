@@ -40,7 +40,9 @@ fn results(bytes: &[u8]) {
     let summary = summarize(&rows, &request(&rows));
     let n_trials: usize = summary.arms.iter().map(|arm| arm.trials).sum();
     assert_eq!(n_trials, rows.len());
-    for metric in [Metric::Best, Metric::Regret, Metric::Mean, Metric::MeanRegret] {
+    for metric in
+        [Metric::Best, Metric::Regret, Metric::Mean, Metric::MeanRegret, Metric::LogRegret]
+    {
         let drawn = curves(&rows, metric, Clusters::Units);
         assert!(drawn.len() <= rows.len());
     }

@@ -5,7 +5,7 @@ import { chartSvg, pictureButtons } from "./picture.js";
 /* global uPlot */
 
 /** Names of what is compared. @type {Record<string, string>} */
-const LABELS = { best: "best value so far", regret: "simple regret", mean: "mean value", "mean-regret": "mean regret" };
+const LABELS = { best: "best value so far", regret: "simple regret", mean: "mean value", "mean-regret": "mean regret", "log-regret": "log10 of simple regret" };
 const N_COLOURS = 6;
 
 export class Means {

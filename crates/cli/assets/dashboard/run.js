@@ -24,7 +24,7 @@ const CAPTIONS = {
 /** Verdicts with the marks of the closing table. @type {Record<string, string>} */
 const VERDICTS = { gain: "▲ gain", loss: "▼ loss", unclear: "unclear" };
 /** Names of metrics. @type {Record<string, string>} */
-const METRICS = { best: "final best", regret: "final regret", mean: "mean value", "mean-regret": "mean regret" };
+const METRICS = { best: "final best", regret: "final regret", mean: "mean value", "mean-regret": "mean regret", "log-regret": "final log10 regret" };
 
 /**
  * @param {HTMLElement} main

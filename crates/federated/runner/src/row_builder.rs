@@ -29,7 +29,18 @@ pub struct RowBuilder {
     iteration: i64,
     best: Option<f64>,
     optimum: Option<f64>,
-    least_regret: Option<f64>,
+    regret_of: RegretOf,
+    regret: Option<f64>,
+}
+
+/// The trial whose regret a row has, where several came before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum RegretOf {
+    /// The trial with the least regret, whether its observation shows it or not.
+    #[default]
+    Least,
+    /// The trial with the best observation.
+    BestObserved,
 }
 
 impl RowBuilder {
@@ -41,7 +52,22 @@ impl RowBuilder {
         optimum: Option<f64>,
     ) -> Self {
         let n_initial = i64::try_from(n_initial).unwrap_or(i64::MAX);
-        Self { unit, direction, iteration: 1 - n_initial, best: None, optimum, least_regret: None }
+        Self {
+            unit,
+            direction,
+            iteration: 1 - n_initial,
+            best: None,
+            optimum,
+            regret_of: RegretOf::default(),
+            regret: None,
+        }
+    }
+
+    /// The regret of a row is that of the trial with the best observation so far, which a user would take: with noise it may rise. By
+    /// default it is the least so far.
+    #[must_use]
+    pub fn with_regret_of_best_observed(self) -> Self {
+        Self { regret_of: RegretOf::BestObserved, ..self }
     }
 
     /// Best value so far.
@@ -85,15 +111,22 @@ impl RowBuilder {
         ask_seconds: f64,
     ) -> Row {
         let value = ended.as_ref().ok().copied().flatten();
-        if let Some(value) = value
-            && self.best.is_none_or(|best| self.direction.is_better(value, best))
-        {
-            self.best = Some(value);
+        let is_best = value.is_some_and(|value| {
+            self.best.is_none_or(|best| self.direction.is_better(value, best))
+        });
+        if is_best {
+            self.best = value;
         }
         if let (Some(optimum), Some(true_value), Some(_)) = (self.optimum, true_value, value) {
             let regret =
                 self.direction.to_maximize(optimum) - self.direction.to_maximize(true_value);
-            self.least_regret = Some(self.least_regret.map_or(regret, |least| least.min(regret)));
+            self.regret = match (self.regret, self.regret_of) {
+                (None, _) => Some(regret),
+                (Some(before), RegretOf::Least) => Some(before.min(regret)),
+                (Some(before), RegretOf::BestObserved) => {
+                    Some(if is_best { regret } else { before })
+                }
+            };
         }
         let iteration = self.iteration;
         self.iteration += 1;
@@ -110,7 +143,7 @@ impl RowBuilder {
                 .collect(),
             value,
             best: self.best,
-            regret: self.least_regret,
+            regret: self.regret,
             ask_seconds,
             status: match ended {
                 Err(reason) => Row::failed_status(reason),
@@ -163,5 +196,24 @@ mod tests {
         );
         assert_eq!(rows[3].source, "message:agent 1");
         assert!(rows[1].is_failed() && rows[1].value.is_none() && !rows[2].is_failed());
+    }
+
+    /// Observations 4, 5 and 3 of true values 3.5, 1.5 and 2.5: the second is the best in truth, the first and then the third by what is
+    /// seen.
+    #[test]
+    fn regret_is_the_least_or_that_of_the_best_observation() {
+        let unit =
+            RowLabels { experiment: "e".into(), arm: "a".into(), agent: "north".into(), run: 0 };
+        let least = RowBuilder::new(unit, Direction::Minimize, 0, Some(1.0));
+        let observed = least.clone().with_regret_of_best_observed();
+        for (mut tally, expected) in [(least, [2.5, 0.5, 0.5]), (observed, [2.5, 2.5, 1.5])] {
+            for ((seen, truth), expected) in
+                [(4.0, 3.5), (5.0, 1.5), (3.0, 2.5)].into_iter().zip(expected)
+            {
+                let record = record(0, Outcome::Value(seen), Source::Own);
+                let row = tally.row(&record, Some(truth), |_| String::new());
+                assert_eq!(row.regret, Some(expected));
+            }
+        }
     }
 }

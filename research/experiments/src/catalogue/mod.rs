@@ -13,9 +13,12 @@ mod grid;
 mod jobs;
 mod landmine_fields;
 mod meta;
+mod peers;
 mod population;
 mod shared_prior;
 mod single_party;
+mod study_run;
+mod suite;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -327,6 +330,22 @@ pub fn catalogue() -> &'static [Experiment] {
             figures: &[],
             default_runs: 10,
             run: single_party::run,
+        },
+        Experiment {
+            name: "suite",
+            about: "One party alone: log-ei, ts, gp-ucb, sobol and random on 116 functions generated from seeds, 100 trials; ranks, quantiles and sign tests, by half",
+            data_sets: &[],
+            figures: &[],
+            default_runs: suite::DEFAULT_RUNS,
+            run: suite::run,
+        },
+        Experiment {
+            name: "suite-choosing",
+            about: "The half of the suite on which settings are chosen, alone",
+            data_sets: &[],
+            figures: &[],
+            default_runs: suite::DEFAULT_RUNS,
+            run: suite::run_choosing,
         },
     ]
 }

@@ -5,17 +5,17 @@ use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_problems::{Function, MixedSurface, Problem, TestFunction};
-use fedbo_storage::Told;
 use fedbo_strategies::{GpUcbOptions, UcbMultiplier};
-use fedbo_streams::{Purpose, Seed};
-use fedbo_study::{Definition, NullObserver, RunOptions as StudyOptions, StrategySpec, Study};
+use fedbo_streams::Seed;
+use fedbo_study::StrategySpec;
 
-use super::jobs::{Job, JobResult, columns_of, conclude, run_jobs};
+use super::jobs::{Job, columns_of, conclude, run_jobs};
+use super::study_run::{definition_of, run_number, run_study};
 use super::{ExperimentResult, Progress, RunOptions};
 use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Row, Scale, SummaryRequest, check_folder,
+    quantile,
 };
-use fedbo_runner::Ended;
 use fedbo_runner::{RowBuilder, RowLabels};
 
 /// Evaluations of a run, and how many of them are the initial design (as in the peers' measurements).
@@ -76,11 +76,17 @@ pub(super) fn run(
                     run,
                 };
                 let job = Job::new(unit, move |unit, stop| {
-                    // The seed of a study is a number: the run's, drawn from the experiment's.
-                    let mut stream = seed.stream(Purpose::Run, u64::from(run), 0);
-                    let number = u64::from(stream.bits());
-                    let definition = definition(problem.as_ref(), strategy, number);
-                    work(problem.as_ref(), &definition, unit, stop)
+                    let definition =
+                        definition_of(problem.as_ref(), strategy, run_number(seed, run));
+                    let definition = definition.initial(N_INITIAL);
+                    let problem = problem.as_ref();
+                    let rows = RowBuilder::new(
+                        unit.clone(),
+                        problem.direction(),
+                        N_INITIAL,
+                        problem.optimum(),
+                    );
+                    run_study(problem, &definition, None, N_TRIALS, rows, stop)
                 });
                 jobs.push(job.in_columns(&columns));
             }
@@ -121,43 +127,6 @@ pub(super) fn run(
     Ok(ExperimentResult { summary, ended, notes: vec![median_table(&rows)] })
 }
 
-fn definition(problem: &dyn Problem, strategy: StrategySpec, seed: u64) -> Definition {
-    let mut definition = Definition::new(problem.name());
-    for parameter in problem.space().parameters() {
-        definition = definition.parameter(parameter.name(), parameter.to_spec());
-    }
-    let definition = definition.seed(seed).strategy(strategy).initial(N_INITIAL);
-    match problem.direction() {
-        fedbo_space::Direction::Minimize => definition.minimize(),
-        fedbo_space::Direction::Maximize => definition,
-    }
-}
-
-/// One study from its first to its last trial, as rows.
-fn work(
-    problem: &dyn Problem,
-    definition: &Definition,
-    unit: &RowLabels,
-    stop: &AtomicBool,
-) -> JobResult {
-    let study = Study::in_memory(definition)?;
-    let report = study.run(problem, &StudyOptions::sequential(N_TRIALS), &NullObserver, stop)?;
-    if report.ended == fedbo_study::Ended::Stopped {
-        return Ok((Vec::new(), Ended::Interrupted));
-    }
-    let mut tally =
-        RowBuilder::new(unit.clone(), problem.direction(), N_INITIAL, problem.optimum());
-    let rows = study.trials()?.into_iter().map(|trial| {
-        let ended = match trial.told() {
-            Some(Told::Failed { message, .. }) => Err(message.clone()),
-            _ => Ok(trial.value()),
-        };
-        let truth = problem.noiseless(&trial.point);
-        tally.next(&trial.point, trial.source, ended, truth, trial.ask_seconds)
-    });
-    Ok((rows.collect(), Ended::Complete))
-}
-
 /// Medians and quartiles over runs: regrets differ by orders of magnitude, so a mean is that of the worst run.
 fn median_table(rows: &[Row]) -> String {
     let mut last: BTreeMap<(&str, &str, u32), &Row> = BTreeMap::new();
@@ -191,47 +160,13 @@ fn median_table(rows: &[Row]) -> String {
                 .filter_map(|(_, row)| row.regret)
                 .collect();
             regrets.sort_by(f64::total_cmp);
+            let at = |share| quantile(&regrets, share).unwrap_or(f64::NAN);
             let cell = match regrets.as_slice() {
                 [] => " – |".to_owned(),
-                some => format!(
-                    " {:.2e} [{:.1e}, {:.1e}] |",
-                    quantile(some, 0.5),
-                    quantile(some, 0.25),
-                    quantile(some, 0.75)
-                ),
+                _ => format!(" {:.2e} [{:.1e}, {:.1e}] |", at(0.5), at(0.25), at(0.75)),
             };
             table += &cell;
         }
     }
     table
-}
-
-/// Quantile of sorted values, linear between them.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a few values"
-    )]
-    let (below, rest) = {
-        let position = share * (sorted.len() - 1) as f64;
-        (position as usize, position.fract())
-    };
-    let above = (below + 1).min(sorted.len() - 1);
-    sorted[below] + rest * (sorted[above] - sorted[below])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_lie_between_the_values() {
-        let values = [1.0, 2.0, 4.0, 8.0];
-        for (share, expected) in [(0.0, 1.0), (0.25, 1.75), (0.5, 3.0), (1.0, 8.0)] {
-            assert!((quantile(&values, share) - expected).abs() < 1e-12);
-        }
-        assert!((quantile(&[5.0], 0.75) - 5.0).abs() < 1e-12);
-    }
 }

@@ -1,0 +1,169 @@
+"""Samplers of other packages, asked and told by lines of JSON on standard input.
+
+`python3 -c ... --list` prints the names of those whose packages can be imported, one a line. `python3 -c ... NAME` reads a line with the
+study (`seed`, `noisy`, `space`), then lines of two kinds: an observation, `{"point": {..}, "value": ..}`, to be minimized, and
+`{"ask": true}`, which is answered by a line with the next point.
+"""
+
+import importlib.util
+import json
+import math
+import os
+import sys
+import warnings
+
+warnings.simplefilter("ignore")  # a line for each process would bury the errors
+for threads in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(threads, "1")
+
+PACKAGES = {
+    "optuna-tpe": ["optuna"],
+    "optuna-cma": ["optuna", "cmaes"],
+    "optuna-gp": ["optuna", "torch", "scipy"],
+    "botorch-log-ei": ["botorch"],
+}
+
+
+class OptunaPeer:
+    """A sampler of Optuna with its defaults, which takes the initial design as trials of its own."""
+
+    def __init__(self, name, setting):
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self.optuna, self.name, self.setting = optuna, name, setting
+        self.space = {each["name"]: self.distribution(each) for each in setting["space"]}
+        self.study = self.asked = None
+        self.told = []
+
+    def distribution(self, spec):
+        known = self.optuna.distributions
+        if spec["type"] == "categorical":
+            return known.CategoricalDistribution(spec["choices"])
+        of_type = {"int": known.IntDistribution, "float": known.FloatDistribution}[spec["type"]]
+        number = {"int": int, "float": float}[spec["type"]]
+        return of_type(number(spec["low"]), number(spec["high"]), log=bool(spec.get("log")))
+
+    def sampler(self):
+        samplers, seed = self.optuna.samplers, self.setting["seed"]
+        if self.name == "optuna-tpe":
+            return samplers.TPESampler(seed=seed, n_startup_trials=2)
+        if self.name == "optuna-gp":
+            noisy = self.setting["noisy"]
+            return samplers.GPSampler(seed=seed, n_startup_trials=2, deterministic_objective=not noisy)
+        numbers = (self.optuna.distributions.IntDistribution, self.optuna.distributions.FloatDistribution)
+        best = min(self.told, key=lambda each: each[1])[0]
+        x0 = {name: best[name] for name, kind in self.space.items() if isinstance(kind, numbers)}
+        return samplers.CmaEsSampler(x0=x0, seed=seed, n_startup_trials=1, warn_independent_sampling=False)
+
+    def is_asked(self, point):
+        """True if this is the point of the last answer: floats lost their last digits on the way through the unit cube."""
+        if self.asked is None:
+            return False
+        near = lambda a, b: a == b if isinstance(b, str) else math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)  # noqa: E731
+        return all(near(point[name], value) for name, value in self.asked.params.items())
+
+    def tell(self, point, value):
+        if self.is_asked(point):
+            self.study.tell(self.asked, value)
+        elif self.study is not None:
+            # The point was a trial already, so that a random one took its place.
+            if self.asked is not None:
+                self.study.tell(self.asked, state=self.optuna.trial.TrialState.FAIL)
+            self.study.add_trial(self.trial(point, value))
+        self.told.append((point, value))
+        self.asked = None
+
+    def trial(self, point, value):
+        return self.optuna.trial.create_trial(params=point, distributions=self.space, value=value)
+
+    def ask(self):
+        if self.study is None:
+            self.study = self.optuna.create_study(sampler=self.sampler())
+            self.study.add_trials([self.trial(*each) for each in self.told])
+        self.asked = self.study.ask(self.space)
+        return self.asked.params
+
+
+class BoTorchPeer:
+    """BoTorch's `SingleTaskGP` with its defaults, and the log expected improvement; the noisy one where values have noise."""
+
+    def __init__(self, setting):
+        import torch
+
+        torch.set_num_threads(1)
+        torch.set_default_dtype(torch.float64)
+        torch.manual_seed(setting["seed"])
+        self.torch, self.setting = torch, setting
+        self.inputs, self.values = [], []
+
+    def encoded(self, point):
+        """A point in the unit cube: numbers by their scale, choices one coordinate each."""
+        unit = []
+        for spec in self.setting["space"]:
+            value = point[spec["name"]]
+            if spec["type"] == "categorical":
+                unit += [float(value == choice) for choice in spec["choices"]]
+            else:
+                scale = math.log if spec.get("log") else float
+                low, high = scale(spec["low"]), scale(spec["high"])
+                unit.append((scale(value) - low) / (high - low))
+        return unit
+
+    def decoded(self, unit):
+        """The point nearest to coordinates of the unit cube."""
+        point, rest = {}, list(unit)
+        for spec in self.setting["space"]:
+            if spec["type"] == "categorical":
+                scores, rest = rest[: len(spec["choices"])], rest[len(spec["choices"]) :]
+                point[spec["name"]] = spec["choices"][scores.index(max(scores))]
+                continue
+            share, rest = rest[0], rest[1:]
+            scale = math.log if spec.get("log") else float
+            low, high = scale(spec["low"]), scale(spec["high"])
+            value = low + share * (high - low)
+            value = math.exp(value) if spec.get("log") else value
+            value = min(max(value, spec["low"]), spec["high"])
+            point[spec["name"]] = round(value) if spec["type"] == "int" else value
+        return point
+
+    def tell(self, point, value):
+        self.inputs.append(self.encoded(point))
+        self.values.append([-value])
+
+    def ask(self):
+        from botorch.acquisition import LogExpectedImprovement, qLogNoisyExpectedImprovement
+        from botorch.fit import fit_gpytorch_mll
+        from botorch.models import SingleTaskGP
+        from botorch.optim import optimize_acqf
+        from gpytorch.mlls import ExactMarginalLogLikelihood
+
+        inputs, values = self.torch.tensor(self.inputs), self.torch.tensor(self.values)
+        model = SingleTaskGP(inputs, values)
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        if self.setting["noisy"]:
+            acquisition = qLogNoisyExpectedImprovement(model, inputs)
+        else:
+            acquisition = LogExpectedImprovement(model, best_f=values.max())
+        bounds = self.torch.tensor([[0.0], [1.0]]).repeat(1, inputs.shape[1])
+        best, _ = optimize_acqf(acquisition, bounds, q=1, num_restarts=5, raw_samples=256)
+        return self.decoded(best.detach().flatten().tolist())
+
+
+def main(name):
+    if name == "--list":
+        found = importlib.util.find_spec
+        print("\n".join(peer for peer, needed in PACKAGES.items() if all(map(found, needed))))
+        return
+    setting = json.loads(sys.stdin.readline())
+    peer = BoTorchPeer(setting) if name == "botorch-log-ei" else OptunaPeer(name, setting)
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "ask" in message:
+            print(json.dumps(peer.ask()), flush=True)
+        else:
+            peer.tell(message["point"], message["value"])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

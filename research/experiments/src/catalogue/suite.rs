@@ -1,0 +1,276 @@
+//! Strategies of studies on the suite: black-box functions whose minima are known, in two halves, so that what is chosen on the one can be
+//! reported on the other.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use fedbo_problems::{Problem, SuiteEntry, SuiteHalf, suite};
+use fedbo_report::{
+    Clusters, FigureSpec, Metric, PanelBy, RankingRequest, ResultsWriter, Scale, SummaryRequest,
+    TaskGroup, check_folder,
+};
+use fedbo_runner::{RowBuilder, RowLabels};
+use fedbo_space::Direction;
+use fedbo_streams::Seed;
+use fedbo_study::StrategySpec;
+
+use super::jobs::{Job, JobResult, columns_of, conclude, run_jobs};
+use super::peers::{self, Peer};
+use super::study_run::{definition_of, run_number, run_study};
+use super::{ExperimentResult, Progress, RunOptions};
+
+/// Instances of each function unless asked otherwise.
+pub(super) const DEFAULT_RUNS: u32 = 10;
+/// Trials of a study, the initial design among them.
+const N_TRIALS: u64 = 100;
+/// Trials after which arms are compared, besides the end.
+const CHECKPOINTS: [i64; 2] = [25, 50];
+/// The arm that the others are compared with.
+const CONTROL: &str = "log-ei";
+
+/// An arm: a strategy of ours, or a peer that the interpreter can run.
+#[derive(Clone)]
+struct Arm {
+    name: String,
+    strategy: StrategySpec,
+    /// The Python interpreter of a peer.
+    python: Option<String>,
+}
+
+/// Our strategies, then the peers where the environment names an interpreter.
+///
+/// # Errors
+/// If the interpreter cannot be started.
+fn arms() -> anyhow::Result<Vec<Arm>> {
+    let ours = [
+        (CONTROL, StrategySpec::log_ei()),
+        ("ts", StrategySpec::ts()),
+        ("gp-ucb", StrategySpec::gp_ucb()),
+        ("sobol", StrategySpec::sobol()),
+        ("random", StrategySpec::random()),
+    ];
+    let ours = ours.map(|(name, strategy)| Arm { name: name.into(), strategy, python: None });
+    let mut arms = Vec::from(ours);
+    if let Ok(python) = std::env::var(peers::PYTHON) {
+        let peer = |name| Arm { name, strategy: StrategySpec::own(), python: Some(python.clone()) };
+        let wanted = std::env::var(peers::CHOICE).ok();
+        arms.extend(
+            peers::chosen(peers::available(&python)?, wanted.as_deref())?.into_iter().map(peer),
+        );
+    }
+    Ok(arms)
+}
+
+impl Arm {
+    /// The rows of this arm on a function, which `number` drew.
+    fn work(
+        &self,
+        entry: &SuiteEntry,
+        number: u64,
+        unit: &RowLabels,
+        stop: &AtomicBool,
+    ) -> JobResult {
+        let function = entry.instance(number);
+        let mut definition = definition_of(&function, self.strategy, number);
+        if entry.is_noisy() {
+            definition = definition.noisy();
+        }
+        let start = |python: &String| {
+            let command = peers::command(python, &self.name);
+            Peer::start(command, function.space(), number, entry.is_noisy())
+        };
+        let peer = self.python.as_ref().map(start).transpose()?;
+        // Iterations count all trials, as initial designs differ in size.
+        let rows = RowBuilder::new(unit.clone(), function.direction(), 0, function.optimum())
+            .with_regret_of_best_observed();
+        run_study(&function, &definition, peer, N_TRIALS, rows, stop)
+    }
+}
+
+/// Both halves.
+pub(super) fn run(
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<ExperimentResult> {
+    run_of("suite", &suite(), options, progress, stop)
+}
+
+/// The half for choosing alone.
+pub(super) fn run_choosing(
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<ExperimentResult> {
+    let half: Vec<SuiteEntry> =
+        suite().into_iter().filter(|entry| entry.half() == SuiteHalf::Choosing).collect();
+    run_of("suite-choosing", &half, options, progress, stop)
+}
+
+fn run_of(
+    name: &str,
+    entries: &[SuiteEntry],
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<ExperimentResult> {
+    let runs = options.runs.unwrap_or(DEFAULT_RUNS);
+    check_folder(&options.out, options.overwrite)?;
+    let arms = arms()?;
+    // The names of parameters are the same for all seeds.
+    let examples: Vec<_> = entries.iter().map(|entry| entry.instance(0)).collect();
+    let columns = columns_of(examples.iter().map(Problem::space));
+    let writer = ResultsWriter::create(&options.out, &columns, options.overwrite)?;
+    let seed = Seed::new(options.seed);
+    let mut jobs = Vec::new();
+    for entry in entries {
+        for run in 0..runs {
+            for arm in &arms {
+                let unit = RowLabels {
+                    experiment: entry.half().name().into(),
+                    arm: arm.name.clone(),
+                    agent: entry.name(),
+                    run,
+                };
+                // All arms of a run have the same instance, noise and initial design.
+                let number = run_number(seed, run);
+                let job = Job::new(unit, move |unit, stop| arm.work(entry, number, unit, stop));
+                jobs.push(job.in_columns(&columns));
+            }
+        }
+    }
+    progress.stage(name, jobs.len());
+    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+    let figure = FigureSpec {
+        title: "Functions of the suite".into(),
+        x_label: "trials".into(),
+        y_label: "log10 of simple regret".into(),
+        scale: Scale::Linear,
+        panel_by: PanelBy::Experiment,
+        mean_over_agents: false,
+        shared_y: true,
+        references: Vec::new(),
+    };
+    let request = SummaryRequest {
+        experiment: name.into(),
+        seed: options.seed,
+        direction: Direction::Minimize,
+        metric: Metric::LogRegret,
+        checkpoints: CHECKPOINTS.into(),
+        pairs: Vec::new(),
+        clusters: Clusters::Agents,
+        private: None,
+        privacy: BTreeMap::new(),
+        wall_seconds: BTreeMap::new(),
+        figure: Some(figure),
+    };
+    let pairs_of = |_: &str| {
+        let others = arms.iter().filter(|arm| arm.name != CONTROL);
+        others.map(|arm| (arm.name.clone(), CONTROL.to_owned())).collect()
+    };
+    let mut summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
+    let ranking = RankingRequest {
+        control: CONTROL.to_owned(),
+        checkpoints: CHECKPOINTS.into(),
+        groups: entries.iter().map(|entry| (entry.name(), groups_of(entry))).collect(),
+    };
+    summary.rank(&rows, &ranking);
+    summary.write(&options.out)?;
+    let tables = summary.configurations.iter().filter_map(|part| {
+        let tables = part.ranking.as_ref()?.tables(part.metric);
+        Some(format!("Half: {}\n\n{tables}\n", part.experiment))
+    });
+    Ok(ExperimentResult { notes: tables.collect(), summary, ended })
+}
+
+/// The groups of a function: its dimension and its family. Dimensions have two digits, so that they are in order.
+fn groups_of(entry: &SuiteEntry) -> Vec<TaskGroup> {
+    let group = |by: &str, name: String| TaskGroup { by: by.to_owned(), name };
+    vec![
+        group("dimensions", format!("{:2}", entry.dim())),
+        group("family", entry.family().name().to_owned()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use fedbo_report::{RESULTS_FILE, Row, Summary, read_results};
+    use fedbo_runner::Ended;
+
+    use super::*;
+
+    struct Quiet;
+
+    impl Progress for Quiet {
+        fn stage(&self, _: &str, _: usize) {}
+        fn job_ended(&self, _: &str) {}
+    }
+
+    fn run_some(names: &[&str], threads: usize, out: &Path) -> ExperimentResult {
+        let entries: Vec<SuiteEntry> =
+            suite().into_iter().filter(|entry| names.contains(&entry.name().as_str())).collect();
+        assert_eq!(entries.len(), names.len());
+        let options = RunOptions {
+            runs: Some(1),
+            seed: 3,
+            data: None,
+            out: out.to_path_buf(),
+            overwrite: false,
+        };
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let stop = AtomicBool::new(false);
+        pool.install(|| run_of("suite", &entries, &options, &Quiet, &stop)).unwrap()
+    }
+
+    fn rows_of(folder: &Path) -> Vec<Row> {
+        let rows = read_results(&folder.join(RESULTS_FILE)).unwrap();
+        rows.into_iter().map(|row| Row { ask_seconds: 0.0, ..row }).collect()
+    }
+
+    /// Functions of both halves, of one half and of a mixed space: arms share their initial designs, models are ahead of random search on
+    /// smooth functions, and threads change nothing.
+    #[test]
+    fn arms_are_compared_in_each_half_and_by_group() {
+        const NAMES: [&str; 4] =
+            ["sphere-2d", "sphere-3d", "ellipsoid-3d", "category-ellipsoid-3d"];
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let finding = run_some(&NAMES, 1, folders[0].path());
+        run_some(&NAMES, 2, folders[1].path());
+        assert_eq!(finding.ended, Ended::Complete);
+        assert_eq!(Summary::read(folders[0].path()).unwrap(), finding.summary);
+        let [rows, again] = [0, 1].map(|i| rows_of(folders[i].path()));
+        assert_eq!(rows, again);
+        assert_eq!(rows.len(), NAMES.len() * 5 * 100);
+
+        let design = |arm: &str| -> Vec<&Row> {
+            let of_arm = rows.iter().filter(|row| row.arm == arm && row.agent == "sphere-3d");
+            of_arm.filter(|row| row.source == "initial").collect()
+        };
+        let points = |arm: &str| -> Vec<_> {
+            design(arm).into_iter().map(|row| row.parameters.clone()).collect()
+        };
+        assert_eq!(points("log-ei").len(), 6); // two for each dimension
+        assert_eq!((points("ts"), points("gp-ucb")), (points("log-ei"), points("log-ei")));
+
+        let halves: Vec<&str> =
+            finding.summary.configurations.iter().map(|part| part.experiment.as_str()).collect();
+        assert_eq!(halves, ["choosing", "reporting"]);
+        for part in &finding.summary.configurations {
+            let ranking = part.ranking.as_ref().unwrap();
+            let at_the_end = ranking
+                .ranks
+                .iter()
+                .find(|ranks| ranks.group.is_none() && ranks.iteration.is_none());
+            let rank = |arm: &str| {
+                let mut arms = at_the_end.unwrap().arms.iter();
+                arms.find(|(name, _)| name == arm).unwrap().1
+            };
+            assert!(rank("log-ei") < rank("random") && rank("ts") < rank("sobol"), "{ranking:?}");
+            let group = ranking.ranks.iter().find_map(|ranks| ranks.group.as_ref());
+            assert_eq!(group.unwrap().by, "dimensions");
+        }
+        assert!(finding.notes[0].contains("family: smooth"), "{}", finding.notes[0]);
+    }
+}

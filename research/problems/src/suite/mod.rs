@@ -1,0 +1,553 @@
+//! The suite: black-box functions with known minima, each generated from a name and a seed.
+//!
+//! A function is a shape in a number of dimensions, such as `ellipsoid-5d`. A seed draws an instance: where the minimum is, rotations,
+//! condition numbers, peaks, noise. Start at [`suite`], then [`SuiteEntry::instance`].
+
+mod gp_sample;
+mod landscape;
+mod transform;
+
+use std::fmt;
+use std::sync::Arc;
+
+use fedbo_objective::{Direction, Failure, Objective, Outcome, Problem, TrialId};
+use fedbo_space::{ParameterSpec, Point, Space, Value};
+use fedbo_streams::{Purpose, Seed, Stream};
+
+use gp_sample::Smoothness;
+use landscape::{Form, Landscape};
+use transform::widened;
+
+/// The range of each coordinate.
+const BOX: [f64; 2] = [-5.0, 5.0];
+/// Minima lie within this distance of the box's centre, in each coordinate.
+const OPTIMUM_MAX: f64 = 4.0;
+/// The dimensions of functions of floats.
+const DIMS: [usize; 4] = [2, 3, 5, 10];
+/// The dimensions of functions of mixed types.
+const MIXED_DIMS: [usize; 3] = [3, 5, 10];
+/// The choices of a category.
+const CHOICES: [&str; 4] = ["a", "b", "c", "d"];
+/// Numbers of values of integers, in turn.
+const LEVELS: [i64; 4] = [16, 4, 31, 8];
+
+/// Functions that are hard for the same reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SuiteFamily {
+    /// Quadratic forms with condition numbers up to 1000.
+    Smooth,
+    /// Condition numbers from 10⁴, or sensitivities that differ more the nearer the minimum is.
+    IllConditioned,
+    /// Slopes that differ by side, and a ridge that is not smooth.
+    Asymmetric,
+    /// Curved valleys.
+    Valley,
+    /// Steps and jumps.
+    Discontinuous,
+    /// Many minima over a trend that leads to the best.
+    Multimodal,
+    /// Many minima without such a trend, or with one that misleads.
+    WeakStructure,
+    /// Draws of Gaussian processes.
+    GaussianProcess,
+    /// Some coordinates without effect.
+    Irrelevant,
+    /// Values over three or five decades more than their formulas have.
+    WideOutput,
+    /// Integers and categories.
+    Mixed,
+    /// Noise, additive or in proportion to the gap.
+    Noisy,
+}
+
+impl SuiteFamily {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Smooth => "smooth",
+            Self::IllConditioned => "ill-conditioned",
+            Self::Asymmetric => "asymmetric",
+            Self::Valley => "valley",
+            Self::Discontinuous => "discontinuous",
+            Self::Multimodal => "multimodal",
+            Self::WeakStructure => "weak structure",
+            Self::GaussianProcess => "Gaussian process",
+            Self::Irrelevant => "irrelevant inputs",
+            Self::WideOutput => "wide outputs",
+            Self::Mixed => "mixed types",
+            Self::Noisy => "noisy",
+        }
+    }
+}
+
+/// The half of the suite to which a function belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SuiteHalf {
+    /// Settings are chosen on it: development looks at this half alone.
+    Choosing,
+    /// Results are reported on it.
+    Reporting,
+}
+
+impl SuiteHalf {
+    /// Its name in tables and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Choosing => "choosing",
+            Self::Reporting => "reporting",
+        }
+    }
+}
+
+/// The inputs of a shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Inputs {
+    /// Floats.
+    Floats,
+    /// Floats, of which the first two, or the first alone in two dimensions and the first three in ten, have an effect after a random
+    /// reordering.
+    FloatsWithoutEffect,
+    /// Integers in place of every other float.
+    SomeIntegers,
+    /// Integers of 16 values.
+    Integers,
+    /// A category of four choices, each with its own level and minimum, and floats.
+    Category,
+    /// The same with an integer and a float on a logarithmic scale.
+    Mixed,
+}
+
+/// The observation noise of a shape, relative to its typical gap.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Noise {
+    /// None.
+    None,
+    /// y = f + σ z, z ~ N(0, 1).
+    Additive(f64),
+    /// y = f* + (f − f*) exp(σ z), z ~ N(0, 1), as the Gaussian noise of Hansen, Finck, Ros and Auger (2009), "Real-parameter black-box
+    /// optimization benchmarking 2009: noisy functions definitions", INRIA research report RR-6869.
+    Proportional(f64),
+}
+
+/// A line of the table of shapes.
+#[derive(Debug)]
+struct Shape {
+    name: &'static str,
+    family: SuiteFamily,
+    form: Form,
+    inputs: Inputs,
+    /// k of [`widened`]; 0 for values as they are.
+    decades: f64,
+    noise: Noise,
+}
+
+const fn plain(name: &'static str, family: SuiteFamily, form: Form) -> Shape {
+    Shape { name, family, form, inputs: Inputs::Floats, decades: 0.0, noise: Noise::None }
+}
+
+/// Quadratic forms with condition numbers from 10 to 1000.
+const MILD: Form = Form::Ellipsoid { exponents: [1.0, 3.0] };
+
+/// The shapes. Halves alternate along this table and along dimensions, so each family has an even number of lines.
+const SHAPES: [Shape; 30] = [
+    plain("sphere", SuiteFamily::Smooth, Form::Sphere),
+    plain("ellipsoid", SuiteFamily::Smooth, MILD),
+    plain("ill-ellipsoid", SuiteFamily::IllConditioned, Form::Ellipsoid { exponents: [4.0, 6.0] }),
+    plain("different-powers", SuiteFamily::IllConditioned, Form::DifferentPowers),
+    plain("attractive-sector", SuiteFamily::Asymmetric, Form::AttractiveSector),
+    plain("sharp-ridge", SuiteFamily::Asymmetric, Form::SharpRidge),
+    plain("valley", SuiteFamily::Valley, Form::Valley { is_rotated: false }),
+    plain("rotated-valley", SuiteFamily::Valley, Form::Valley { is_rotated: true }),
+    plain("step-ellipsoid", SuiteFamily::Discontinuous, Form::StepEllipsoid),
+    plain("cliffs", SuiteFamily::Discontinuous, Form::Cliffs),
+    plain("rastrigin", SuiteFamily::Multimodal, Form::Rastrigin),
+    plain("schaffer", SuiteFamily::Multimodal, Form::Schaffer),
+    plain("griewank-valley", SuiteFamily::Multimodal, Form::GriewankValley),
+    plain("weierstrass", SuiteFamily::Multimodal, Form::Weierstrass),
+    plain("peaks", SuiteFamily::WeakStructure, Form::Peaks),
+    plain("double-funnel", SuiteFamily::WeakStructure, Form::DoubleFunnel),
+    plain("gp-smooth", SuiteFamily::GaussianProcess, Form::GpSample(Smoothness::Smooth)),
+    plain("gp-rough", SuiteFamily::GaussianProcess, Form::GpSample(Smoothness::Rough)),
+    Shape {
+        inputs: Inputs::FloatsWithoutEffect,
+        ..plain("irrelevant-ellipsoid", SuiteFamily::Irrelevant, MILD)
+    },
+    Shape {
+        inputs: Inputs::FloatsWithoutEffect,
+        ..plain("irrelevant-peaks", SuiteFamily::Irrelevant, Form::Peaks)
+    },
+    Shape { decades: 3.0, ..plain("wide-sphere", SuiteFamily::WideOutput, Form::Sphere) },
+    Shape { decades: 5.0, ..plain("wide-ellipsoid", SuiteFamily::WideOutput, MILD) },
+    Shape { inputs: Inputs::SomeIntegers, ..plain("integer-ellipsoid", SuiteFamily::Mixed, MILD) },
+    Shape {
+        inputs: Inputs::Integers,
+        ..plain("integer-rastrigin", SuiteFamily::Mixed, Form::Rastrigin)
+    },
+    Shape { inputs: Inputs::Category, ..plain("category-ellipsoid", SuiteFamily::Mixed, MILD) },
+    Shape {
+        inputs: Inputs::Mixed,
+        ..plain("mixed-valley", SuiteFamily::Mixed, Form::Valley { is_rotated: true })
+    },
+    Shape { noise: Noise::Additive(0.03), ..plain("noisy-ellipsoid", SuiteFamily::Noisy, MILD) },
+    Shape {
+        noise: Noise::Proportional(0.3),
+        ..plain("noisy-valley", SuiteFamily::Noisy, Form::Valley { is_rotated: true })
+    },
+    Shape { noise: Noise::Additive(0.1), ..plain("noisy-peaks", SuiteFamily::Noisy, Form::Peaks) },
+    Shape {
+        noise: Noise::Additive(0.1),
+        ..plain("noisy-gp", SuiteFamily::Noisy, Form::GpSample(Smoothness::Smooth))
+    },
+];
+
+impl Shape {
+    fn dims(&self) -> &'static [usize] {
+        if self.family == SuiteFamily::Mixed { &MIXED_DIMS } else { &DIMS }
+    }
+}
+
+/// A function of the suite before its seed: a shape and a dimension.
+#[derive(Clone, Copy)]
+pub struct SuiteEntry {
+    shape: &'static Shape,
+    dim: usize,
+    half: SuiteHalf,
+}
+
+/// The beginning of the suite's names among problems.
+pub(crate) const PREFIX: &str = "suite/";
+
+/// The functions of the suite.
+pub fn suite() -> Vec<SuiteEntry> {
+    let of_shape = |(index, shape): (usize, &'static Shape)| {
+        shape.dims().iter().map(move |&dim| {
+            let step = DIMS.iter().position(|known| *known == dim).unwrap_or(0);
+            let half = match (index + step) % 2 {
+                0 => SuiteHalf::Choosing,
+                _ => SuiteHalf::Reporting,
+            };
+            SuiteEntry { shape, dim, half }
+        })
+    };
+    SHAPES.iter().enumerate().flat_map(of_shape).collect()
+}
+
+impl SuiteEntry {
+    /// Its name, `SHAPE-Dd`.
+    pub fn name(&self) -> String {
+        format!("{}-{}d", self.shape.name, self.dim)
+    }
+
+    /// Its family.
+    pub fn family(&self) -> SuiteFamily {
+        self.shape.family
+    }
+
+    /// Its number of parameters.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// The half to which it belongs, whatever the seed.
+    pub fn half(&self) -> SuiteHalf {
+        self.half
+    }
+
+    /// True if its values have noise.
+    pub fn is_noisy(&self) -> bool {
+        self.shape.noise != Noise::None
+    }
+
+    /// The function of this seed. Equal seeds give equal functions, with equal noise in trials of equal numbers.
+    pub fn instance(&self, seed: u64) -> SuiteFunction {
+        let instance = seed;
+        let seed = Seed::new(instance).child(Purpose::Problem, label(&self.name()));
+        let stream = &mut seed.stream(Purpose::Problem, 0, 0);
+        // From −10 to 10 with two decimals, so that rounding takes no digits of a gap that count.
+        let optimum = (2_000.0 * stream.uniform() - 1_000.0).round() / 100.0;
+        let inputs = self.inputs(stream);
+        let n_numbers = inputs.iter().filter(|each| !each.is_category()).count();
+        let mut active: Vec<usize> = (0..n_numbers).collect();
+        if self.shape.inputs == Inputs::FloatsWithoutEffect {
+            stream.shuffle(&mut active);
+            active.truncate(match self.dim {
+                ..=2 => 1,
+                3..=5 => 2,
+                _ => 3,
+            });
+        }
+        let numbers: Vec<&Input> = inputs.iter().filter(|each| !each.is_category()).collect();
+        let minimum: Vec<f64> = active.iter().map(|i| numbers[*i].minimum(stream)).collect();
+        let best = Landscape::draw(self.shape.form, active.clone(), minimum.clone(), stream);
+        let mut levels = vec![Level { offset: 0.0, landscape: best }];
+        let mut best_choice = 0;
+        if n_numbers < inputs.len() {
+            for _ in 1..CHOICES.len() {
+                // Other choices are worse by a tenth to the whole of a typical gap and have their minima near the best one's.
+                let offset = 0.1 + 0.9 * stream.uniform();
+                let near = active.iter().zip(&minimum);
+                let minimum = near.map(|(i, x)| numbers[*i].near(*x + 1.5 * stream.normal()));
+                let minimum = minimum.collect();
+                let landscape = Landscape::draw(self.shape.form, active.clone(), minimum, stream);
+                levels.push(Level { offset, landscape });
+            }
+            best_choice = stream.below(CHOICES.len());
+            levels.swap(0, best_choice);
+        }
+        let specs: Vec<(String, ParameterSpec)> =
+            inputs.iter().map(|each| (each.name.clone(), each.spec())).collect();
+        let space = Space::from_specs(specs.iter().map(|(name, spec)| (name.as_str(), spec)))
+            .unwrap_or_else(|error| unreachable!("the spaces of the suite are valid: {error}"));
+        SuiteFunction { entry: *self, instance, inputs, space, levels, best_choice, optimum, seed }
+    }
+
+    /// The parameters.
+    fn inputs(&self, stream: &mut Stream) -> Vec<Input> {
+        let number = |index: usize, kind| Input { name: format!("x{}", index + 1), kind };
+        let category = || Input { name: "choice".to_owned(), kind: InputKind::Category };
+        let mut levels = |index: usize| {
+            let low = i64::try_from(stream.below(5)).unwrap_or(0);
+            InputKind::Integer { low, n_values: LEVELS[index % LEVELS.len()] }
+        };
+        match self.shape.inputs {
+            Inputs::Floats | Inputs::FloatsWithoutEffect => {
+                (0..self.dim).map(|i| number(i, InputKind::Float)).collect()
+            }
+            Inputs::SomeIntegers => {
+                let kind = |i| if i % 2 == 0 { levels(i / 2) } else { InputKind::Float };
+                (0..self.dim).map(kind).enumerate().map(|(i, kind)| number(i, kind)).collect()
+            }
+            Inputs::Integers => {
+                let kind = InputKind::Integer { low: 0, n_values: LEVELS[0] };
+                (0..self.dim).map(|i| number(i, kind)).collect()
+            }
+            Inputs::Category => {
+                let floats = (1..self.dim).map(|i| number(i, InputKind::Float));
+                std::iter::once(category()).chain(floats).collect()
+            }
+            Inputs::Mixed => {
+                let kind = |i| match i {
+                    1 => levels(0),
+                    2 => InputKind::LogFloat,
+                    _ => InputKind::Float,
+                };
+                let kinds: Vec<InputKind> = (1..self.dim).map(kind).collect();
+                let numbers = (1..).zip(kinds).map(|(i, kind)| number(i, kind));
+                std::iter::once(category()).chain(numbers).collect()
+            }
+        }
+    }
+}
+
+impl fmt::Debug for SuiteEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name())
+    }
+}
+
+/// The label of a name in a seed: FNV-1a, so that a new line of the table leaves all other functions as they are.
+fn label(name: &str) -> u64 {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
+}
+
+/// A parameter and its place in the box.
+#[derive(Clone, Debug)]
+struct Input {
+    name: String,
+    kind: InputKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InputKind {
+    /// The coordinate itself.
+    Float,
+    /// From 10⁻⁵ to 1; two units of the coordinate are a decade.
+    LogFloat,
+    /// `n_values` numbers from `low`, evenly over the coordinate.
+    Integer { low: i64, n_values: i64 },
+    /// [`CHOICES`].
+    Category,
+}
+
+impl Input {
+    fn is_category(&self) -> bool {
+        self.kind == InputKind::Category
+    }
+
+    fn spec(&self) -> ParameterSpec {
+        match self.kind {
+            InputKind::Float => ParameterSpec::float(BOX[0], BOX[1]),
+            InputKind::LogFloat => ParameterSpec::log_float(1e-5, 1.0),
+            InputKind::Integer { low, n_values } => ParameterSpec::int(low, low + n_values - 1),
+            InputKind::Category => ParameterSpec::categorical(CHOICES),
+        }
+    }
+
+    /// The coordinate of the k-th value of an integer.
+    fn coordinate(k: i64, n_values: i64) -> f64 {
+        BOX[0] + (BOX[1] - BOX[0]) * k as f64 / (n_values - 1) as f64
+    }
+
+    /// The coordinate nearest to `x` at which a minimum may stand.
+    fn near(&self, x: f64) -> f64 {
+        let x = x.clamp(-OPTIMUM_MAX, OPTIMUM_MAX);
+        let InputKind::Integer { n_values, .. } = self.kind else { return x };
+        let by_distance = |a: &f64, b: &f64| (a - x).abs().total_cmp(&(b - x).abs());
+        let all = (0..n_values).map(|k| Self::coordinate(k, n_values));
+        let inside = all.filter(|coordinate| coordinate.abs() <= OPTIMUM_MAX);
+        inside.min_by(by_distance).unwrap_or(x)
+    }
+
+    /// A coordinate for the minimum.
+    fn minimum(&self, stream: &mut Stream) -> f64 {
+        self.near(OPTIMUM_MAX * (2.0 * stream.uniform() - 1.0))
+    }
+
+    /// The coordinate of a value.
+    fn place(&self, value: f64) -> f64 {
+        match self.kind {
+            InputKind::LogFloat => BOX[1] + 2.0 * value.log10(),
+            InputKind::Integer { low, n_values } =>
+            {
+                #[expect(clippy::cast_possible_truncation, reason = "the value of an integer")]
+                Self::coordinate(value as i64 - low, n_values)
+            }
+            InputKind::Float | InputKind::Category => value,
+        }
+    }
+
+    /// The value at a coordinate.
+    fn value(&self, x: f64) -> Value {
+        match self.kind {
+            InputKind::LogFloat => Value::Float(10_f64.powf((x - BOX[1]) / 2.0).clamp(1e-5, 1.0)),
+            InputKind::Integer { low, n_values } => {
+                let k = (x - BOX[0]) / (BOX[1] - BOX[0]) * (n_values - 1) as f64;
+                #[expect(clippy::cast_possible_truncation, reason = "a number below 31")]
+                Value::Int(low + k.round() as i64)
+            }
+            InputKind::Float | InputKind::Category => Value::Float(x),
+        }
+    }
+}
+
+/// The function of one choice of a category; without a category there is one.
+#[derive(Clone, Debug)]
+struct Level {
+    offset: f64,
+    landscape: Landscape,
+}
+
+/// A function of the suite, to be minimized, with a known minimum.
+///
+/// f(x) = f* + G(o_c + h_c(x)): h_c ≥ 0 is a form of which a typical value over the box is 1 (its median), o_c the offset of choice c, 0
+/// for the best one, and G the identity or a map over more decades. f* is from −10 to 10. So gaps of all functions have one unit.
+#[derive(Clone, Debug)]
+pub struct SuiteFunction {
+    entry: SuiteEntry,
+    /// The seed that drew it.
+    instance: u64,
+    inputs: Vec<Input>,
+    space: Space,
+    levels: Vec<Level>,
+    best_choice: usize,
+    optimum: f64,
+    /// Seed of the observation noise.
+    seed: Seed,
+}
+
+impl SuiteFunction {
+    /// The shape and the dimension.
+    pub fn entry(&self) -> SuiteEntry {
+        self.entry
+    }
+
+    /// A point of the least value, to the digits of a float.
+    pub fn minimiser(&self) -> Point {
+        let landscape = &self.levels[self.best_choice].landscape;
+        let mut place = vec![0.0; self.inputs.len()];
+        for (index, x) in landscape.active().iter().zip(landscape.optimum()) {
+            place[*index] = *x;
+        }
+        let mut numbers = place.into_iter();
+        let value = |input: &Input| match input.kind {
+            InputKind::Category => Value::Choice(CHOICES[self.best_choice].to_owned()),
+            _ => input.value(numbers.next().unwrap_or(0.0)),
+        };
+        let values: Vec<Value> = self.inputs.iter().map(value).collect();
+        Point::new(self.inputs.iter().map(|input| input.name.clone()).zip(values).collect())
+    }
+
+    /// f(x) − f* without noise, before f* is added: no digits are lost to it.
+    ///
+    /// # Errors
+    /// If the point is not in the space.
+    pub fn gap(&self, point: &Point) -> Result<f64, Failure> {
+        let bad = |error: fedbo_space::SpaceError| Failure::BadPoint { message: error.to_string() };
+        let point = self.space.normalize(point).map_err(bad)?;
+        let mut numbers = Vec::with_capacity(self.inputs.len());
+        let mut choice = 0;
+        for input in &self.inputs {
+            if input.is_category() {
+                let chosen = point.choice(&input.name);
+                choice = CHOICES.iter().position(|each| *each == chosen).unwrap_or(0);
+            } else {
+                numbers.push(input.place(point.number(&input.name)));
+            }
+        }
+        let Level { offset, landscape } = &self.levels[choice];
+        let gap = offset + landscape.value(&numbers);
+        let decades = self.entry.shape.decades;
+        Ok(if decades > 0.0 { widened(gap, decades) } else { gap })
+    }
+}
+
+impl Objective for SuiteFunction {
+    fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome {
+        let noise =
+            || self.seed.stream(Purpose::ObservationNoise, trial.agent, trial.trial).normal();
+        match self.gap(point) {
+            Err(failure) => Outcome::Failed(failure),
+            Ok(gap) => Outcome::Value(
+                self.optimum
+                    + match self.entry.shape.noise {
+                        Noise::None => gap,
+                        Noise::Additive(std) => gap + std * noise(),
+                        Noise::Proportional(std) => gap * (std * noise()).exp(),
+                    },
+            ),
+        }
+    }
+}
+
+impl Problem for SuiteFunction {
+    fn name(&self) -> String {
+        match self.instance {
+            0 => format!("{PREFIX}{}", self.entry.name()),
+            instance => format!("{PREFIX}{}/{instance}", self.entry.name()),
+        }
+    }
+
+    fn space(&self) -> &Space {
+        &self.space
+    }
+
+    fn direction(&self) -> Direction {
+        Direction::Minimize
+    }
+
+    fn optimum(&self) -> Option<f64> {
+        Some(self.optimum)
+    }
+
+    fn noiseless(&self, point: &Point) -> Option<f64> {
+        self.gap(point).ok().map(|gap| self.optimum + gap)
+    }
+
+    fn with_noise_from(&self, seed: Seed) -> Option<Arc<dyn Problem>> {
+        self.entry.is_noisy().then(|| Arc::new(Self { seed, ..self.clone() }) as Arc<dyn Problem>)
+    }
+}
+
+#[cfg(test)]
+mod tests;
