@@ -157,7 +157,10 @@ const CARGO_CONFIG: &str = r#"
 [profile.dev.package]
 "*" = { opt-level = 0 }
 chacha20 = { opt-level = 3 }
+curve25519-dalek = { opt-level = 3 }
+keccak = { opt-level = 3 }
 ppv-lite86 = { opt-level = 3 }
+prio = { opt-level = 3 }
 rand_chacha = { opt-level = 3 }
 sha2 = { opt-level = 3 }
 fedbo-gp = { opt-level = 0 }
