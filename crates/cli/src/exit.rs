@@ -203,7 +203,9 @@ impl Exit {
     fn of_enrolment(error: &fedbo_agent::EnrolError) -> Self {
         use fedbo_agent::EnrolError;
         match error {
-            EnrolError::Link { .. } | EnrolError::Impostor { .. } => Self::Coordinator,
+            EnrolError::Link { .. }
+            | EnrolError::Impostor { .. }
+            | EnrolError::OtherHelper { .. } => Self::Coordinator,
             EnrolError::Home(error) => Self::of_agent_home(error),
             _ => Self::Input,
         }
@@ -333,6 +335,7 @@ fn is_of_a_problem(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause.is::<fedbo_problems::ProblemError>()
         || cause.is::<fedbo_problems::DataError>()
         || cause.is::<fedbo_problems::data_sets::OriginalError>()
+        || cause.is::<fedbo_experiments::catalogue::PeersUnusable>()
 }
 
 #[cfg(not(feature = "research"))]

@@ -166,8 +166,10 @@ pub(crate) fn enrolment(error: EnrolError) -> PyErr {
         EnrolError::Config(ref file) => input(format!("{error}{}", excerpt(file))),
         error @ (EnrolError::Url { .. }
         | EnrolError::Joined { .. }
+        | EnrolError::HelperUnnamed { .. }
         | EnrolError::Link { source: LinkError::Setting(_), .. }) => input(error),
         error @ (EnrolError::Impostor { .. }
+        | EnrolError::OtherHelper { .. }
         | EnrolError::Link { source: LinkError::Refused { .. }, .. }) => refused(error),
         error => other(error),
     }

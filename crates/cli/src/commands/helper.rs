@@ -55,7 +55,7 @@ pub(crate) struct Card {
     json: bool,
 }
 
-/// Join a study as its helper: its text is fetched from the coordinator, checked and shown
+/// Join a study as its helper: its text is fetched from the coordinator, checked and kept, and its cost is shown
 #[derive(clap::Args)]
 pub(crate) struct Join {
     /// The study
@@ -179,7 +179,7 @@ impl Join {
     fn run(&self) -> anyhow::Result<Exit> {
         let coordinator: PublicKey =
             self.key.parse().map_err(|error| BadInput(format!("--key: {error}")))?;
-        let home = self.place.open(Mode::Create)?;
+        let home = self.place.open(Mode::Existing)?;
         let options = JoinOptions {
             url: self.coordinator.clone(),
             coordinator,
@@ -187,10 +187,7 @@ impl Join {
             ca: self.ca.clone(),
             allow_plain_http: self.plain_http,
         };
-        let Some(joined) = home.join(&options, &mut |_| true)? else {
-            return Ok(Exit::Done);
-        };
-        let listed = Listed::of(&joined);
+        let listed = Listed::of(&home.join(&options)?);
         if self.json {
             console::result(&serde_json::to_string_pretty(&listed)?)?;
             return Ok(Exit::Done);
@@ -206,15 +203,22 @@ impl Join {
 impl Ls {
     fn run(&self) -> anyhow::Result<Exit> {
         let studies = self.place.open(Mode::Existing)?.studies()?;
-        let listed: Vec<Listed> = studies.iter().map(Listed::of).collect();
-        if self.json {
-            console::result(&serde_json::to_string_pretty(&listed)?)?;
-            return Ok(Exit::Done);
+        let mut listed = Vec::new();
+        let mut unserved = Vec::new();
+        for (study, joined) in studies {
+            match joined {
+                Ok(joined) => listed.push(Listed::of(&joined)),
+                Err(error) => unserved.push(format!("{study} cannot be served: {error}\n")),
+            }
         }
-        match listed.is_empty() {
-            true => console::result("no study yet")?,
-            false => console::result(&listed.iter().map(Listed::lines).collect::<String>())?,
+        match (self.json, listed.is_empty() && unserved.is_empty()) {
+            (true, _) => console::result(&serde_json::to_string_pretty(&listed)?)?,
+            (false, true) => console::result("no study yet")?,
+            (false, false) => {
+                console::result(&listed.iter().map(Listed::lines).collect::<String>())?;
+            }
         }
+        unserved.iter().for_each(|line| console::note(line.trim_end()));
         Ok(Exit::Done)
     }
 }
@@ -250,7 +254,7 @@ impl Run {
             }
             console::note(&format!("helper of {place} on {url}"));
             console::note(&format!("its key: {}", card.key));
-            for joined in &studies {
+            for joined in studies.values().filter_map(|joined| joined.as_ref().ok()) {
                 console::note(&format!(
                     "study {:?}, whose coordinator is {} at {}",
                     joined.study.name, joined.coordinator, joined.url

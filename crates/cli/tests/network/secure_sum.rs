@@ -81,7 +81,10 @@ fn an_agent_joins_with_the_card_that_the_other_party_gave_and_with_no_other() {
     let other = world.done(&["helper", "card", "--data", "other"]);
     let (code, said) = run(&["--helper", other.trim()]);
     assert_eq!(code, Some(6), "{said}");
-    assert!(said.contains("another than the one that --helper names"), "{said}");
+    assert!(
+        said.contains("do not take part: somebody has put another server in its place"),
+        "{said}"
+    );
     let (code, said) = run(&["--helper", &other.trim()[..40]]);
     assert_eq!(code, Some(2), "{said}");
     // The other helper cannot join either: the study is not for it.

@@ -129,9 +129,11 @@ fn check_helper(
             helper_url: study.helper_url,
             card: study.helper.to_string(),
         }),
-        (Some(study), Some(named)) if study.helper != *named => {
-            Err(impostor("the study's helper is another than the one that --helper names"))
-        }
+        (Some(study), Some(named)) if study.helper != *named => Err(EnrolError::OtherHelper {
+            study: study.name,
+            found: study.helper.key,
+            named: named.key,
+        }),
         (Some(study), Some(_)) if is_one_host(url, &study.helper_url) => Err(impostor(
             "both servers of the study are on one host: one party would see every vector",
         )),

@@ -10,7 +10,7 @@ use fedbo_secure_sum::{NotSealed, NotShared};
 use fedbo_servers::NoSum;
 use fedbo_strategies::StrategyError;
 use fedbo_transport::LinkError;
-use fedbo_wire::{ClockDiffers, ProblemCode};
+use fedbo_wire::{ClockDiffers, ProblemCode, PublicKey};
 
 use crate::{Misconduct, NotFollowed, Unpriced, Unprotected};
 
@@ -44,6 +44,19 @@ pub enum EnrolError {
         url: String,
         /// The mismatch that was found.
         message: String,
+    },
+    /// The study's helper is not the one that the agent's owner named.
+    #[error(
+        "the helper of study {study:?} has the key {found}, and the card of --helper the key {named}; nothing was stored. Ask the helper's operator \
+         for the card once more; if it is the same, do not take part: somebody has put another server in its place"
+    )]
+    OtherHelper {
+        /// The study.
+        study: String,
+        /// The key of the study's helper.
+        found: PublicKey,
+        /// The key of the helper that was named.
+        named: PublicKey,
     },
     /// Two servers sum, and the agent's owner did not name the other party's.
     #[error(

@@ -8,7 +8,7 @@ use fedbo_party::HomeError;
 use fedbo_privacy::mechanism::NoiseError;
 use fedbo_servers::NoSum;
 use fedbo_transport::LinkError;
-use fedbo_wire::ServerMessageUnreadable;
+use fedbo_wire::{PublicKey, ServerMessageUnreadable};
 
 /// An error in using a helper's folder or one of its studies.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +25,12 @@ pub enum HelperError {
     /// The folder or the file in it cannot be used.
     #[error(transparent)]
     Home(#[from] HomeError),
+    /// The key is gone.
+    #[error("{}: the helper's key is missing; put a copy back: without it no study goes on", path.display())]
+    KeyMissing {
+        /// The path at which it should be.
+        path: PathBuf,
+    },
     /// A study's text cannot be read.
     #[error("study {study:?}: {source}")]
     Text {
@@ -52,23 +58,63 @@ pub enum HelperError {
     /// The ledger refuses.
     #[error(transparent)]
     Ledger(Box<LedgerError>),
-    /// The shares of a study that are stored and its ledger contradict each other.
+    /// One of two files that know the same releases lacks one of them.
     #[error(
-        "the ledger of study {study:?} does not have the share of round {round} that was given away: it was set back or replaced; put back the \
-         ledger as it was last"
+        "study {study:?}: {} does not have the share of round {round} that {} has: it was set back or replaced; put it back as it was last",
+        path.display(), other.display()
     )]
     SetBack {
         /// The study.
         study: String,
         /// The round.
         round: u64,
+        /// The file that was set back.
+        path: PathBuf,
+        /// The file that has the share.
+        other: PathBuf,
+    },
+    /// The ledger of a study that has released something is gone.
+    #[error(
+        "study {study:?}: {} is missing, the ledger of what was released; put it back as it was last, nothing is released without it", path.display()
+    )]
+    LedgerMissing {
+        /// The study.
+        study: String,
+        /// The path at which it should be.
+        path: PathBuf,
+    },
+    /// The file of shares is gone, while ledgers are there.
+    #[error(
+        "{} is missing, and {} is there: put the first back as it was last, or name another folder for another helper", path.display(), ledger.display()
+    )]
+    SharesMissing {
+        /// The path at which the file should be.
+        path: PathBuf,
+        /// A ledger.
+        ledger: PathBuf,
+    },
+    /// A study names another helper.
+    #[error(
+        "study {study:?} names the helper {named}, and {} is {own}: name that helper's folder with --data; or, if this is the right one, the \
+         study's file has another card than `fedbo helper card` prints, and its operator makes a new study", path.display()
+    )]
+    OtherHelper {
+        /// The study.
+        study: String,
+        /// The key of the helper that it names.
+        named: PublicKey,
+        /// The folder.
+        path: PathBuf,
+        /// The key of this helper.
+        own: PublicKey,
     },
     /// There is no randomness.
     #[error(transparent)]
     Noise(#[from] NoiseError),
     /// The study's noise comes from a seed, and this build has none such (INV-10).
     #[error(
-        "study {study:?} has simulate = true, and this program is built without simulation: nothing would be promised of its releases"
+        "study {study:?} has simulate = true, and this program is built without simulation: use one that is built with it, or have the study made \
+         without simulate"
     )]
     Simulation {
         /// The study.
@@ -147,6 +193,19 @@ pub(crate) enum Refused {
     /// The helper cannot go on.
     #[error(transparent)]
     Stopped(#[from] HelperError),
+}
+
+impl Refused {
+    /// Returns true if something went wrong in storing or drawing, and not only because the budget is spent.
+    pub(crate) fn is_of_the_disk(&self) -> bool {
+        match self {
+            Self::Stopped(HelperError::Ledger(error)) => {
+                !matches!(**error, LedgerError::BudgetSpent(_))
+            }
+            Self::Stopped(_) => true,
+            _ => false,
+        }
+    }
 }
 
 impl From<HomeError> for Refused {

@@ -1,5 +1,6 @@
 //! A helper's folder: its key, the studies that it has joined, its shares, its ledgers.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,7 +10,7 @@ use fedbo_database::{Lock, Mode};
 use fedbo_federation::Federation;
 use fedbo_ledger::{Ledger, LedgerError};
 use fedbo_party::{Database, HomeError, hold, keep_private, make_folder};
-use fedbo_privacy::mechanism::SecureNoise;
+use fedbo_privacy::mechanism::{SecureNoise, Server};
 use fedbo_servers::{SumStudy, card_of, sealing_key_of};
 use fedbo_transport::{
     Clock as _, HttpClient, Signer, SystemClock, check_folder, checked_url, read_or_make_key,
@@ -27,6 +28,7 @@ use crate::sum::{Sum, Summing};
 const DATABASE_FILE: &str = "helper.db";
 const KEY_FILE: &str = "helper.key";
 const LOCK_FILE: &str = "helper.lock";
+const LEDGER_ENDING: &str = ".ledger.db";
 
 /// Bytes of a study's text at most.
 const CONFIG_BYTES_MAX: u64 = 16 << 20;
@@ -75,13 +77,16 @@ impl Home {
         let file = folder.join(DATABASE_FILE);
         if mode == Mode::Create {
             make_folder(folder)?;
+            if let Some(ledger) = a_ledger(folder).filter(|_| !file.exists()) {
+                return Err(HelperError::SharesMissing { path: file, ledger });
+            }
         } else if !file.exists() {
             return Err(HelperError::Absent { path: folder.to_owned() });
         }
         check_folder(folder).map_err(HomeError::from)?;
         let key_file = folder.join(KEY_FILE);
         if file.exists() && !key_file.exists() {
-            return Err(HomeError::KeyMissing { path: key_file }.into());
+            return Err(HelperError::KeyMissing { path: key_file });
         }
         let key = read_or_make_key(&key_file).map_err(HomeError::from)?;
         let database = Database::open(&file, mode, &FORMAT)?;
@@ -110,7 +115,7 @@ impl Home {
     /// The file with the ledger of a study; there is one where releases are charged.
     #[must_use]
     pub fn ledger(&self, study: &str) -> PathBuf {
-        self.folder.join(format!("{study}.ledger.db"))
+        self.folder.join(format!("{study}{LEDGER_ENDING}"))
     }
 
     /// Keeps others from serving from this folder.
@@ -121,13 +126,19 @@ impl Home {
         Ok(hold(&self.folder.join(LOCK_FILE), "serves the studies of this helper")?)
     }
 
-    /// The studies that were joined, by name.
+    /// The studies that were joined, by name; or the reason why one cannot be served.
     ///
     /// # Errors
     /// If they cannot be read.
-    pub fn studies(&self) -> Result<Vec<JoinedStudy>, HelperError> {
+    pub fn studies(
+        &self,
+    ) -> Result<BTreeMap<String, Result<JoinedStudy, HelperError>>, HelperError> {
         let records = self.database.read(StudyRecord::all)?;
-        records.into_iter().map(|record| self.read(&record)).collect()
+        let read = |record: StudyRecord| {
+            let joined = self.read(&record);
+            (record.name, joined)
+        };
+        Ok(records.into_iter().map(read).collect())
     }
 
     /// A study, as its text says; refused if it is none of ours.
@@ -142,12 +153,22 @@ impl Home {
             not_ours("is summed by its coordinator alone: it has no table [secure_sum]")
         })?;
         if study.helper != self.card() {
-            return Err(not_ours(
-                "names another helper: give its operator what `fedbo helper card` prints",
-            ));
+            return Err(HelperError::OtherHelper {
+                study: name(),
+                named: study.helper.key,
+                path: self.folder.clone(),
+                own: self.key.public(),
+            });
         }
         if study.leader.key != record.coordinator {
             return Err(not_ours("has another coordinator's card than the key that was named"));
+        }
+        let sealing = sealing_key_of(&self.key);
+        if sealing.verification_key(&study.sealing(Server::Leader), &study.config.0).is_none() {
+            return Err(not_ours("names a coordinator whose key cannot be used"));
+        }
+        if study.helper_charter.is_none() && cfg!(not(feature = "simulation")) {
+            return Err(HelperError::Simulation { study: name() });
         }
         Ok(JoinedStudy {
             study,
@@ -157,16 +178,11 @@ impl Home {
         })
     }
 
-    /// Fetches the frozen text of a study, checks it, shows it and keeps it. Done again, it is harmless.
+    /// Fetches the frozen text of a study, checks it and keeps it. Done again, it is harmless.
     ///
     /// # Errors
-    /// If the coordinator is not the one that was named, or the study none that this helper can serve. Nothing is kept then, nor if `agree`
-    /// says no.
-    pub fn join(
-        &self,
-        options: &JoinOptions,
-        agree: &mut dyn FnMut(&JoinedStudy) -> bool,
-    ) -> Result<Option<JoinedStudy>, JoinError> {
+    /// If the coordinator is not the one that was named, or the study none that this helper can serve. Nothing is kept then.
+    pub fn join(&self, options: &JoinOptions) -> Result<JoinedStudy, JoinError> {
         let given = options.url.clone();
         let url = checked_url(&given, options.allow_plain_http)
             .map_err(|message| JoinError::Url { url: given.clone(), message })?;
@@ -203,9 +219,6 @@ impl Home {
         if joined.study.name != record.name {
             return Err(impostor("the text is of another study"));
         }
-        if !agree(&joined) {
-            return Ok(None);
-        }
         let is_new = self.database.write(|tx| {
             let known = StudyRecord::all(tx)?.into_iter().find(|known| known.name == record.name);
             match known {
@@ -216,7 +229,7 @@ impl Home {
             }
         })?;
         match is_new {
-            true => Ok(Some(joined)),
+            true => Ok(joined),
             false => Err(JoinError::Joined { study: record.name }),
         }
     }
@@ -248,10 +261,20 @@ impl Home {
             Err(LedgerError::Absent { .. }) if records.charged(0)?.is_empty() => {
                 Ledger::create(&path, charter)?
             }
+            Err(LedgerError::Absent { .. }) => {
+                return Err(HelperError::LedgerMissing { study: study.name, path });
+            }
             opened => opened?,
         };
-        Ok(Box::new(Sum::open(study, keys, SecureNoise::new(), records, Some(ledger))?))
+        let ledger = Some((ledger, path));
+        Ok(Box::new(Sum::open(study, keys, SecureNoise::new(), records, ledger)?))
     }
+}
+
+/// A ledger in the folder, if there is one.
+fn a_ledger(folder: &Path) -> Option<PathBuf> {
+    let mut paths = folder.read_dir().ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    paths.find(|path| path.to_string_lossy().ends_with(LEDGER_ENDING))
 }
 
 #[cfg(feature = "simulation")]

@@ -99,6 +99,13 @@ impl Records {
         })
     }
 
+    /// Returns true if the leader has shown its share of a later round.
+    pub(crate) fn is_shown_after(&self, round: u64) -> Result<bool, HomeError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM shares WHERE study = ? AND round > ? AND leader_share IS NOT NULL)";
+        self.database
+            .read(|tx| Ok(tx.query_row(sql, params![self.study, round], |row| row.get(0))?))
+    }
+
     /// Keeps a share that is about to be charged, in the place of one that was not.
     pub(crate) fn prepare(&self, share: &ShareRecord) -> Result<(), HomeError> {
         let slots: Vec<u8> = share.slots.iter().flat_map(|slot| slot.to_le_bytes()).collect();

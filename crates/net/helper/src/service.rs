@@ -9,7 +9,6 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, Request, State};
 use axum::response::Response;
 use axum::routing::{get, post};
-use fedbo_ledger::LedgerError;
 use fedbo_servers::SumStudy;
 use fedbo_transport::{Length, Refusal, claimed_signature, of_type, read_authorized};
 use fedbo_wire::{
@@ -30,7 +29,8 @@ const BODY_PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Served {
     pub(crate) study: SumStudy,
     pub(crate) coordinator: PublicKey,
-    pub(crate) sum: Mutex<Box<dyn Summing>>,
+    /// None once its disk failed: what reached the disk says how it goes on, so it is opened anew.
+    pub(crate) sum: Mutex<Option<Box<dyn Summing>>>,
 }
 
 /// The state that all requests share.
@@ -43,6 +43,8 @@ pub(crate) struct Shared {
 struct Studies {
     home: Home,
     served: BTreeMap<String, Arc<Served>>,
+    /// The reason why a study is not served.
+    unserved: BTreeMap<String, String>,
     looked: Instant,
 }
 
@@ -50,16 +52,17 @@ struct Studies {
 const LOOK: Duration = Duration::from_millis(500);
 
 impl Shared {
-    /// Begins to serve what was joined.
+    /// Begins to serve what was joined, as far as it can be.
     pub(crate) fn new(home: Home) -> Result<Self, HelperError> {
         let key = home.key();
-        let mut studies = Studies { home, served: BTreeMap::new(), looked: Instant::now() };
+        let (served, unserved) = (BTreeMap::new(), BTreeMap::new());
+        let mut studies = Studies { home, served, unserved, looked: Instant::now() };
         studies.look()?;
         Ok(Self { key, studies: Mutex::new(studies) })
     }
 
     /// A study of this coordinator. It may have been joined a moment ago.
-    fn study(&self, name: &str, coordinator: &PublicKey) -> Option<Arc<Served>> {
+    pub(crate) fn study(&self, name: &str, coordinator: &PublicKey) -> Option<Arc<Served>> {
         let mut studies = self.studies.lock().unwrap_or_else(PoisonError::into_inner);
         if !studies.served.contains_key(name) && studies.looked.elapsed() > LOOK {
             studies.looked = Instant::now();
@@ -69,20 +72,59 @@ impl Shared {
         }
         studies.served.get(name).filter(|served| served.coordinator == *coordinator).cloned()
     }
+
+    /// Acts on a request of the leader of a study. If the disk fails meanwhile, the study is opened anew for the next request.
+    pub(crate) fn act(
+        &self,
+        served: &Arc<Served>,
+        act: impl FnOnce(&SumStudy, &mut dyn Summing) -> Result<Vec<u8>, Refused>,
+    ) -> Result<Vec<u8>, Refusal> {
+        let name = &served.study.name;
+        let mut held = served.sum.lock().unwrap_or_else(|poisoned| {
+            // A request met a defect: nobody knows what of it was done.
+            let mut held = poisoned.into_inner();
+            *held = None;
+            held
+        });
+        let acted = held.as_mut().map(|sum| act(&served.study, sum.as_mut()));
+        let is_over =
+            acted.as_ref().is_none_or(|acted| acted.as_ref().is_err_and(Refused::is_of_the_disk));
+        if is_over {
+            *held = None;
+            let mut studies = self.studies.lock().unwrap_or_else(PoisonError::into_inner);
+            if studies.served.get(name).is_some_and(|known| Arc::ptr_eq(known, served)) {
+                studies.served.remove(name);
+            }
+        }
+        acted.ok_or_else(at_the_disk)?.map_err(|refused| refusal(name, &refused))
+    }
 }
 
 impl Studies {
     fn look(&mut self) -> Result<(), HelperError> {
-        for joined in self.home.studies()? {
-            if self.served.contains_key(&joined.study.name) {
+        for (name, joined) in self.home.studies()? {
+            if self.served.contains_key(&name) {
                 continue;
             }
-            let sum = self.home.open_sum(&joined)?;
-            let (name, head) = (joined.study.name.clone(), sum.head());
+            let opened = joined.and_then(|joined| Ok((self.home.open_sum(&joined)?, joined)));
+            let (sum, joined) = match opened {
+                Ok(opened) => opened,
+                Err(error) => {
+                    let error = error.to_string();
+                    // Anybody can have it looked for again and again.
+                    if self.unserved.get(&name) != Some(&error) {
+                        tracing::error!(study = %name, "cannot be served: {error}");
+                        self.unserved.insert(name, error);
+                    }
+                    continue;
+                }
+            };
+            self.unserved.remove(&name);
+            let head = sum.head();
             tracing::info!(study = %name, leader = %joined.coordinator, %head, "is served");
             let served = Served {
                 coordinator: joined.coordinator,
-                sum: Mutex::new(sum),
+                sum: Mutex::new(Some(sum)),
                 study: joined.study,
             };
             self.served.insert(name, Arc::new(served));
@@ -129,10 +171,10 @@ async fn verify(
         place,
         request,
         |study| Length::AtMost(verify_size(study.passed_sizes(), REPORTS_MAX)),
-        |served, key, round, body| {
-            let (at, sizes) = (served.study.sum_place(round), served.study.passed_sizes());
+        |study, sum, key, round, body| {
+            let (at, sizes) = (study.sum_place(round), study.passed_sizes());
             let reports = verify_from_bytes(body, at, sizes)?;
-            let verdicts = served.sum().verify(round, &reports)?;
+            let verdicts = sum.verify(round, &reports)?;
             Ok(verdicts_to_bytes(at, (key, body), &verdicts, sizes))
         },
     )
@@ -150,10 +192,10 @@ async fn close(
         place,
         request,
         |study| Length::AtMost(close_size(study.n_slots as usize)),
-        |served, key, round, body| {
-            let at = served.study.sum_place(round);
-            let slots = close_from_bytes(body, at, served.study.n_slots)?;
-            let closed = served.sum().close(round, &slots)?;
+        |study, sum, key, round, body| {
+            let at = study.sum_place(round);
+            let slots = close_from_bytes(body, at, study.n_slots)?;
+            let closed = sum.close(round, &slots)?;
             Ok(closed.to_bytes(at, (key, body)))
         },
     )
@@ -184,21 +226,15 @@ async fn reveal(
             let most = usize::try_from(study.share_bytes_max()).unwrap_or(usize::MAX);
             Length::AtMost(reveal_size(most))
         },
-        move |served, key, round, body| {
-            let at = served.study.sum_place(round);
-            let size = served.study.sharing.share_size(served.study.schedule.shape(round));
+        move |study, sum, key, round, body| {
+            let at = study.sum_place(round);
+            let size = study.sharing.share_size(study.schedule.shape(round));
             let share = reveal_from_bytes(body, at, size)?;
-            let (salt, entries) = served.sum().reveal(round, share, after)?;
+            let (salt, entries) = sum.reveal(round, share, after)?;
             Ok(entries_to_bytes(at, (key, body), &salt, &entries))
         },
     )
     .await
-}
-
-impl Served {
-    fn sum(&self) -> std::sync::MutexGuard<'_, Box<dyn Summing>> {
-        self.sum.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Reads a request of the leader of a study, and answers it off the threads of connections.
@@ -207,7 +243,9 @@ async fn answer(
     place: Place,
     request: Request,
     length: impl FnOnce(&SumStudy) -> Length,
-    act: impl FnOnce(&Served, &SigningKey, u64, &[u8]) -> Result<Vec<u8>, Refused> + Send + 'static,
+    act: impl FnOnce(&SumStudy, &mut dyn Summing, &SigningKey, u64, &[u8]) -> Result<Vec<u8>, Refused>
+    + Send
+    + 'static,
 ) -> Result<Response, Refusal> {
     let Path((study, round)) = place.map_err(|error| unreadable(&error.to_string()))?;
     let signature = claimed_signature(request.headers())?;
@@ -222,7 +260,7 @@ async fn answer(
     let signature = (signature, shared.key.public());
     let body = read_authorized(request, signature, length, BODY_PATIENCE).await?.body;
     let acted = tokio::task::spawn_blocking(move || {
-        act(&served, &shared.key, round, &body).map_err(|refused| refusal(&study, &refused))
+        shared.act(&served, |study, sum| act(study, sum, &shared.key, round, &body))
     });
     let bytes = acted.await.unwrap_or_else(|_| {
         tracing::error!("a request met a defect");
@@ -230,6 +268,11 @@ async fn answer(
         Err(Refusal::new(ProblemCode::Internal, message))
     })?;
     Ok(of_type("application/octet-stream", bytes))
+}
+
+fn at_the_disk() -> Refusal {
+    let message = "the helper cannot use its disk at present; try again later";
+    Refusal::new(ProblemCode::Unavailable, message)
 }
 
 fn unreadable(error: &str) -> Refusal {
@@ -242,16 +285,11 @@ fn refusal(study: &str, refused: &Refused) -> Refusal {
         Refused::Round { .. } => ProblemCode::Late,
         Refused::OtherShare { .. } => ProblemCode::Conflict,
         // The budget is spent: nothing more is summed.
-        Refused::Stopped(HelperError::Ledger(error))
-            if matches!(**error, LedgerError::BudgetSpent(_)) =>
-        {
-            ProblemCode::NotCollected
-        }
+        Refused::Stopped(_) if !refused.is_of_the_disk() => ProblemCode::NotCollected,
         // Paths and what the disk says are the operator's.
         Refused::Stopped(error) => {
             tracing::error!(study, "{error}");
-            let message = "the helper cannot use its disk at present; try again later";
-            return Refusal::new(ProblemCode::Unavailable, message);
+            return at_the_disk();
         }
     };
     tracing::warn!(study, "refused: {refused}");

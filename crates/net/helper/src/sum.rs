@@ -1,14 +1,13 @@
 //! The rounds of one study at the helper.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fedbo_failpoints::pass;
 use fedbo_ledger::{Head, Ledger};
 use fedbo_privacy::mechanism::{NoiseSource, Server};
-use fedbo_secure_sum::{
-    OutputShare, ReportRefused, SealingKey, ServerRound, VerificationKey, combine,
-};
+use fedbo_secure_sum::{OutputShare, ReportRefused, SealingKey, ServerRound, VerificationKey};
 use fedbo_servers::SumStudy;
 use fedbo_wire::{
     CloseAnswer, Digest, HelperEntry, LedgerEntry, PassedReport, SigningKey, Verdict, commitment,
@@ -71,15 +70,23 @@ impl<S: NoiseSource> Sum<S> {
         (key, sealing): (Arc<SigningKey>, SealingKey),
         source: S,
         records: Records,
-        mut ledger: Option<Ledger>,
+        ledger: Option<(Ledger, PathBuf)>,
     ) -> Result<Self, HelperError> {
+        let (mut ledger, path) = ledger.unzip();
         let verification =
             sealing.verification_key(&study.sealing(Server::Leader), &study.config.0);
         let verification = verification.ok_or(HelperError::NotOurs {
             study: study.name.clone(),
             why: "names a coordinator whose key cannot be used",
         })?;
-        let set_back = |round| HelperError::SetBack { study: study.name.clone(), round };
+        let path = path.unwrap_or_default();
+        let set_back = |round, path: &Path, other: &Path| HelperError::SetBack {
+            study: study.name.clone(),
+            round,
+            path: path.to_owned(),
+            other: other.to_owned(),
+        };
+        let file = records.database.path().to_owned();
         // A share that the process charged, and died before it noted that.
         if let Some(ledger) = &mut ledger {
             for entry in ledger.entries(0)? {
@@ -87,9 +94,9 @@ impl<S: NoiseSource> Sum<S> {
                     Some(known) if known.share == entry.release => match known.seq {
                         None => records.charge(entry.round, entry.seq)?,
                         Some(seq) if seq == entry.seq => {}
-                        Some(_) => return Err(set_back(entry.round)),
+                        Some(_) => return Err(set_back(entry.round, &path, &file)),
                     },
-                    _ => return Err(set_back(entry.round)),
+                    _ => return Err(set_back(entry.round, &file, &path)),
                 }
             }
         }
@@ -102,7 +109,7 @@ impl<S: NoiseSource> Sum<S> {
         if let Some(ledger) = &ledger
             && ledger.head() != head
         {
-            return Err(set_back(last_closed.unwrap_or(0)));
+            return Err(set_back(last_closed.unwrap_or(0), &path, &file));
         }
         let current = None;
         Ok(Self {
@@ -236,12 +243,12 @@ where
         pass("helper: a share is made");
         self.records.prepare(&record)?;
         pass("helper: a share is kept");
+        let head = self.head.follow(round, &self.study.event_bytes, &record.share);
         if let (Some(ledger), Some(event)) = (&mut self.ledger, &self.study.event) {
             ledger.commit(round, event, &record.share)?;
             pass("helper: a share is charged");
         }
         // INV-1: charged and stored before anything of it leaves.
-        let head = self.head.follow(round, &self.study.event_bytes, &record.share);
         self.records.charge(round, head.seq)?;
         pass("helper: a share is noted as charged");
         self.head = head;
@@ -262,15 +269,11 @@ where
         match known.leader_share {
             Some(before) if before == shown => {}
             Some(_) => return Err(Refused::OtherShare { round }),
+            // This share has left with that of a later round, and the leader may know the sum: it is bound no more.
+            None if self.records.is_shown_after(round)? => return Err(Refused::Round { round }),
             None => {
-                let at = (round, self.study.schedule.shape(round));
-                let refused = |why: String| Refused::LeaderShare { round, why };
-                let read =
-                    |server, bytes: &[u8]| self.study.sharing.read::<S::Kind>(server, at, bytes);
-                let leader =
-                    read(Server::Leader, leader_share).map_err(|e| refused(e.to_string()))?;
-                let own = read(Server::Helper, &known.share).map_err(|e| refused(e.to_string()))?;
-                combine(&leader, &own).map_err(|e| refused(e.to_string()))?;
+                let checked = self.study.check_shares(round, leader_share, &known.share);
+                checked.map_err(|e| Refused::LeaderShare { round, why: e.to_string() })?;
                 self.records.reveal(round, &shown)?;
                 pass("helper: the leader's share is noted");
             }
@@ -305,14 +308,15 @@ mod tests {
     use fedbo_federation::{Federation, FrozenFor};
     use fedbo_objective::NoProblems;
     use fedbo_privacy::mechanism::{SecureNoise, SimNoise, Simulated};
-    use fedbo_secure_sum::Verifying;
+    use fedbo_secure_sum::{Verifying, combine};
     use fedbo_servers::{HelperChain, card_of, sealing_key_of};
-    use fedbo_wire::PublicKey;
+    use fedbo_wire::{ProblemCode, PublicKey};
     use tempfile::TempDir;
 
     use super::*;
     use crate::home::{Home, JoinedStudy};
     use crate::records::StudyRecord;
+    use crate::service::Shared;
 
     const N_AGENTS: u32 = 3;
 
@@ -353,7 +357,7 @@ mod tests {
                 config,
             };
             home.keep(&record);
-            let joined = home.studies().unwrap().remove(0);
+            let joined = home.studies().unwrap().remove("labs").unwrap().unwrap();
             let sealing = sealing_key_of(&leader_key());
             let verification = sealing
                 .verification_key(&joined.study.sealing(Server::Helper), &joined.study.config.0)
@@ -493,6 +497,26 @@ mod tests {
         assert!(matches!(helper.reveal(2, &right, 0), Err(Refused::Round { round: 2 })));
     }
 
+    /// A bad leader gets the share of a round along with that of the next, and would choose its own when it knows the sum.
+    #[test]
+    fn a_leader_that_has_shown_a_later_share_is_bound_to_none_of_an_earlier_round() {
+        let world = World::charged();
+        let mut helper = world.helper();
+        let vectors = vec![world.sent(helper.as_mut(), 0, 1, &VECTOR)];
+        helper.close(0, &[1]).unwrap();
+        helper.close(1, &[]).unwrap();
+        let later = world.leader_share(1, Vec::new(), 2);
+        let (_, entries) = helper.reveal(1, &later, 0).unwrap();
+        assert_eq!(entries.len(), 2);
+        assert_eq!(entries[0].leader_share, Digest([0; 32]), "agents take no release from it");
+        let chosen = world.leader_share(0, vectors, 3);
+        assert!(matches!(helper.reveal(0, &chosen, 0), Err(Refused::Round { round: 0 })));
+        drop(helper);
+        let mut helper = world.helper();
+        assert!(matches!(helper.reveal(0, &chosen, 0), Err(Refused::Round { round: 0 })));
+        assert_eq!(helper.reveal(1, &later, 0).unwrap().1, entries);
+    }
+
     /// A bad leader passes on a report elsewhere than it was made for, or changed: nothing of it is counted.
     #[test]
     fn a_report_counts_in_its_own_place_and_unchanged() {
@@ -558,7 +582,8 @@ mod tests {
         drop(helper);
         let ledger = world.path().join("labs.ledger.db");
         std::fs::remove_file(&ledger).unwrap();
-        assert!(matches!(world.home().open_sum(&world.joined), Err(HelperError::Ledger(_))));
+        let missing = world.home().open_sum(&world.joined).map(|_| ());
+        assert!(matches!(missing, Err(HelperError::LedgerMissing { .. })));
         let other = Ledger::create(&ledger, world.joined.study.helper_charter.as_ref().unwrap());
         drop(other.unwrap());
         let set_back = world.home().open_sum(&world.joined).map(|_| ());
@@ -605,6 +630,77 @@ mod tests {
     fn fixed_trigger() -> String {
         let layout = crate::schema::FORMAT.steps[0];
         layout[layout.find("CREATE TRIGGER shares_are_fixed").unwrap()..].to_owned()
+    }
+
+    /// The disk refuses to note a share that was charged, as when it is full: the study goes on by itself once it can be written.
+    #[test]
+    fn a_disk_that_fails_costs_a_round_and_no_study() {
+        let world = World::charged();
+        let shared = Shared::new(world.home()).unwrap();
+        let close = |round: u64| -> Result<(), ProblemCode> {
+            let served =
+                shared.study("labs", &leader_key().public()).ok_or(ProblemCode::UnknownStudy)?;
+            let closed = shared.act(&served, |_, sum| {
+                sum.close(round, &[])?;
+                Ok(Vec::new())
+            });
+            closed.map(|_| ()).map_err(|refusal| refusal.code())
+        };
+        close(0).unwrap();
+        let database = rusqlite::Connection::open(world.path().join("helper.db")).unwrap();
+        let fails = "CREATE TRIGGER disk_is_full BEFORE UPDATE OF seq ON shares BEGIN SELECT RAISE(ABORT, 'full'); END";
+        database.execute(fails, []).unwrap();
+        assert_eq!(close(1), Err(ProblemCode::Unavailable));
+        database.execute("DROP TRIGGER disk_is_full", []).unwrap();
+        // What the ledger has is found again, in its place in the chain.
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while close(1).is_err() {
+            assert!(std::time::Instant::now() < until, "the study is served again");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        close(2).unwrap();
+        drop(shared);
+        assert_eq!(world.helper().head().seq, 3);
+    }
+
+    /// A study that cannot be served stops no other.
+    #[test]
+    fn a_study_that_is_broken_stops_no_other() {
+        let world = World::charged();
+        let (name, config) = ("broken".to_owned(), "what no program reads".to_owned());
+        let (url, coordinator) = (world.joined.url.clone(), world.joined.coordinator);
+        let home = world.home();
+        home.keep(&StudyRecord { id: 0, name, url, coordinator, config });
+        let studies = home.studies().unwrap();
+        assert!(studies["broken"].is_err() && studies["labs"].is_ok());
+        let shared = Shared::new(home).unwrap();
+        assert!(shared.study("labs", &coordinator).is_some());
+        assert!(shared.study("broken", &coordinator).is_none());
+    }
+
+    /// A file that was set back, or is gone, is named with the file that knows more.
+    #[test]
+    fn a_file_of_shares_that_was_set_back_is_named() {
+        let world = World::charged();
+        world.helper().close(0, &[]).unwrap();
+        let [shares, ledger] = ["helper.db", "labs.ledger.db"].map(|name| world.path().join(name));
+        let older = world.folder.path().join("older");
+        std::fs::copy(&shares, &older).unwrap();
+        world.helper().close(1, &[]).unwrap();
+        std::fs::copy(&older, &shares).unwrap();
+        match world.home().open_sum(&world.joined).map(|_| ()) {
+            Err(HelperError::SetBack { round: 1, path, other, .. }) => {
+                assert_eq!((path, other), (shares.clone(), ledger.clone()));
+            }
+            other => panic!("{other:?}"),
+        }
+        std::fs::remove_file(&shares).unwrap();
+        match Home::open(&world.path(), Mode::Create).map(|_| ()) {
+            Err(HelperError::SharesMissing { path, ledger: found }) => {
+                assert_eq!((path, found), (shares, ledger));
+            }
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]

@@ -44,6 +44,12 @@ impl Database {
         Ok(Self { file, connection, format })
     }
 
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
     /// Opens the file for reading.
     ///
     /// # Errors

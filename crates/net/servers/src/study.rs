@@ -3,11 +3,11 @@
 use fedbo_federation::{Collaboration, Federation, Protection, ReleaseMechanism};
 use fedbo_ledger::{Charter, Head, UnreadableEvent, event_to_bytes};
 use fedbo_privacy::accounting::PrivacyEvent;
-use fedbo_privacy::mechanism::{ReleaseShape, Server};
+use fedbo_privacy::mechanism::{Kind, ReleaseShape, Secure, Server, Simulated};
 use fedbo_protocol::ReleaseSchedule;
-use fedbo_secure_sum::{Place, SealingKey, SealingPublicKey, Sharing};
+use fedbo_secure_sum::{Place, SealingKey, SealingPublicKey, ShareRefused, Sharing, combine};
 use fedbo_wire::{
-    CardUnreadable, Digest, PassedSizes, SealedSizes, ServerCard, SigningKey, SumPlace,
+    CardUnreadable, Digest, PassedSizes, PublicKey, SealedSizes, ServerCard, SigningKey, SumPlace,
     config_digest,
 };
 
@@ -21,6 +21,16 @@ pub enum NoSum {
         key: &'static str,
         /// The reason.
         source: CardUnreadable,
+    },
+    /// The coordinator of the study is not the one whose card it has.
+    #[error(
+        "secure_sum.leader of the study is the card of {leader}, and its coordinator is {coordinator}: they are to be one"
+    )]
+    OtherLeader {
+        /// The key of the card.
+        leader: PublicKey,
+        /// The coordinator's key.
+        coordinator: String,
     },
     /// Its event has no bytes.
     #[error("the study's privacy event is none: {0}")]
@@ -97,6 +107,11 @@ impl SumStudy {
             read.map_err(|source| NoSum::Card { key, source })
         };
         let (leader, helper) = (card("leader", table.leader)?, card("helper", table.helper)?);
+        let named = federation.file().network.coordinator.as_ref();
+        if let Some(coordinator) = named.filter(|named| **named != leader.key.to_string()) {
+            let coordinator = coordinator.clone();
+            return Err(NoSum::OtherLeader { leader: leader.key, coordinator });
+        }
         let same = [
             ("key", leader.key.0 == helper.key.0),
             ("key of shares", leader.seal == helper.seal),
@@ -142,6 +157,34 @@ impl SumStudy {
             Server::Helper => &self.helper,
         };
         SealingPublicKey { seal: card.seal, agree: card.agree }
+    }
+
+    /// Checks that the shares of both servers are shares of this round over the same slots.
+    ///
+    /// # Errors
+    /// If there is no release in them.
+    pub fn check_shares(
+        &self,
+        round: u64,
+        leader: &[u8],
+        helper: &[u8],
+    ) -> Result<(), ShareRefused> {
+        match self.event {
+            Some(_) => self.combined::<Secure>(round, leader, helper),
+            None => self.combined::<Simulated>(round, leader, helper),
+        }
+    }
+
+    fn combined<K: Kind>(
+        &self,
+        round: u64,
+        leader: &[u8],
+        helper: &[u8],
+    ) -> Result<(), ShareRefused> {
+        let at = (round, self.schedule.shape(round));
+        let read = |server, bytes: &[u8]| self.sharing.read::<K>(server, at, bytes);
+        combine(&read(Server::Leader, leader)?, &read(Server::Helper, helper)?)?;
+        Ok(())
     }
 
     /// The place of a report.

@@ -15,7 +15,7 @@ mod server;
 #[cfg(feature = "client")]
 pub use client::{
     Answer, CarriedAnswer, CarriedRequest, Courier, HttpClient, JSON_BYTES_MAX, JsonAnswer,
-    JsonClient, LinkError, Signer, checked_url,
+    JsonClient, LinkError, Signer, check_authority, checked_url,
 };
 pub use clock::{Backoff, Clock, SystemClock};
 pub use key_file::{KeyError, check_folder, read_key, read_or_make_key};

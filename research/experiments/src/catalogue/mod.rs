@@ -20,6 +20,7 @@ mod single_party;
 mod study_run;
 mod suite;
 
+pub use self::peers::PeersUnusable;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 

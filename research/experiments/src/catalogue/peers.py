@@ -14,7 +14,7 @@ import warnings
 
 warnings.simplefilter("ignore")  # a line for each process would bury the errors
 for threads in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(threads, "1")
+    os.environ[threads] = "1"
 
 PACKAGES = {
     "optuna-tpe": ["optuna"],

@@ -1,10 +1,12 @@
 //! Samplers of other packages as strategies of a study: a Python process proposes, and everything else is as for our own.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
+use fedbo_objective::is_secret;
 use fedbo_optim::Points;
 use fedbo_space::{Point, Space, Value};
 use fedbo_strategies::{Observation, Proposal, Source, Strategy, StrategyError};
@@ -14,23 +16,52 @@ use serde_json::{Map, json};
 /// The variable that names the Python interpreter with the peers' packages.
 pub(super) const PYTHON: &str = "FEDBO_PEERS_PYTHON";
 /// The variable that lists those of them that take part, separated by commas.
-pub(super) const CHOICE: &str = "FEDBO_PEERS";
+pub(super) const CHOICE: &str = "FEDBO_PEERS_ARMS";
 /// The program that the interpreter runs.
 const PROGRAM: &str = include_str!("peers.py");
+
+/// Variables of the environment from which no peers can be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct PeersUnusable(String);
+
+/// The interpreter with the peers' packages and the samplers that take part; none where the environment names no interpreter.
+///
+/// # Errors
+/// If the environment lists samplers and names no interpreter, or those that it lists cannot be run.
+pub(super) fn from_environment() -> Result<Option<(String, Vec<String>)>, PeersUnusable> {
+    let wanted = std::env::var(CHOICE).ok();
+    match (std::env::var(PYTHON), wanted) {
+        (Ok(python), wanted) => {
+            let names = chosen(available(&python)?, wanted.as_deref())?;
+            Ok(Some((python, names)))
+        }
+        (Err(_), Some(_)) => {
+            let message =
+                format!("{CHOICE} lists samplers, and {PYTHON} names no Python interpreter");
+            Err(PeersUnusable(message))
+        }
+        (Err(_), None) => Ok(None),
+    }
+}
 
 /// The samplers that `wanted` lists, separated by commas, or without a list all that the interpreter can run.
 ///
 /// # Errors
 /// If it cannot run one of the list.
-pub(super) fn chosen(available: Vec<String>, wanted: Option<&str>) -> anyhow::Result<Vec<String>> {
+fn chosen(available: Vec<String>, wanted: Option<&str>) -> Result<Vec<String>, PeersUnusable> {
     let Some(wanted) = wanted else { return Ok(available) };
     let names: Vec<String> = wanted.split(',').map(|name| name.trim().to_owned()).collect();
-    for name in &names {
-        anyhow::ensure!(
-            available.contains(name),
-            "{CHOICE} has {name:?}; the interpreter of {PYTHON} can run {}",
-            if available.is_empty() { "none".to_owned() } else { available.join(", ") }
-        );
+    for (i, name) in names.iter().enumerate() {
+        if !available.contains(name) {
+            let can = if available.is_empty() { "none".to_owned() } else { available.join(", ") };
+            let message =
+                format!("{CHOICE} has {name:?}; the interpreter of {PYTHON} can run {can}");
+            return Err(PeersUnusable(message));
+        }
+        if names[..i].contains(name) {
+            return Err(PeersUnusable(format!("{CHOICE} has {name:?} twice")));
+        }
     }
     Ok(names)
 }
@@ -39,13 +70,13 @@ pub(super) fn chosen(available: Vec<String>, wanted: Option<&str>) -> anyhow::Re
 ///
 /// # Errors
 /// If it cannot be started or fails.
-pub(super) fn available(python: &str) -> anyhow::Result<Vec<String>> {
-    let output = Command::new(python)
-        .args(["-c", PROGRAM, "--list"])
-        .stderr(Stdio::inherit())
-        .output()
-        .with_context(|| format!("cannot start {python} ({PYTHON})"))?;
-    anyhow::ensure!(output.status.success(), "{python} ({PYTHON}) failed: {}", output.status);
+fn available(python: &str) -> Result<Vec<String>, PeersUnusable> {
+    let unusable = |what: String| PeersUnusable(format!("{PYTHON} = {python:?}: {what}"));
+    let output = command(python, "--list").stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| unusable(format!("it cannot be started: {error}")))?;
+    if !output.status.success() {
+        return Err(unusable(format!("it failed ({}), see its messages above", output.status)));
+    }
     let names = String::from_utf8_lossy(&output.stdout);
     Ok(names.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect())
 }
@@ -54,6 +85,11 @@ pub(super) fn available(python: &str) -> anyhow::Result<Vec<String>> {
 pub(super) fn command(python: &str, name: &str) -> Command {
     let mut command = Command::new(python);
     command.args(["-c", PROGRAM, name]);
+    for (variable, _) in std::env::vars_os().filter(|(variable, _)| is_secret(variable)) {
+        command.env_remove(variable); // INV-26
+    }
+    // Ctrl-C is for the experiment, which ends it.
+    command.process_group(0);
     command
 }
 
@@ -235,6 +271,8 @@ mod tests {
         let available = || vec!["one".to_owned(), "two".to_owned()];
         assert_eq!(chosen(available(), None).unwrap(), available());
         assert_eq!(chosen(available(), Some("two, one")).unwrap(), ["two", "one"]);
+        let error = chosen(available(), Some("two,two")).unwrap_err().to_string();
+        assert!(error.contains("\"two\" twice"), "{error}");
         let error = chosen(available(), Some("three")).unwrap_err().to_string();
         assert!(error.contains("\"three\"") && error.contains("one, two"), "{error}");
     }

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
 
 use fedbo_problems::{Problem, SuiteEntry, SuiteHalf, suite};
 use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, RankingRequest, ResultsWriter, Scale, SummaryRequest,
     TaskGroup, check_folder,
 };
-use fedbo_runner::{RowBuilder, RowLabels};
+use fedbo_runner::{Ended, RowBuilder, RowLabels};
 use fedbo_space::Direction;
 use fedbo_streams::Seed;
 use fedbo_study::StrategySpec;
@@ -51,12 +52,9 @@ fn arms() -> anyhow::Result<Vec<Arm>> {
     ];
     let ours = ours.map(|(name, strategy)| Arm { name: name.into(), strategy, python: None });
     let mut arms = Vec::from(ours);
-    if let Ok(python) = std::env::var(peers::PYTHON) {
+    if let Some((python, names)) = peers::from_environment()? {
         let peer = |name| Arm { name, strategy: StrategySpec::own(), python: Some(python.clone()) };
-        let wanted = std::env::var(peers::CHOICE).ok();
-        arms.extend(
-            peers::chosen(peers::available(&python)?, wanted.as_deref())?.into_iter().map(peer),
-        );
+        arms.extend(names.into_iter().map(peer));
     }
     Ok(arms)
 }
@@ -122,6 +120,7 @@ fn run_of(
     let columns = columns_of(examples.iter().map(Problem::space));
     let writer = ResultsWriter::create(&options.out, &columns, options.overwrite)?;
     let seed = Seed::new(options.seed);
+    let failures = Mutex::new(Vec::new());
     let mut jobs = Vec::new();
     for entry in entries {
         for run in 0..runs {
@@ -134,7 +133,19 @@ fn run_of(
                 };
                 // All arms of a run have the same instance, noise and initial design.
                 let number = run_number(seed, run);
-                let job = Job::new(unit, move |unit, stop| arm.work(entry, number, unit, stop));
+                let failures = &failures;
+                let job = Job::new(unit, move |unit, stop| {
+                    match arm.work(entry, number, unit, stop) {
+                        // A sampler of another package is no reason to lose the runs of all.
+                        Err(error) if arm.python.is_some() => {
+                            let RowLabels { arm, agent, run, .. } = unit;
+                            let failure = format!("{arm} on {agent}, run {run}: {error:#}");
+                            failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
+                            Ok((Vec::new(), Ended::Complete))
+                        }
+                        worked => worked,
+                    }
+                });
                 jobs.push(job.in_columns(&columns));
             }
         }
@@ -180,7 +191,15 @@ fn run_of(
         let tables = part.ranking.as_ref()?.tables(part.metric);
         Some(format!("Half: {}\n\n{tables}\n", part.experiment))
     });
-    Ok(ExperimentResult { notes: tables.collect(), summary, ended })
+    let mut notes: Vec<String> = tables.collect();
+    let mut failures =
+        std::mem::take(&mut *failures.lock().unwrap_or_else(PoisonError::into_inner));
+    failures.sort_unstable();
+    if !failures.is_empty() {
+        let failures = failures.join("\n  ");
+        notes.push(format!("Runs of samplers that failed; they are in no table:\n  {failures}\n"));
+    }
+    Ok(ExperimentResult { notes, summary, ended })
 }
 
 /// The groups of a function: its dimension and its family. Dimensions have two digits, so that they are in order.
@@ -196,10 +215,8 @@ fn groups_of(entry: &SuiteEntry) -> Vec<TaskGroup> {
 mod tests {
     use std::path::Path;
 
-    use fedbo_report::{RESULTS_FILE, Row, Summary, read_results};
-    use fedbo_runner::Ended;
-
     use super::*;
+    use fedbo_report::{RESULTS_FILE, Row, Summary, read_results};
 
     struct Quiet;
 

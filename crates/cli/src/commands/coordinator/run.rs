@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fedbo_coordinator::{HelperWay, Home, Service, ServiceSettings, Study};
 use fedbo_storage::Mode;
-use fedbo_transport::ConnectionLimits;
+use fedbo_transport::{ConnectionLimits, check_authority};
 
 use super::Place;
 use crate::commands::parse_listen;
@@ -167,6 +167,9 @@ impl Run {
         let stop = interrupt::stop_flag(
             "stopping: requests are being answered (once more to exit at once)",
         );
+        if let Some(path) = &self.helper_ca {
+            check_authority(path).map_err(|error| BadInput(format!("--helper-ca {error}")))?;
+        }
         let tls = self.tls.files();
         let is_tls = tls.is_some();
         let settings = ServiceSettings {

@@ -9,6 +9,7 @@ use fedbo_coordinator::{Home, TOKEN_DAYS};
 use fedbo_federation::{Federation, FrozenFor};
 use fedbo_servers::{SumStudy, card_of};
 use fedbo_storage::Mode;
+use fedbo_transport::checked_url;
 use fedbo_wire::ServerCard;
 use serde::Serialize;
 
@@ -135,25 +136,41 @@ impl Study {
 }
 
 impl Create {
+    /// Checks what a frozen text would say of a helper for ever.
+    fn check_sum(&self, checked: &Federation) -> anyhow::Result<()> {
+        let Some(sum) = &checked.file().secure_sum else {
+            return Ok(());
+        };
+        let wrong = |what: String| BadInput(format!("{}: {what}", self.file.display()));
+        if self.place.store.is_some() {
+            let message = "[secure_sum] needs a coordinator in a folder (--data): replicas that share a database do not lead secure sums";
+            return Err(wrong(message.to_owned()).into());
+        }
+        if let Some(Err(error)) = sum.helper.as_ref().map(|card| card.parse::<ServerCard>()) {
+            return Err(wrong(format!("secure_sum.helper: {error}")).into());
+        }
+        if let Some(url) = &sum.helper_url {
+            checked_url(url, true)
+                .map_err(|error| wrong(format!("secure_sum.helper_url = {url:?}: {error}")))?;
+            if let Err(error) = checked_url(url, false) {
+                console::remark(&format!(
+                    "secure_sum.helper_url = {url:?}: {error} (with `fedbo coordinator run`)"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     fn run(&self) -> anyhow::Result<Exit> {
         // Checked before anything is begun for it.
         FileKind::Federation.check(&self.file)?;
         let (checked, _) = Federation::freeze(&self.file, "", problems())?;
-        if let Some(card) = checked.file().secure_sum.as_ref().and_then(|sum| sum.helper.as_ref())
-            && let Err(error) = card.parse::<ServerCard>()
-        {
-            let file = self.file.display();
-            return Err(BadInput(format!("{file}: secure_sum.helper: {error}")).into());
-        }
+        self.check_sum(&checked)?;
         let home = self.place.open(Mode::Create)?;
         let key = home.key().public().to_string();
         let card = card_of(&home.key()).to_string();
         let by = FrozenFor { key: &key, card: &card };
         let (federation, config) = Federation::freeze(&self.file, by, problems())?;
-        if federation.file().secure_sum.is_some() && home.database().is_some() {
-            let message = "[secure_sum] needs a coordinator in a folder (--data): replicas that share a database do not lead secure sums";
-            return Err(BadInput(message.to_owned()).into());
-        }
         if let Some(Err(refusal)) = federation.privacy().map(|plan| &plan.claim) {
             return Err(refusal.clone().into());
         }

@@ -200,7 +200,7 @@ fn what_is_no_answer_is_told_from_a_refusal() {
     for (may_pass, words) in [
         (true, "status 502"),
         (false, "status 404"),
-        (false, "no coordinator of this version"),
+        (false, "no server of this version"),
         (false, "longer than 100 bytes"),
         (false, "fedbo-round is missing"),
         (true, "cut off"),

@@ -182,9 +182,13 @@ impl Worker {
         let collects = self.study.collects(round);
         let helper = match (&self.sum, entries.last()) {
             (Some(sum), Some(last)) => {
+                let own = |round: u64| {
+                    let mut known = entries.iter();
+                    known.find(|entry| entry.round == round).map(|entry| entry.release.clone())
+                };
                 // Of a study that is not played any more nobody asks again.
                 if !sum.has_entry(last.round)
-                    && let Err(error) = sum.reveal(last.round, &last.release)
+                    && let Err(error) = sum.reveal(last.round, &last.release, own)
                 {
                     tracing::warn!(study = %self.study.name, "the helper does not give its shares: {error}");
                 }

@@ -41,9 +41,11 @@ impl Worker {
         if !leader.is_open || !(is_due || sum.is_complete()) {
             return Ok(());
         }
-        if leader.machine.ends_at().is_some_and(|end| now_ms >= end) {
+        // It is asked at least once, also where uploads are taken until the round ends.
+        if leader.machine.ends_at().is_some_and(|end| now_ms >= end) && leader.asks_at.is_some() {
             tracing::warn!(study = %self.study.name, round = leader.round, "the round has no release: the helper did not answer in time");
             leader.is_open = false;
+            leader.asks_at = None;
             let steps = leader.machine.abandon(now_ms);
             return self.apply(steps);
         }
@@ -91,7 +93,12 @@ impl Worker {
         let Some((round, share)) = leader.unrevealed.clone() else {
             return;
         };
-        match sum.reveal(round, &share) {
+        let releases = &leader.releases;
+        let own = |round: u64| {
+            let entries = releases.entries(0).ok()?;
+            entries.into_iter().find(|entry| entry.round == round).map(|entry| entry.release)
+        };
+        match sum.reveal(round, &share, own) {
             Ok(()) => {
                 pass("coordinator: the helper has given its share");
                 leader.unrevealed = None;

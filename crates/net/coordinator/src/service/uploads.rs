@@ -6,6 +6,7 @@ use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use fedbo_gp::MapHash;
 use fedbo_protocol::AgentUpdate;
+use fedbo_secure_sum::ReportRefused;
 use fedbo_transport::{Length, Refusal, json};
 use fedbo_wire::{Accepted, AcceptedStatus, Digest, ProblemCode, SealedUpload, StudyState, Upload};
 use hyper::body::Bytes;
@@ -113,9 +114,18 @@ async fn put_sealed(
             check_state(served, round)?;
             Err(refusal::of_update(&rejected))
         }
-        Ok(Err(refused @ NotVerified::Report(_))) => {
-            tracing::warn!(study = %served.study.name, slot, round, "an upload was refused by both servers");
-            Err(Refusal::new(ProblemCode::BadRequest, refused.to_string()))
+        Ok(Err(NotVerified::Report(refused))) => {
+            tracing::warn!(study = %served.study.name, slot, round, "an upload is not counted: {refused}");
+            // Its sender goes on: of the two servers one could say so of any upload.
+            let code = match refused {
+                ReportRefused::Proof => ProblemCode::NotCollected,
+                _ => ProblemCode::BadRequest,
+            };
+            let message = format!("the servers do not count this upload: {refused}");
+            Err(Refusal::new(code, message))
+        }
+        Ok(Err(twice @ NotVerified::Twice)) => {
+            Err(Refusal::new(ProblemCode::Unavailable, twice.to_string()))
         }
         Ok(Err(NotVerified::Helper(error))) => {
             tracing::warn!(study = %served.study.name, round, "the helper cannot be asked: {error}");

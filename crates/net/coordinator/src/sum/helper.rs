@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fedbo_secure_sum::ShareRefused;
 use fedbo_servers::{HelperMisconduct, SumStudy};
 use fedbo_transport::{HttpClient, LinkError, Signer, checked_url};
 use fedbo_wire::{
@@ -29,6 +30,12 @@ pub(crate) enum HelperFailed {
         "the helper's share of round {round} is not the one that it was bound to before it saw the leader's"
     )]
     OtherShare { round: u64 },
+    /// Its share of a round and the leader's give no release.
+    #[error("the helper's share of round {round} gives no release: {source}")]
+    Share { round: u64, source: ShareRefused },
+    /// It says that slots are missing over which it was not asked to close.
+    #[error("the helper does not close round {round} over the slots that it was asked for")]
+    Unasked { round: u64 },
     /// Its chain does not have the round that it closed.
     #[error("the helper's ledger does not have its share of round {round}: it was set back")]
     SetBack { round: u64 },
@@ -68,11 +75,15 @@ impl HelperLink {
             let never = Arc::new(AtomicBool::new(false));
             HttpClient::new(&url, authority, never, "the helper")
         };
-        let (patient, hurried) = (client()?, client()?);
+        Ok(Self::by(client()?, client()?, key))
+    }
+
+    /// With clients of its own: one that waits, and one that is hurried from now on.
+    pub(crate) fn by(patient: HttpClient, hurried: HttpClient, key: Arc<SigningKey>) -> Self {
         if let Some(hurry) = hurried.hurry() {
             hurry.store(true, Ordering::Relaxed);
         }
-        Ok(Self { patient, hurried, key })
+        Self { patient, hurried, key }
     }
 
     fn ask(

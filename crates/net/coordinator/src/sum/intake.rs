@@ -26,6 +26,9 @@ pub(crate) enum NotVerified {
     /// Its sender's own fault: no honest agent makes such a report (INV-5).
     #[error("the upload is refused by both servers: {0}")]
     Report(#[from] ReportRefused),
+    /// Another upload of the same slot is being verified.
+    #[error("an upload of this slot is being verified; try again later")]
+    Twice,
     /// The helper cannot say at present.
     #[error("the study's helper cannot be asked at present: {0}")]
     Helper(#[from] HelperFailed),
@@ -47,6 +50,8 @@ struct State {
     is_open: bool,
     /// Slots that have been in as many releases as they may be.
     spent: BTreeSet<u32>,
+    /// Slots of which an upload is being verified: never two of one slot, of which each server might keep another.
+    verified_now: BTreeSet<u32>,
     vectors: BTreeMap<u32, Verified>,
     /// The helper's ledger, as far as it was shown.
     chain: HelperChain,
@@ -55,10 +60,23 @@ struct State {
     commitments: BTreeMap<u64, Digest>,
 }
 
-struct Verified {
-    vector: OutputShare,
+/// The turn of one upload of a slot.
+struct Turn<'a> {
+    intake: &'a SumIntake,
+    slot: u32,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.intake.state().verified_now.remove(&self.slot);
+    }
+}
+
+/// A vector that both servers have verified.
+pub(crate) struct Verified {
+    pub(crate) vector: OutputShare,
     /// For a helper that has forgotten it.
-    passed: PassedReport,
+    pub(crate) passed: PassedReport,
 }
 
 impl SumIntake {
@@ -68,17 +86,28 @@ impl SumIntake {
         key: &Arc<SigningKey>,
         (authority, allow_plain_http): (Option<&Path>, bool),
     ) -> Result<Self, LinkError> {
+        let helper = HelperLink::new(&study, Arc::clone(key), authority, allow_plain_http)?;
+        Self::with(study, map, key, helper)
+    }
+
+    /// With a way to the helper.
+    pub(crate) fn with(
+        study: SumStudy,
+        map: MapHash,
+        key: &SigningKey,
+        helper: HelperLink,
+    ) -> Result<Self, LinkError> {
         let sealing = sealing_key_of(key);
         let verification =
             sealing.verification_key(&study.sealing(Server::Helper), &study.config.0);
         let verification = verification.ok_or_else(|| {
             LinkError::Setting("the helper's card names a key that cannot be used".to_owned())
         })?;
-        let helper = HelperLink::new(&study, Arc::clone(key), authority, allow_plain_http)?;
         let state = State {
             round: 0,
             is_open: false,
             spent: BTreeSet::new(),
+            verified_now: BTreeSet::new(),
             vectors: BTreeMap::new(),
             chain: HelperChain::new(&study),
             entries: Vec::new(),
@@ -106,6 +135,10 @@ impl SumIntake {
     /// Takes an upload: opens the leader's share, verifies it together with the helper, keeps what the leader knows of the vector.
     pub(crate) fn post(&self, upload: &SealedUpload) -> Result<(), NotVerified> {
         let (sender, round) = (upload.slot, upload.round);
+        if !self.state().verified_now.insert(sender) {
+            return Err(NotVerified::Twice);
+        }
+        let _turn = Turn { intake: self, slot: sender };
         if self.is_there(upload)? {
             return Ok(()); // INV-6: a repeat, already answered
         }
@@ -133,6 +166,12 @@ impl SumIntake {
         }
         state.vectors.entry(sender).or_insert(Verified { vector, passed });
         Ok(())
+    }
+
+    /// Keeps a vector for the round that is played.
+    #[cfg(test)]
+    pub(crate) fn keep(&self, slot: u32, verified: Verified) {
+        self.state().vectors.insert(slot, verified);
     }
 
     fn accepted(
@@ -186,14 +225,15 @@ impl SumIntake {
     }
 
     /// Takes no more vectors, and has the helper close over the same slots: those, in order. A helper that was started again gets its reports
-    /// once more; slots that it still has not are dropped at both.
+    /// once more; slots that it has not after that are dropped at both.
     pub(crate) fn agree(&self, round: u64) -> Result<Vec<u32>, HelperFailed> {
         let mut slots: Vec<u32> = {
             let mut state = self.state();
             state.is_open = false;
             state.vectors.keys().copied().collect()
         };
-        let mut missing_before = None;
+        // Each answer but the first two takes a slot away, so a helper cannot keep this busy for ever.
+        let mut is_passed_again = false;
         loop {
             match self.helper.close(&self.study, round, &slots)? {
                 CloseAnswer::Closed { slots: closed, commitment } => {
@@ -205,12 +245,14 @@ impl SumIntake {
                     return Ok(closed);
                 }
                 CloseAnswer::Missing { slots: missing } => {
-                    if missing_before.as_ref() == Some(&missing) || missing.is_empty() {
-                        slots.retain(|slot| !missing.contains(slot));
-                    } else {
-                        self.verify_again(round, &missing)?;
+                    if missing.is_empty() || missing.iter().any(|slot| !slots.contains(slot)) {
+                        return Err(HelperFailed::Unasked { round });
                     }
-                    missing_before = Some(missing);
+                    match is_passed_again {
+                        true => slots.retain(|slot| !missing.contains(slot)),
+                        false => self.verify_again(round, &missing)?,
+                    }
+                    is_passed_again = true;
                 }
             }
         }
@@ -239,8 +281,14 @@ impl SumIntake {
         self.state().entries.iter().any(|entry| entry.entry.round == round)
     }
 
-    /// Shows the leader's share of a round, which is durable, and gets the helper's: entries that are new.
-    pub(crate) fn reveal(&self, round: u64, share: &[u8]) -> Result<(), HelperFailed> {
+    /// Shows the leader's share of a round, which is durable, and gets the helper's: entries that are new. Nothing is taken of an answer with
+    /// an entry from which agents would get no release and would not know why. `own` is the leader's share of an earlier round.
+    pub(crate) fn reveal(
+        &self,
+        round: u64,
+        share: &[u8],
+        own: impl Fn(u64) -> Option<Vec<u8>>,
+    ) -> Result<(), HelperFailed> {
         let (after, bound) = {
             let state = self.state();
             (state.chain.seq(), state.commitments.get(&round).copied())
@@ -264,6 +312,16 @@ impl SumIntake {
             return Err(HelperFailed::OtherShare { round });
         }
         HelperChain::check_leader(entry, share)?;
+        for entry in &new {
+            let round = entry.entry.round;
+            if entry.leader_share == Digest([0; 32]) {
+                continue; // it gives no release, as the helper says
+            }
+            let own = own(round).ok_or(HelperMisconduct::OtherShare { round })?;
+            HelperChain::check_leader(entry, &own)?;
+            let checked = self.study.check_shares(round, &own, &entry.entry.release);
+            checked.map_err(|source| HelperFailed::Share { round, source })?;
+        }
         state.chain = chain;
         state.entries.extend(new.into_iter().map(Arc::new));
         state.commitments.remove(&round);

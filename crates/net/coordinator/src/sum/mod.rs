@@ -3,6 +3,8 @@
 mod helper;
 mod intake;
 mod rounds;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use intake::{NotVerified, SumIntake};
 pub(crate) use rounds::LeaderRounds;

@@ -8,12 +8,12 @@ use fedbo_wire::{PROTOCOL_VERSION, Problem, ProblemCode};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
-    /// The coordinator refuses.
-    #[error("the coordinator refuses: {} ({})", .problem.message, .problem.code)]
+    /// The party that answers refuses.
+    #[error("refused: {} ({})", .problem.message, .problem.code)]
     Refused {
-        /// The coordinator's reason.
+        /// The reason that it gives.
         problem: Problem,
-        /// The time after which the request may be repeated at the earliest, if the coordinator says so.
+        /// The time after which the request may be repeated at the earliest, if the answer says so.
         retry_after: Option<Duration>,
     },
     /// There is no way to it now, or something between here and there answers in its place.
@@ -24,7 +24,7 @@ pub enum LinkError {
     },
     /// The answer is none of this protocol: the same request would get the same again.
     #[error(
-        "{reason}; whoever answers is no coordinator of this version: check the address and what stands between"
+        "{reason}; whoever answers is no server of this version: check the address and what stands between"
     )]
     Unusable {
         /// The defect of the answer.

@@ -13,3 +13,4 @@ pub use courier::{CarriedAnswer, CarriedRequest, Courier};
 pub use error::LinkError;
 pub use http_client::{Answer, HttpClient, JSON_BYTES_MAX, Signer};
 pub use json_client::{JsonAnswer, JsonClient};
+pub use trust_roots::check_authority;

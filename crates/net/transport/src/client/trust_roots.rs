@@ -35,10 +35,18 @@ pub(crate) fn tls_config(authority: Option<&Path>) -> Result<TlsConfig, LinkErro
         .build())
 }
 
+/// Checks that a file holds the certificates of an authority.
+///
+/// # Errors
+/// If it cannot be read, or holds none.
+pub fn check_authority(path: &Path) -> Result<(), LinkError> {
+    read(path).map(|_| ())
+}
+
 fn read(path: &Path) -> Result<Vec<Certificate<'static>>, LinkError> {
     let refused = |cause: String| {
         LinkError::Setting(format!(
-            "{}: {cause}; the setting ca (--ca) is to name a file of certificates in PEM form",
+            "{}: {cause}; it is to be a file of certificates in PEM form (the setting ca, --ca, --helper-ca)",
             path.display()
         ))
     };

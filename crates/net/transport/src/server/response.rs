@@ -18,6 +18,12 @@ impl Refusal {
     pub fn new(code: ProblemCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
+
+    /// The kind of the refusal.
+    #[must_use]
+    pub fn code(&self) -> ProblemCode {
+        self.code
+    }
 }
 
 impl IntoResponse for Refusal {
