@@ -156,13 +156,18 @@ mod tests {
     use fedbo_wire::{Digest, SigningKey};
 
     use super::*;
-    use crate::card_of;
+    use crate::{NoSum, card_of};
 
     fn key(seed: u8) -> SigningKey {
         SigningKey::from_seed([seed; 32])
     }
 
     fn study() -> SumStudy {
+        study_of(&key(1)).unwrap()
+    }
+
+    /// The study of a coordinator with this key, whose text has the card of the key 1.
+    fn study_of(coordinator: &SigningKey) -> Result<SumStudy, NoSum> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f.toml");
         let (leader, helper) = (card_of(&key(1)).to_string(), card_of(&key(2)));
@@ -172,9 +177,15 @@ mod tests {
              type = \"float\"\nlow = 0.0\nhigh = 1.0\n[[agents]]\nname = \"a\"\n[[agents]]\nname = \"b\"\n"
         );
         std::fs::write(&path, text).unwrap();
-        let by = FrozenFor { key: "00", card: &leader };
+        let coordinator = coordinator.public().to_string();
+        let by = FrozenFor { key: &coordinator, card: &leader };
         let (federation, text) = Federation::freeze(&path, by, &NoProblems).unwrap();
-        SumStudy::of(&federation, &text).unwrap().unwrap()
+        SumStudy::of(&federation, &text).map(Option::unwrap)
+    }
+
+    #[test]
+    fn the_leader_is_the_coordinator_of_the_study() {
+        assert!(matches!(study_of(&key(3)), Err(NoSum::OtherLeader { .. })));
     }
 
     /// Entries of these rounds, as the helper signs them.

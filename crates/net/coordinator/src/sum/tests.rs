@@ -100,7 +100,7 @@ fn share(study: &SumStudy, server: Server, round: u64, slots: &[u32]) -> Vec<u8>
     sums.close(slots).unwrap().to_bytes()
 }
 
-/// What a leader keeps of an agent's report.
+/// A vector of an agent, as a leader keeps it.
 fn verified(study: &SumStudy, round: u64, slot: u32) -> Verified {
     let sharing: &Sharing = &study.sharing;
     let context = study.place(round, slot).context();
