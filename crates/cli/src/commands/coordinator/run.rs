@@ -170,6 +170,7 @@ impl Run {
         if let Some(path) = &self.helper_ca {
             check_authority(path).map_err(|error| BadInput(format!("--helper-ca {error}")))?;
         }
+        let sums = sums(&home)?; // not among the tasks below: it waits for the store
         let tls = self.tls.files();
         let is_tls = tls.is_some();
         let settings = ServiceSettings {
@@ -223,8 +224,8 @@ impl Run {
                     None => format!("operator's pages on {}", served.url),
                 });
             }
-            for line in sums(&home)? {
-                console::note(&line);
+            for line in &sums {
+                console::note(line);
             }
             console::remark("it sees what agents send, and is trusted with it, unless two servers sum; releases protect agents from everybody else");
             while !stop.load(Ordering::Relaxed) {
