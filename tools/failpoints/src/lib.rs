@@ -5,7 +5,7 @@
 //! list of all places is [`PLACES`].
 
 /// Every place in the program, in the order in which a federation passes them.
-pub const PLACES: [&str; 41] = [
+pub const PLACES: [&str; 42] = [
     // A coordinator's study begins.
     "coordinator: a study is stored",
     "coordinator: an agent is enrolled",
@@ -34,6 +34,7 @@ pub const PLACES: [&str; 41] = [
     "helper: a share is charged",
     "helper: a share is noted as charged",
     "coordinator: the helper has closed the round",
+    "coordinator: the helper's hash is kept",
     "helper: the leader's share is noted",
     "coordinator: the helper has given its share",
     // An agent.

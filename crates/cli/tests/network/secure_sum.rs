@@ -155,6 +155,7 @@ fn kill_everywhere_over_both_servers() {
             "coordinator: the lead is taken",
             "coordinator: the helper has closed the round",
             "coordinator: a round is closed",
+            "coordinator: the helper's hash is kept",
             "ledger: a charge is committed",
             "coordinator: a release is charged",
             "coordinator: the head is noted",
@@ -193,7 +194,7 @@ fn kill_everywhere_over_both_servers() {
         assert!(Instant::now() < until, "{left:?}; {}", service.process.all());
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!((service.n_deaths, helper.n_deaths), (9, 8));
+    assert_eq!((service.n_deaths, helper.n_deaths), (10, 8));
     for process in &mut agents {
         assert_eq!(process.end(), Some(0), "{:#?}", process.said);
     }

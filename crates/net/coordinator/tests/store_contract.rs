@@ -34,7 +34,7 @@ fn postgres(url: &str) -> PostgresStore {
 
 type Check = fn(&dyn Store);
 
-const CHECKS: [(&str, Check); 12] = [
+const CHECKS: [(&str, Check); 13] = [
     ("studies are found by name", studies_are_found_by_name),
     ("states change as an operator may", states_change),
     ("tokens are used once", tokens_are_used_once),
@@ -46,6 +46,7 @@ const CHECKS: [(&str, Check); 12] = [
     ("rounds and what they hand out", rounds),
     ("a release is made once", a_release_is_made_once),
     ("who is in a release", who_is_in_a_release),
+    ("what a helper is bound to", what_a_helper_is_bound_to),
     ("many at once", races),
 ];
 
@@ -74,7 +75,7 @@ fn postgres_store_contract() {
     }
 }
 
-/// The table of participants is added when a study first needs it, and is no defect of the file.
+/// Tables that are added when a study first needs them are no defect of the file.
 #[test]
 fn a_file_with_participants_is_sound() {
     let folder = tempfile::tempdir().unwrap();
@@ -85,6 +86,7 @@ fn a_file_with_participants_is_sound() {
     assert_eq!(SqliteStore::verify(&path).unwrap(), Vec::<String>::new());
     let found = Participants { round: 0, slots: vec![1], release: Digest([3; 32]) };
     store.note_participants(&lead, &found).unwrap();
+    store.note_commitment(&lead, 0, &Digest([4; 32])).unwrap();
     drop(store);
     assert_eq!(SqliteStore::verify(&path).unwrap(), Vec::<String>::new());
 }
@@ -366,6 +368,23 @@ fn who_is_in_a_release(store: &dyn Store) {
     assert_eq!(store.participants(study.key).unwrap(), [of(2, &[]), of(4, &[1])]);
     let other = fedbo_coordinator::store::StudyKey(99);
     assert_eq!(store.participants(other).unwrap(), []);
+}
+
+/// The hash of a round that is closed again after a crash replaces the one before.
+fn what_a_helper_is_bound_to(store: &dyn Store) {
+    let study = create(store);
+    let old = store.lead(study.key, "a", 1).unwrap().unwrap();
+    let hash = |n: u8| Digest([n; 32]);
+    assert_eq!(store.commitments(study.key).unwrap(), []);
+    for (round, n) in [(4, 1), (2, 2), (4, 3)] {
+        store.note_commitment(&old, round, &hash(n)).unwrap();
+    }
+    sleep(Duration::from_millis(20));
+    lead(store, &study, "b");
+    assert_eq!(store.note_commitment(&old, 5, &hash(1)), Err(StoreError::Superseded));
+    assert_eq!(store.commitments(study.key).unwrap(), [(2, hash(2)), (4, hash(3))]);
+    let other = fedbo_coordinator::store::StudyKey(99);
+    assert_eq!(store.commitments(other).unwrap(), []);
 }
 
 /// Many at once: one study of a name, one agent of a token, one leader of each token.

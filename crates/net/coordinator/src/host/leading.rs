@@ -247,6 +247,10 @@ impl Worker {
                         self.store.note_participants(&leader.lead, found)?;
                         pass("coordinator: the participants are noted");
                     }
+                    if let Some(bound) = self.sum.as_ref().and_then(|sum| sum.commitment(round)) {
+                        self.store.note_commitment(&leader.lead, round, &bound)?;
+                        pass("coordinator: the helper's hash is kept");
+                    }
                     // INV-1: charge and bytes are durable before the machine hands anything out.
                     let since = Instant::now();
                     leader.releases.commit(round, event.as_ref(), &bytes)?;

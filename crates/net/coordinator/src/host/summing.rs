@@ -8,6 +8,7 @@ use fedbo_protocol::AgentUpdate;
 
 use super::error::HostError;
 use super::worker::Worker;
+use crate::sum::HelperFailed;
 
 /// The time between two requests to a helper that does not answer.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -110,6 +111,9 @@ impl Worker {
             Err(error) => {
                 if !error.is_late() {
                     tracing::warn!(study = %self.study.name, round, "the helper does not give its share: {error}");
+                }
+                if matches!(error, HelperFailed::Unbound { .. }) {
+                    leader.unrevealed = None; // nobody can mend it
                 }
                 leader.asks_at = Some(Instant::now() + PAUSE);
             }

@@ -124,7 +124,10 @@ fn sum(shared: &Shared, study: &Study) -> Result<Option<Arc<SumIntake>>, LinkErr
         return Err(LinkError::Setting(message.to_owned()));
     }
     let way = (shared.helper.authority.as_deref(), shared.helper.plain_http);
-    Ok(Some(Arc::new(SumIntake::new(sum, study.map, &shared.key, way)?)))
+    let intake = SumIntake::new(sum, study.map, &shared.key, way)?;
+    let commitments = shared.store.commitments(study.key);
+    intake.remember(commitments.map_err(|error| LinkError::Setting(error.to_string()))?);
+    Ok(Some(Arc::new(intake)))
 }
 
 fn agents(shared: &Shared, study: StudyKey) -> Result<HashMap<PublicKey, (u32, bool)>, StoreError> {

@@ -286,6 +286,23 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// If the store cannot be read.
     fn participants(&self, study: StudyKey) -> Result<Vec<Participants>, StoreError>;
 
+    /// Keeps the hash to which the helper of a secure sum is bound in a round, before it is shown the coordinator's share.
+    ///
+    /// # Errors
+    /// [`StoreError::Superseded`] if somebody else leads; or if the store cannot be written.
+    fn note_commitment(
+        &self,
+        lead: &Lead,
+        round: u64,
+        commitment: &Digest,
+    ) -> Result<(), StoreError>;
+
+    /// The hashes to which the helper is bound, by round.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    fn commitments(&self, study: StudyKey) -> Result<Vec<(u64, Digest)>, StoreError>;
+
     /// Returns the broadcast with which a round of a relayed study began, if there was one.
     ///
     /// # Errors

@@ -78,3 +78,11 @@ pub(super) const PARTICIPANTS: &str = "CREATE TABLE IF NOT EXISTS participants (
     release BLOB NOT NULL CHECK (length(release) = 32),
     PRIMARY KEY (study, round)
 ) STRICT, WITHOUT ROWID";
+
+/// The hashes to which helpers of secure sums are bound. Added to a store that first needs it.
+pub(super) const COMMITMENTS: &str = "CREATE TABLE IF NOT EXISTS commitments (
+    study INTEGER NOT NULL REFERENCES studies (id),
+    round INTEGER NOT NULL CHECK (round >= 0),
+    hash BLOB NOT NULL CHECK (length(hash) = 32),
+    PRIMARY KEY (study, round)
+) STRICT, WITHOUT ROWID";

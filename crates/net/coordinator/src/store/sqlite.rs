@@ -8,7 +8,7 @@ use fedbo_database::{Failure, File, Mode, integrity_problems};
 use fedbo_wire::{Digest, PublicKey};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
-use super::schema::{FORMAT, PARTICIPANTS};
+use super::schema::{COMMITMENTS, FORMAT, PARTICIPANTS};
 use super::{
     Enrolment, FreeRelease, Lead, NextRound, Participants, SlotRecord, Store, StoreError, StudyKey,
     StudyRecord, StudyState, agreed,
@@ -88,7 +88,8 @@ impl SqliteStore {
             .map_err(|fault| StoreError::of(fault, path))?;
         let found = file.open_for_verification().and_then(|connection| {
             let mut problems = integrity_problems(&connection)?;
-            problems.extend(FORMAT.layout_problems_beside(&connection, &[PARTICIPANTS])?);
+            problems
+                .extend(FORMAT.layout_problems_beside(&connection, &[PARTICIPANTS, COMMITMENTS])?);
             Ok(problems)
         });
         match found {
@@ -496,6 +497,39 @@ impl Store for SqliteStore {
             })?;
             let found: Vec<Option<Participants>> = rows.collect::<Result<_, _>>()?;
             Ok(found.into_iter().flatten().collect())
+        })
+    }
+
+    fn note_commitment(
+        &self,
+        lead: &Lead,
+        round: u64,
+        commitment: &Digest,
+    ) -> Result<(), StoreError> {
+        self.lead_on(lead, |tx| {
+            tx.execute_batch(COMMITMENTS)?;
+            tx.prepare_cached(
+                "INSERT OR REPLACE INTO commitments (study, round, hash) VALUES (?, ?, ?)",
+            )?
+            .execute(params![lead.study.0, signed(round), commitment.0])?;
+            Ok(())
+        })
+    }
+
+    fn commitments(&self, study: StudyKey) -> Result<Vec<(u64, Digest)>, StoreError> {
+        self.read(|tx| {
+            let is_there =
+                "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'commitments'";
+            if !tx.prepare_cached(is_there)?.exists([])? {
+                return Ok(Vec::new());
+            }
+            let sql = "SELECT round, hash FROM commitments WHERE study = ? ORDER BY round";
+            let mut statement = tx.prepare_cached(sql)?;
+            let rows = statement.query_map([study.0], |row| {
+                let (round, hash): (u64, [u8; 32]) = (row.get(0)?, row.get(1)?);
+                Ok((round, Digest(hash)))
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
         })
     }
 

@@ -36,6 +36,11 @@ pub(crate) enum HelperFailed {
     /// It says that slots are missing over which it was not asked to close.
     #[error("the helper does not close round {round} over the slots that it was asked for")]
     Unasked { round: u64 },
+    /// The hash to which it is bound is not here.
+    #[error(
+        "round {round} has no release: the coordinator's store does not have the hash to which the helper was bound, so the store was set back"
+    )]
+    Unbound { round: u64 },
     /// Its chain does not have the round that it closed.
     #[error("the helper's ledger does not have its share of round {round}: it was set back")]
     SetBack { round: u64 },

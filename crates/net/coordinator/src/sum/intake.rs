@@ -276,6 +276,16 @@ impl SumIntake {
         self.state().vectors.get(&slot).map(|verified| verified.vector.clone())
     }
 
+    /// The hash to which the helper is bound in a round.
+    pub(crate) fn commitment(&self, round: u64) -> Option<Digest> {
+        self.state().commitments.get(&round).copied()
+    }
+
+    /// Takes up the hashes that were kept before a start.
+    pub(crate) fn remember(&self, commitments: Vec<(u64, Digest)>) {
+        self.state().commitments.extend(commitments);
+    }
+
     /// Returns true if the helper's share of this round is known.
     pub(crate) fn has_entry(&self, round: u64) -> bool {
         self.state().entries.iter().any(|entry| entry.entry.round == round)
@@ -293,14 +303,8 @@ impl SumIntake {
             let state = self.state();
             (state.chain.seq(), state.commitments.get(&round).copied())
         };
-        let bound = match bound {
-            Some(bound) => bound,
-            // After a restart: what the helper was bound to before it sees the leader's share.
-            None => match self.helper.close(&self.study, round, &[])? {
-                CloseAnswer::Closed { commitment, .. } => commitment,
-                CloseAnswer::Missing { .. } => return Err(HelperFailed::SetBack { round }),
-            },
-        };
+        // Asked anew, a helper that has seen the leader's share could name another.
+        let bound = bound.ok_or(HelperFailed::Unbound { round })?;
         let (salt, entries) = self.helper.reveal(&self.study, (round, share), after)?;
         let mut state = self.state();
         let mut chain = state.chain.clone();
@@ -324,7 +328,6 @@ impl SumIntake {
         }
         state.chain = chain;
         state.entries.extend(new.into_iter().map(Arc::new));
-        state.commitments.remove(&round);
         Ok(())
     }
 

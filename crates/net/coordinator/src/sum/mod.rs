@@ -6,5 +6,6 @@ mod rounds;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use helper::HelperFailed;
 pub(crate) use intake::{NotVerified, SumIntake};
 pub(crate) use rounds::LeaderRounds;

@@ -173,6 +173,10 @@ fn a_helper_that_breaks_the_protocol_gives_agents_nothing() {
     let is_misled =
         matches!(misled, Err(HelperFailed::Misconduct(HelperMisconduct::OtherShare { round: 0 })));
     assert!(is_misled);
+    // After a start nobody knows to what it was bound, and it is not asked anew.
+    let started = intake(&study, vec![closed(&right)], entries(&study, &[(0, &right, shown)]));
+    let unbound = started.reveal(0, &own, |_| None);
+    assert!(matches!(unbound, Err(HelperFailed::Unbound { round: 0 })));
     // Its ledger does not have the round.
     assert!(matches!(reveal(&right, Vec::new()), Err(HelperFailed::SetBack { round: 0 })));
 }
@@ -188,6 +192,7 @@ fn entries_of_earlier_rounds_are_looked_at_as_well() {
     let reveal = |first: Digest| {
         let found = entries(&study, &[(0, &theirs[0], first), (1, &theirs[1], shown[1])]);
         let intake = intake(&study, vec![closed(&theirs[1])], found);
+        intake.remember(vec![(1, commitment(&SALT, &theirs[1]))]);
         let known = |round: u64| own.get(usize::try_from(round).unwrap()).cloned();
         intake.reveal(1, &own[1], known).map(|()| intake.entries_before(2).len())
     };

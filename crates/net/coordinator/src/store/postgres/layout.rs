@@ -97,3 +97,12 @@ CREATE TABLE IF NOT EXISTS fedbo_coordinator.participants (
     release bytea NOT NULL CHECK (length(release) = 32),
     PRIMARY KEY (study, round)
 )";
+
+/// The hashes to which helpers of secure sums are bound. Added to a schema that first needs it.
+pub(super) const COMMITMENTS: &str = "
+CREATE TABLE IF NOT EXISTS fedbo_coordinator.commitments (
+    study bigint NOT NULL REFERENCES fedbo_coordinator.studies (id),
+    round bigint NOT NULL CHECK (round >= 0),
+    hash bytea NOT NULL CHECK (length(hash) = 32),
+    PRIMARY KEY (study, round)
+)";

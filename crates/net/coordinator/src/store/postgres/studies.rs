@@ -6,7 +6,7 @@ use postgres::Row;
 use postgres::types::Type;
 
 use super::PostgresStore;
-use super::layout::PARTICIPANTS;
+use super::layout::{COMMITMENTS, PARTICIPANTS};
 use super::rows::{
     Outcome, STUDY, bytes, changed, check_free, check_slot, forget_before, int, is_stored, key,
     locked, now_ms, signed, slot_number, study, study_named, text, unsigned, void_tokens,
@@ -389,6 +389,43 @@ impl Store for PostgresStore {
             };
             let found: Vec<Option<Participants>> = rows.iter().map(found).collect::<Outcome<_>>()?;
             Ok(found.into_iter().flatten().collect())
+        })
+    }
+
+    fn note_commitment(
+        &self,
+        lead: &Lead,
+        round: u64,
+        commitment: &Digest,
+    ) -> Result<(), StoreError> {
+        let round = signed(round);
+        self.lead_on(lead, |tx, _| {
+            tx.batch_execute(COMMITMENTS)?;
+            tx.query_typed(
+                "INSERT INTO fedbo_coordinator.commitments (study, round, hash) VALUES ($1, $2, $3)
+                 ON CONFLICT (study, round) DO UPDATE SET hash = $3",
+                &[int(&lead.study.0), int(&round), bytes(&&commitment.0[..])],
+            )?;
+            Ok(())
+        })
+    }
+
+    fn commitments(&self, study: StudyKey) -> Result<Vec<(u64, Digest)>, StoreError> {
+        self.read(|tx| {
+            let is_there = "SELECT to_regclass('fedbo_coordinator.commitments') IS NOT NULL";
+            if !tx.query_typed_one(is_there, &[])?.try_get::<_, bool>(0)? {
+                return Ok(Vec::new());
+            }
+            let rows = tx.query_typed(
+                "SELECT round, hash FROM fedbo_coordinator.commitments WHERE study = $1 ORDER BY round",
+                &[int(&study.0)],
+            )?;
+            let found = |row: &Row| {
+                let hash: Vec<u8> = row.try_get(1)?;
+                let hash = <[u8; 32]>::try_from(hash.as_slice()).unwrap_or_default(); // the table's check
+                Ok((unsigned(row.try_get(0)?), Digest(hash)))
+            };
+            rows.iter().map(found).collect::<Outcome<_>>()
         })
     }
 
