@@ -379,7 +379,7 @@ def test_who_may_not_join_is_refused(tmp_path: Path, program: Run) -> None:
         with serve(tmp_path / "other", program, toml(2)) as other, pytest.raises(fedbo.Refused, match="the token names"):
             fedbo.Agent.enrol(home, coordinator=other.url, token=world.tokens[0])
         world.enrol(0)
-        with pytest.raises(fedbo.Refused, match="refuses"):
+        with pytest.raises(fedbo.Refused, match="refused"):
             fedbo.Agent.enrol(home, coordinator=world.url, token=world.tokens[0])
         with pytest.raises(fedbo.DefinitionError, match="study='beer' is none of them; there are 'labs'"):
             fedbo.Agent(tmp_path / "world" / "home-0", study="beer")
