@@ -1,10 +1,12 @@
 //! The work of a leader whose study is summed by two servers: the round closes when the helper agrees over what, and the shares are
 //! exchanged when both are durable.
 
+use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
 use fedbo_failpoints::pass;
 use fedbo_protocol::AgentUpdate;
+use fedbo_wire::LedgerEntry;
 
 use super::error::HostError;
 use super::worker::Worker;
@@ -95,9 +97,12 @@ impl Worker {
             return;
         };
         let releases = &leader.releases;
+        let known = OnceCell::new(); // after a start all come again
         let own = |round: u64| {
-            let entries = releases.entries(0).ok()?;
-            entries.into_iter().find(|entry| entry.round == round).map(|entry| entry.release)
+            let read = || releases.entries(0).unwrap_or_default();
+            let entries: &Vec<LedgerEntry> = known.get_or_init(read);
+            let own = entries.iter().find(|entry| entry.round == round);
+            own.map(|entry| entry.release.clone())
         };
         match sum.reveal(round, &share, own) {
             Ok(()) => {

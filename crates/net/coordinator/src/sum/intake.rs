@@ -317,14 +317,16 @@ impl SumIntake {
         }
         HelperChain::check_leader(entry, share)?;
         for entry in &new {
-            let round = entry.entry.round;
+            let found = entry.entry.round;
             if entry.leader_share == Digest([0; 32]) {
                 continue; // it gives no release, as the helper says
             }
-            let own = own(round).ok_or(HelperMisconduct::OtherShare { round })?;
-            HelperChain::check_leader(entry, &own)?;
-            let checked = self.study.check_shares(round, &own, &entry.entry.release);
-            checked.map_err(|source| HelperFailed::Share { round, source })?;
+            let earlier = if found == round { None } else { own(found) };
+            let own = if found == round { Some(share) } else { earlier.as_deref() };
+            let own = own.ok_or(HelperMisconduct::OtherShare { round: found })?;
+            HelperChain::check_leader(entry, own)?;
+            let checked = self.study.check_shares(found, own, &entry.entry.release);
+            checked.map_err(|source| HelperFailed::Share { round: found, source })?;
         }
         state.chain = chain;
         state.entries.extend(new.into_iter().map(Arc::new));
