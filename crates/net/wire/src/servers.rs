@@ -383,7 +383,7 @@ impl HelperEntry {
     }
 }
 
-/// `FBRA`: entries of the helper's ledger, in order; the header, u8[32] salt of the commitment of the round, the entries, the signature.
+/// `FBRA`: entries of the helper's ledger, in order; the header, 32 bytes of salt of the commitment of the round, the entries, the signature.
 ///
 /// ```text
 /// n × (seq u64 | round u64 | n_event u64 | event | n_release u64 | release | leader's share 32 | signature 64)
