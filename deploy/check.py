@@ -136,6 +136,11 @@ def variants(root):
     found["coordinator in maintenance"] = ["-f", folder / "coordinator.yaml", "--set", more]
     pages = "coordinator.dashboard.enabled=true,coordinator.dashboard.tokenSecret=t,coordinator.dashboard.host=fedbo.example.org"
     found["coordinator with pages for a host"] = ["-f", folder / "coordinator.yaml", "--set", pages]
+    summing = "coordinator.helper.enabled=true,coordinator.helper.caConfigMap=helper-ca"
+    found["coordinator of secure sums"] = ["-f", folder / "coordinator.yaml", "--set", summing]
+    proxy = "helper.tls.secret=,helper.tls.endedByProxy=true,helper.coordinatorCaConfigMap=,helper.maintenance=true"
+    found["helper in maintenance, behind a proxy"] = ["-f", folder / "helper.yaml", "--set", proxy]
+    found["agent of a secure sum"] = ["-f", folder / "north.yaml", "--set", "agent.helperCard=fbs1_ab"]
     found["all roles"] = [argument for name in ["coordinator", "workers", "north"] for argument in ["-f", folder / f"{name}.yaml"]]
     bare = "worker.networkPolicy.enabled=false,worker.image.tag=v2,worker.postgres.caConfigMap=,worker.postgres.secret="
     found["workers without policy and password"] = ["-f", folder / "workers.yaml", "--set", bare]
@@ -261,20 +266,30 @@ def roles(root):
             for policy in own:
                 if policy["policyTypes"] != ["Ingress", "Egress"]:
                     yield f"{name}: the policy of the {role} leaves a direction open"
-                if role != "coordinator" and policy["ingress"]:
+                if role not in ("coordinator", "helper") and policy["ingress"]:
                     yield f"{name}: the {role} can be reached"
                 if any("ports" not in rule for rule in policy["egress"]):
                     yield f"{name}: the {role} reaches all ports"
             container = template["spec"]["containers"][0]
-            if role == "coordinator" and "maintenance" not in name:
-                ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-                probed = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("liveness", "readiness", "startup")}
+            if role not in ("coordinator", "helper") or "maintenance" in name:
+                continue
+            ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+            probed = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("liveness", "readiness", "startup")}
+            if template["spec"]["terminationGracePeriodSeconds"] < 15:
+                yield f"{name}: the program of the {role} may be killed within its 10 s"
+            if role == "helper":
+                is_tls = any(text.startswith("--tls-cert") for text in container["args"])
+                wanted = {"path": "/healthz", "port": "coordinators", "scheme": "HTTPS" if is_tls else "HTTP"}
+                if any(probe != wanted for probe in probed.values()) or ports["coordinators"] != 7434:
+                    yield f"{name}: probes ask the helper otherwise than coordinators do"
+            else:
                 if (probed["liveness"]["path"], probed["readiness"]["path"]) != ("/healthz", "/readyz"):
                     yield f"{name}: probes ask for other pages"
                 if {probe["port"] for probe in probed.values()} != {"metrics"} or ports["metrics"] != 7434:
                     yield f"{name}: probes ask on another port than that of metrics"
-                if template["spec"]["terminationGracePeriodSeconds"] < 15:
-                    yield f"{name}: the program may be killed within its 10 s"
+                reaches = [port["port"] for policy in own for rule in policy["egress"] for port in rule["ports"]]
+                if "of secure sums" in name and 7434 not in reaches:
+                    yield f"{name}: the coordinator does not reach its helper"
         for each in objects:
             if each["kind"] in ("Service", "PodDisruptionBudget"):
                 selector = each["spec"]["selector"]
@@ -331,6 +346,12 @@ MISTAKES = [
     ("replicas", "coordinator.ingress.host=", "/coordinator/ingress/host': minLength"),
     ("replicas", "coordinator.networkPolicy.databaseTo=null", "coordinator.networkPolicy.databaseTo: name the database's address"),
     ("replicas", "coordinator.tls.endedByProxy=false,coordinator.tls.secret=t", "coordinator.ingress ends TLS"),
+    ("replicas", "coordinator.helper.enabled=true", "do not serve studies with [secure_sum]"),
+    ("helper", "helper.tls.secret=", "/helper/tls/secret': minLength"),
+    ("helper", "coordinator.enabled=true,coordinator.tls.secret=t", "another organisation runs the helper"),
+    ("helper", "helper.resources.limits.memory=2Gi", "no share is written to swap"),
+    ("helper", "image.repository=", "the helper needs an image"),
+    ("north", "agent.helperCard=card", "/agent/helperCard"),
     ("workers", "worker.studyConfigMap=other", "either study"),
     ("workers", "worker.study=", "either study"),
     ("workers", "worker.study=[study]", "workers share a PostgreSQL database"),
@@ -633,6 +654,17 @@ def starts(root):
         if code(prepare, SHARED="no") != 2 or (folder / "coordinator.key").read_text() != "one\n":
             yield f"{prepare} takes another key than the volume's"
 
+        beginning, own = "prepare-helper.sh", home / "data/helper"
+        if code(beginning) or mode(own) != "0o700" or (home / "calls").read_text() != f"helper card --data {own}\n":
+            yield f"{beginning} does not begin a helper in a folder of its own"
+        (own / "helper.key").write_text("one\n")
+        (own / "helper.key").chmod(0o660)
+        if code(beginning) or mode(own / "helper.key") != "0o600":
+            yield f"{beginning} leaves a restored key open to the group"
+        if code(beginning, CODE="2") != 2:
+            yield f"{beginning} hides that the folder cannot be used"
+        (home / "calls").unlink()
+
         enrol, calls = "enrol-agent.sh", home / "calls"
         if code(enrol, COORDINATOR="https://c") != 2:
             yield f"{enrol} goes on without a token and an agent"
@@ -643,6 +675,9 @@ def starts(root):
         made = calls.read_text().splitlines()
         if made != [f"agent enrol --coordinator https://c --home {home}/data/agent"] * 3:
             yield f"{enrol} does not enrol once for each token: {made}"
+        code(enrol, COORDINATOR="https://c", FEDBO_TOKEN="c", HELPER="fbs1_ab")
+        if not calls.read_text().endswith(" --helper fbs1_ab\n"):
+            yield f"{enrol} does not name the helper"
 
         for ended in [0, 2, 3, 5, 6]:
             waiting = start("run-agent.sh", CODE=str(ended))
@@ -700,6 +735,9 @@ SEEDED = [
     ("deploy/helm/fedbo/values.schema.json", '"leaseSeconds"', '"leaseS"', upgrades),
     ("deploy/helm/fedbo/values.schema.json", '"additionalProperties": false', '"additionalProperties": true', refusals),
     ("deploy/helm/fedbo/templates/worker/networkpolicy.yaml", "[Ingress, Egress]", "[Ingress]", roles),
+    ("deploy/helm/fedbo/templates/helper/statefulset.yaml", '"HTTPS" "HTTP"', '"HTTP" "HTTP"', roles),
+    ("deploy/helm/fedbo/templates/coordinator/networkpolicy.yaml", "{{ int .networkPolicy.helperPort }}", "7433", roles),
+    ("deploy/helm/fedbo/scripts/prepare-helper.sh", "chmod -R go-rwx", "ls", starts),
     ("deploy/prometheus/fedbo.rules.yml", "fedbo_stands_still)", "fedbo_stood_still)", metrics_of_rules),
     ("deploy/prometheus/fedbo.rules.yml", "(fedbo_stands_still) == 1", "(fedbo_stands_still) == 0", promtool_test),
     ("deploy/prometheus/fedbo.rules.yml", "watches: the certificate's expiry", "watches: nothing", alerts_of_docs),

@@ -20,5 +20,8 @@ set -- --coordinator "$COORDINATOR" --home "$data/agent"
 if [ -e "$ca" ]; then
     set -- "$@" --ca "$ca"
 fi
+if [ -n "${HELPER:-}" ]; then
+    set -- "$@" --helper "$HELPER"
+fi
 fedbo agent enrol "$@"
 touch "$mark"

@@ -86,6 +86,9 @@ spec:
         - --dashboard-host={{ . }}
         {{- end }}
         {{- end }}
+        {{- if and $role.helper.enabled $role.helper.caConfigMap }}
+        - --helper-ca=/etc/fedbo/helper/ca.crt
+        {{- end }}
         - --max-connections={{ int $role.maxConnections }}
         {{- if $shared }}
         - --lease-s={{ $role.leaseSeconds }}
@@ -123,6 +126,9 @@ spec:
         {{- if $role.tls.secret }}
         - {name: tls, mountPath: /etc/fedbo/tls, readOnly: true}
         {{- end }}
+        {{- if and $role.helper.enabled $role.helper.caConfigMap }}
+        - {name: helper, mountPath: /etc/fedbo/helper, readOnly: true}
+        {{- end }}
         {{- if $role.store.postgres.caConfigMap }}
         - {name: database, mountPath: /etc/fedbo/database, readOnly: true}
         {{- end }}
@@ -149,6 +155,10 @@ spec:
         secretName: {{ $role.dashboard.tokenSecret }}
         defaultMode: 0440
         items: [{key: {{ $role.dashboard.tokenKey }}, path: dashboard-token}]
+    {{- end }}
+    {{- if and $role.helper.enabled $role.helper.caConfigMap }}
+    - name: helper
+      configMap: {name: {{ $role.helper.caConfigMap }}}
     {{- end }}
     {{- with $role.store.postgres.caConfigMap }}
     - name: database

@@ -1,0 +1,8 @@
+# Runs before the helper: prints its card, and on an empty volume begins it.
+umask 077
+folder="${DATA:-/data}/helper"
+# The volume's own folder belongs to a group that may write, so the helper's is inside.
+mkdir -p "$folder"
+# A volume that was restored elsewhere may have been opened to the group; fedbo refuses such a folder.
+chmod -R go-rwx "$folder"
+exec fedbo helper card --data "$folder"
