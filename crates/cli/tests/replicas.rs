@@ -59,6 +59,81 @@ fn two_coordinators_relay_what_one_process_does() {
     }
 }
 
+/// With four coordinators that add up what each of them takes, every trial is that of one process.
+#[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
+fn four_shards_do_what_one_process_does() {
+    let setup = Setup { sharded: true, ..Setup::simulated(5, 4, 4.0) };
+    let cluster = Cluster::new(&setup, 4);
+    let expected = cluster.world.in_process();
+    let mut agents = cluster.start_agents();
+    for (agent, process) in agents.iter_mut().enumerate() {
+        assert_eq!(process.end(), Some(0), "{:#?}", process.said);
+        assert_eq!(cluster.world.trials(agent), expected[agent], "agent {agent}");
+    }
+    cluster.wait_until_finished();
+    assert!(cluster.inbox().is_empty(), "no vector was stored");
+    assert!(cluster.n_shards_of_a_round() > 1, "one has done all");
+}
+
+/// Shards are killed and paused, the leader among them: no round is released twice or charged twice, and the study goes on.
+#[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
+fn shards_that_are_killed_and_paused() {
+    let setup = Setup { sharded: true, ..charged() };
+    let mut cluster = Cluster::new(&setup, 3);
+    let mut agents = cluster.start_agents();
+    for (round, wait_ms) in [(1, 0), (3, 300), (5, 800)] {
+        cluster.wait_for_round(round);
+        sleep(Duration::from_millis(wait_ms));
+        let leader = cluster.leader();
+        let follower = (leader + 1) % 3;
+        cluster.signal(follower, Signal::STOP);
+        cluster.signal(leader, Signal::KILL);
+        cluster.restart(leader);
+        sleep(Duration::from_millis(2500)); // longer than the lease
+        cluster.signal(follower, Signal::CONT);
+    }
+    cluster.check(&mut agents, setup.rounds);
+}
+
+/// All die where a round is shut, chosen, added up, closed and charged: it begins anew, and is released once.
+#[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
+fn shards_that_die_at_each_step() {
+    let setup = Setup { sharded: true, ..charged() };
+    let mut cluster = Cluster::new(&setup, 2);
+    let mut agents = cluster.start_agents();
+    cluster.wait_for_round(1);
+    for place in [
+        "coordinator: the round is shut for shards",
+        "coordinator: shards know which vectors count",
+        "coordinator: a shard has added up",
+        "coordinator: a round is closed",
+        "coordinator: a release is charged",
+    ] {
+        cluster.die_at(place);
+    }
+    cluster.check(&mut agents, setup.rounds);
+}
+
+/// The database is killed while shards take vectors, and while they add them up.
+#[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
+fn database_of_shards_killed() {
+    let setup = Setup { sharded: true, ..charged() };
+    let mut cluster = Cluster::new(&setup, 2);
+    let mut agents = cluster.start_agents();
+    for (n_entries, wait_ms) in [(1, 0), (2, 150), (4, 900)] {
+        cluster.wait_for_entries(n_entries);
+        sleep(Duration::from_millis(wait_ms));
+        cluster.server.kill_all();
+        sleep(Duration::from_millis(wait_ms));
+        cluster.server.restart();
+    }
+    cluster.check(&mut agents, setup.rounds);
+}
+
 /// The one that plays the rounds is stopped amid a round for longer than its lease, twice: the other goes on, and it cannot commit
 /// when it wakes up.
 #[test]

@@ -5,7 +5,7 @@
 //! list of all places is [`PLACES`].
 
 /// Every place in the program, in the order in which a federation passes them.
-pub const PLACES: [&str; 42] = [
+pub const PLACES: [&str; 45] = [
     // A coordinator's study begins.
     "coordinator: a study is stored",
     "coordinator: an agent is enrolled",
@@ -37,6 +37,10 @@ pub const PLACES: [&str; 42] = [
     "coordinator: the helper's hash is kept",
     "helper: the leader's share is noted",
     "coordinator: the helper has given its share",
+    // A round that shards add up.
+    "coordinator: the round is shut for shards",
+    "coordinator: shards know which vectors count",
+    "coordinator: a shard has added up",
     // An agent.
     "agent: its key is written",
     "agent: the coordinator has shown its key",

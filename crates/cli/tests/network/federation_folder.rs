@@ -43,6 +43,8 @@ pub(crate) struct Setup {
     pub(crate) trial_s: f64,
     /// True if two servers sum.
     pub(crate) secure_sum: bool,
+    /// True if coordinators on one database add up what they take.
+    pub(crate) sharded: bool,
 }
 
 impl Setup {
@@ -59,6 +61,7 @@ impl Setup {
             free_windows: None,
             trial_s: 0.0,
             secure_sum: false,
+            sharded: false,
         }
     }
 
@@ -174,8 +177,11 @@ impl World {
             .map_or_else(String::new, |windows| format!("pace = \"free\"\nwindows = {windows}\n"));
         let mut text = format!(
             "[federation]\nname = \"labs\"\ndirection = \"minimize\"\nalgorithm = \"{}\"\nrounds = {}\ninitial = 2\nseed = 7\n{pace}\
-             [features]\ncount = 30\nlengthscale = 0.3\n[network]\nround_s = {}\n",
-            setup.algorithm, setup.rounds, setup.round_s
+             [features]\ncount = 30\nlengthscale = 0.3\n[network]\nround_s = {}\n{}",
+            setup.algorithm,
+            setup.rounds,
+            setup.round_s,
+            if setup.sharded { "intake = \"shards\"\n" } else { "" }
         );
         if !setup.privacy.is_empty() {
             text += &format!("[privacy]\n{}", setup.privacy);

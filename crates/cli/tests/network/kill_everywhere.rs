@@ -128,7 +128,7 @@ fn killed_everywhere(setup: &Setup, nth: usize) {
     // The last agent's enrolment lets the study begin, under a service that dies soon.
     let of = |prefix: &[&str]| -> Vec<String> {
         let runtime = PLACES.iter().filter(|place| !BEGINNING.contains(place));
-        let runtime = runtime.filter(|place| !place.contains("helper"));
+        let runtime = runtime.filter(|place| !place.contains("helper") && !place.contains("shard"));
         let runtime = runtime.filter(|place| is_free || **place != FREE);
         let own = runtime.filter(|place| prefix.iter().any(|prefix| place.starts_with(prefix)));
         // Places that a process passes once are passed by it again after its death.

@@ -42,7 +42,7 @@ impl Cluster {
             proxy: Proxy::start(n_replicas),
         };
         for replica in 0..n_replicas {
-            let started = cluster.start(replica);
+            let started = cluster.start(replica, None);
             cluster.replicas.push(started);
         }
         cluster
@@ -64,8 +64,12 @@ impl Cluster {
         ])
     }
 
-    fn start(&self, replica: usize) -> Process {
-        let mut process = Process::start(&mut self.service("fedbo.key"));
+    fn start(&self, replica: usize, dies_at: Option<&str>) -> Process {
+        let mut service = self.service("fedbo.key");
+        if let Some(place) = dies_at {
+            service.env("FEDBO_DIE_AT", place);
+        }
+        let mut process = Process::start(&mut service);
         let line = process.wait_for("http://");
         let port = line.rsplit(':').next().unwrap().trim().parse().unwrap();
         self.proxy.lead_to(replica, port);
@@ -75,7 +79,29 @@ impl Cluster {
     /// Starts a coordinator again whose process has ended.
     pub(crate) fn restart(&mut self, replica: usize) {
         assert_eq!(self.replicas[replica].end(), None);
-        self.replicas[replica] = self.start(replica);
+        self.replicas[replica] = self.start(replica, None);
+    }
+
+    /// All coordinators are killed and started again, to die at a place; then they are started once more.
+    pub(crate) fn die_at(&mut self, place: &str) {
+        let all = 0..self.replicas.len();
+        for replica in all.clone() {
+            self.signal(replica, Signal::KILL);
+            assert_eq!(self.replicas[replica].end(), None);
+            self.replicas[replica] = self.start(replica, Some(place));
+        }
+        let until = Instant::now() + PATIENCE;
+        while !self.replicas.iter_mut().any(Process::has_ended) {
+            assert!(Instant::now() < until, "nobody passes {place:?}");
+            sleep(Duration::from_millis(5));
+        }
+        for replica in all {
+            if !self.replicas[replica].has_ended() {
+                self.replicas[replica].signal(Signal::KILL);
+            }
+            self.proxy.forget(replica);
+            self.restart(replica);
+        }
     }
 
     /// Enrols and starts all agents, which know the proxy alone.
@@ -158,6 +184,13 @@ impl Cluster {
         let sql = "SELECT slot, sealed IS NOT NULL FROM fedbo_coordinator.inbox";
         let rows = client.query(sql, &[]).unwrap();
         rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+    }
+
+    /// Shards that took part in the last round.
+    pub(crate) fn n_shards_of_a_round(&self) -> i64 {
+        let mut client = self.server.connect(self.database());
+        let sql = "SELECT count(*) FROM fedbo_coordinator.shards GROUP BY round ORDER BY round DESC LIMIT 1";
+        client.query_one(sql, &[]).unwrap().get(0)
     }
 
     /// The oracle: all agents end well, each scheduled round was charged and released exactly once, with the planned event and noise

@@ -171,6 +171,12 @@ impl FederationFile {
                 Collaboration::Neighbours(Box::new(NeighbourPlan { topology, algorithm }))
             }
         };
+        let network = Network::of(&self.network, check, &algorithm, algorithms, free.is_some())?;
+        if network.is_sharded && !collaboration.has_parts() {
+            let message = "network.intake = \"shards\" is for sums in whole numbers of which everybody is a part: algorithm = \"dp-fts-de\" or \"dp-shared-prior\" \
+                           with sampling_rate = 1, not [secure_sum], not mode = \"paper\"; remove it";
+            return Err(file.error(&["network", "intake"], message));
+        }
         Ok(Federation {
             name: name.clone(),
             seed,
@@ -182,7 +188,7 @@ impl FederationFile {
             features,
             collaboration,
             ts_ucb_multiplier,
-            network: Network::of(&self.network, check, &algorithm, algorithms, free.is_some())?,
+            network,
             free,
             file: self.clone(),
             source: file.clone(),

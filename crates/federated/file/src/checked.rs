@@ -19,6 +19,7 @@ use crate::network::Network;
 use crate::pace::FreePlan;
 use crate::privacy::PrivacyPlan;
 use crate::public_text::check_only_agent_names;
+use crate::release_mechanism::ReleaseMechanism;
 use crate::releases::ReleasePlan;
 use crate::topology::Topology;
 
@@ -78,6 +79,17 @@ pub enum Collaboration {
     Released(Box<ReleasePlan>),
     /// By observations that neighbours share.
     Neighbours(Box<NeighbourPlan>),
+}
+
+impl Collaboration {
+    /// Returns true if what is released are sums of whole numbers of which everybody is a part: then several can have parts of them.
+    #[must_use]
+    pub fn has_parts(&self) -> bool {
+        let Self::Released(plan) = self else {
+            return false;
+        };
+        matches!(&plan.releases.mechanism, ReleaseMechanism::Lattice(mechanism) if mechanism.has_parts())
+    }
 }
 
 /// A name that no agent of a federation has.

@@ -27,6 +27,10 @@ pub struct NetworkTable {
     pub max_age: Option<u64>,
     /// Messages that are handed out in a window at most, drawn anew in each, with `pace = "free"` where messages are relayed; default 32.
     pub sample: Option<usize>,
+    /// `"shards"`: coordinators that share a PostgreSQL database keep the vectors that they take in memory and add them up, each its own, so that
+    /// nothing is stored for an upload. Where sums are released of which everybody is a part (`sampling_rate = 1`). Without it each vector is
+    /// a row of the database.
+    pub intake: Option<String>,
     /// The coordinator's public key. Written when the study is frozen: what agents sign for one coordinator is then of no use
     /// to another.
     pub coordinator: Option<String>,
@@ -39,6 +43,8 @@ pub struct Network {
     pub round_ms: u64,
     /// Milliseconds in which vectors are taken; none in a relayed study that names none: its uploads have no set instant.
     pub collect_ms: Option<u64>,
+    /// True if replicas of the coordinator add up the vectors that they take.
+    pub is_sharded: bool,
 }
 
 impl Network {
@@ -79,6 +85,9 @@ impl Network {
                 || is_free
                 || algorithm.exchange == Exchange::Released)
                 .then(|| milliseconds(collect_s)),
+            is_sharded: check
+                .word(&["network", "intake"], given.intake.as_deref(), &[("shards", ())])?
+                .is_some(),
         })
     }
 }

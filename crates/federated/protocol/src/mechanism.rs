@@ -3,8 +3,8 @@
 
 use fedbo_privacy::accounting::PrivacyEvent;
 use fedbo_privacy::mechanism::{
-    Collecting, Kind, Mechanism, NoiseError, NoiseSource, PaperCollecting, PaperError,
-    PaperMechanism, PaperRelease, ReleaseRefused, ReleaseShape, VectorRefused,
+    Closed, Collecting, Kind, Mechanism, NoiseError, NoiseSource, PaperCollecting, PaperError,
+    PaperMechanism, PaperRelease, PartialSum, ReleaseRefused, ReleaseShape, VectorRefused,
 };
 
 use zeroize::Zeroizing;
@@ -121,6 +121,29 @@ impl<S: NoiseSource> LatticeRounds<S> {
     pub fn mechanism(&self) -> &Mechanism {
         &self.mechanism
     }
+
+    /// Ends a round whose vectors several collectors have added up ([`Mechanism::begin_part`]): draws its noise, then adds their sums. Always a
+    /// release, also when there are none (INV-3).
+    ///
+    /// # Errors
+    /// If the round's randomness cannot be drawn.
+    pub fn close_parts(
+        &mut self,
+        round: u64,
+        parts: impl IntoIterator<Item = PartialSum>,
+    ) -> Result<PendingRelease, MechanismFailed> {
+        let at = (round, self.schedule.shape(round));
+        let closed = self.mechanism.close_parts(at, parts, &mut self.source)?;
+        Ok(pending(&closed))
+    }
+}
+
+/// A round of the lattice as it is to be made durable.
+fn pending<K: Kind>(closed: &Closed<K>) -> PendingRelease {
+    PendingRelease {
+        bytes: closed.release.to_bytes(),
+        event: K::PRIVATE.then_some(closed.event), // INV-10
+    }
 }
 
 impl<S: NoiseSource> RoundMechanism for LatticeRounds<S> {
@@ -161,10 +184,7 @@ impl<S: NoiseSource> RoundMechanism for LatticeRounds<S> {
 
     fn close(&mut self, collecting: Self::Round) -> Result<PendingRelease, MechanismFailed> {
         let closed = collecting.close(&mut self.source)?;
-        Ok(PendingRelease {
-            bytes: closed.release.to_bytes(),
-            event: S::Kind::PRIVATE.then_some(closed.event), // INV-10
-        })
+        Ok(pending(&closed))
     }
 
     fn restore(&self, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed> {

@@ -262,7 +262,7 @@ fn plays(state: StudyState) -> bool {
 /// trials take.
 #[must_use]
 pub fn short_rounds(federation: &Federation) -> Option<String> {
-    let Network { round_ms, collect_ms } = federation.network;
+    let Network { round_ms, collect_ms, .. } = federation.network;
     (collect_ms.is_some() && round_ms < SHORT_MS).then(|| {
         let seconds = Duration::from_millis(round_ms).as_secs_f64();
         format!(
@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     fn pace(collect_ms: Option<u64>) -> Pace {
-        let network = Network { round_ms: 60_000, collect_ms };
+        let network = Network { round_ms: 60_000, collect_ms, is_sharded: false };
         Pace::new(Digest([3; 32]), 2, network, 40)
     }
 

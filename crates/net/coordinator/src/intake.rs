@@ -7,7 +7,7 @@ use fedbo_protocol::{Inbox as Checker, MessageRejected};
 use fedbo_wire::SigningKey;
 
 use crate::store::{
-    Arrived, Inbox, Lead, Place, Posted, Posting, Seal, SealError, Store, StoreError,
+    Arrived, Inbox, Lead, Owner, Place, Posted, Posting, Seal, SealError, Store, StoreError,
 };
 use crate::study::Study;
 
@@ -108,7 +108,7 @@ impl Intake {
     }
 
     fn place(&self, round: u64, slot: u32) -> Place {
-        Place { config: self.study.digest, round, slot }
+        Place { config: self.study.digest, round, owner: Owner::Slot(slot) }
     }
 
     /// Returns true if a vector that an agent delivered is not here, as after a crash of the database.

@@ -17,6 +17,7 @@ mod published;
 mod releases;
 mod server;
 mod service;
+mod shards;
 mod spans;
 pub mod store;
 mod study;

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use fedbo_federation::{Collaboration, Protection, ReleasePlan};
+use fedbo_federation::{Collaboration, Protection, ReleaseMechanism, ReleasePlan};
 use fedbo_privacy::accounting::{InvalidParameter, PrivacyEvent};
 use fedbo_privacy::mechanism::{NoiseSource, SecureNoise};
 use fedbo_protocol::{
-    AgentUpdate, AggregateHandout, Aggregator, Broadcast, Coordinator, Effect, Instants, Mailbox,
-    Participations, Relay, RoundError, RoundMechanism, Tick, UpdateRejected,
+    AgentUpdate, AggregateHandout, Aggregator, Broadcast, Coordinator, Effect, Instants,
+    LatticeRounds, Mailbox, Participations, Relay, RoundError, RoundMechanism, Tick,
+    UpdateRejected,
 };
 use fedbo_wire::{Digest, digest};
 
+use crate::shards::{ShardIntake, ShardRounds};
 use crate::store::Participants;
 use crate::study::Study;
 use crate::sum::{LeaderRounds, SumIntake};
@@ -177,10 +179,13 @@ pub(crate) struct History {
     pub(crate) participants: Vec<Participants>,
 }
 
+/// The intakes of vectors that the machine does not see: where two servers sum, or shards do.
+pub(crate) type Elsewhere<'a> = (Option<&'a Arc<SumIntake>>, Option<&'a Arc<ShardIntake>>);
+
 /// The machine of a study at a round.
 pub(crate) fn machine(
     study: &Study,
-    sum: Option<&Arc<SumIntake>>,
+    elsewhere: Elsewhere<'_>,
     round: u64,
     history: History,
     now: Tick,
@@ -203,10 +208,10 @@ pub(crate) fn machine(
             }))
         }
         Collaboration::Released(releases) => match releases.releases.protection {
-            Protection::Simulated => simulated(study, releases, (round, &history), sum),
+            Protection::Simulated => simulated(study, releases, (round, &history), elsewhere),
             // Without noise nothing is drawn from it.
             Protection::Charged(_) | Protection::Off => {
-                aggregator(study, releases, (round, &history), SecureNoise::new(), sum)
+                aggregator(study, releases, (round, &history), SecureNoise::new(), elsewhere)
             }
         },
         Collaboration::Neighbours(_) => Err(NoMachine::Neighbours),
@@ -218,10 +223,10 @@ fn simulated(
     study: &Study,
     releases: &ReleasePlan,
     at: (u64, &History),
-    sum: Option<&Arc<SumIntake>>,
+    elsewhere: Elsewhere<'_>,
 ) -> Result<Box<dyn Machine>, NoMachine> {
     let noise = fedbo_privacy::mechanism::SimNoise::new(study.federation.noise_seed());
-    aggregator(study, releases, at, noise, sum)
+    aggregator(study, releases, at, noise, elsewhere)
 }
 
 #[cfg(not(feature = "simulation"))]
@@ -229,7 +234,7 @@ fn simulated(
     _: &Study,
     _: &ReleasePlan,
     _: (u64, &History),
-    _: Option<&Arc<SumIntake>>,
+    _: Elsewhere<'_>,
 ) -> Result<Box<dyn Machine>, NoMachine> {
     Err(NoMachine::Simulation)
 }
@@ -239,7 +244,7 @@ fn aggregator<S: NoiseSource + Send + 'static>(
     releases: &ReleasePlan,
     at: (u64, &History),
     noise: S,
-    sum: Option<&Arc<SumIntake>>,
+    (sum, shards): Elsewhere<'_>,
 ) -> Result<Box<dyn Machine>, NoMachine>
 where
     S::Kind: Send,
@@ -250,7 +255,15 @@ where
         let rounds = LeaderRounds::new(Arc::clone(intake), noise);
         return Ok(Box::new(going_on(study, releases, at, rounds, instants)));
     }
-    let rounds = releases.rounds(study.federation.own_arm(), noise);
+    let arm = study.federation.own_arm();
+    if let (Some(intake), ReleaseMechanism::Lattice(mechanism)) = (shards, releases.mechanism(arm))
+    {
+        let lattice = LatticeRounds::new(mechanism, releases.schedule(), noise)
+            .with_witnesses(releases.releases.n_witnesses);
+        let rounds = ShardRounds::new(lattice, Arc::clone(intake));
+        return Ok(Box::new(going_on(study, releases, at, rounds, instants)));
+    }
+    let rounds = releases.rounds(arm, noise);
     Ok(Box::new(going_on(study, releases, at, rounds, instants)))
 }
 

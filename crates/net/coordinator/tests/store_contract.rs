@@ -14,8 +14,9 @@ use std::thread::{scope, sleep};
 use std::time::Duration;
 
 use fedbo_coordinator::store::{
-    Arrived, FreeRelease, Inbox, Lead, NextRound, Participants, Posted, PostgresStore, Posting,
-    SqliteStore, Store, StoreError, StudyRecord, StudyState,
+    Arrived, FreeRelease, Inbox, Lead, NextRound, Opening, Participants, Posted, PostgresStore,
+    Posting, ShardId, ShardReport, ShardView, SqliteStore, Store, StoreError, StudyRecord,
+    StudyState,
 };
 use fedbo_database::Mode;
 use fedbo_testkit::postgres::Server;
@@ -469,6 +470,69 @@ fn inbox_contract() {
     store.begin_round(&lead, NextRound { collects, ..next(6) }).unwrap();
     assert_eq!(post(inbox, &study, 1, 6, b"abc"), Posted::Late);
     assert_eq!(arrived(5, &[]), [], "INV-16: a round's vectors go with it");
+}
+
+/// A shard that was told it may take vectors is seen by whoever shuts the round; vectors of other shards count once that is said.
+#[test]
+#[ignore = "postgresql: run by cargo xtask test --all"]
+fn shards_contract() {
+    let store = postgres(&server().new_database());
+    let shards = store.shards().unwrap();
+    shards.prepare().unwrap();
+    shards.prepare().unwrap();
+    let study = create(&store);
+    let lease = 60_000;
+    let [a, b] = [ShardId(-7), ShardId(5)];
+    let view = |shard| shards.view(study.key, shard, lease).unwrap();
+    assert_eq!(view(a), ShardView { opening: None, is_open: false, counts: None, others: vec![] });
+    let lead = lead(&store, &study, "a");
+    store.begin_round(&lead, next(4)).unwrap();
+    let opening = view(a).opening.unwrap();
+    assert!(view(a).is_open && opening.round == 4);
+    let report = |shard, opening, slots: &[u8], is_final| {
+        let report = ShardReport { study: study.key, shard, opening, slots, is_final };
+        shards.report(&report).unwrap()
+    };
+    let other = Opening { began_ms: opening.began_ms + 1, ..opening };
+    assert!(!report(a, other, &[1], false), "the round began at another time");
+    assert!(!report(a, opening, &[1], true), "it never took part");
+    assert!(report(a, opening, &[1], false));
+    assert!(report(b, opening, &[2], false));
+    assert_eq!(view(a).others, [vec![2]]);
+    assert!(shards.view(study.key, a, 0).unwrap().others.is_empty(), "it is gone");
+    store.inbox().unwrap().shut(&lead).unwrap();
+    assert!(!report(ShardId(9), opening, &[4], false), "it comes too late");
+    assert!(!report(b, opening, &[6], false), "no more vectors");
+    assert!(report(a, opening, &[3], true));
+    let parts = shards.parts(study.key, opening, lease).unwrap();
+    let said: Vec<_> = parts.iter().map(|p| (p.shard, p.is_live, p.is_final, p.slots[0])).collect();
+    assert_eq!(said, [(a, true, true, 3), (b, true, false, 2)]);
+    shards.hand_in(study.key, a, opening, b"early").unwrap();
+    assert_eq!(shards.parts(study.key, opening, lease).unwrap()[0].sealed, None);
+    shards.choose(&lead, opening, &[(a, vec![1]), (b, vec![2])], lease).unwrap();
+    assert_eq!(view(a).counts, Some(vec![1]));
+    assert_eq!(view(b).counts, None, "it has not said that it takes no more");
+    shards.hand_in(study.key, a, opening, b"sum").unwrap();
+    let parts = shards.parts(study.key, opening, lease).unwrap();
+    assert_eq!(parts[0].sealed.as_deref(), Some(&b"sum"[..]));
+    // Another leads, and the round begins anew: what was chosen is of no use any more.
+    let later = NextRound { began_ms: next(4).began_ms + 10, ..next(4) };
+    let fenced = Lead { token: lead.token - 1, ..lead };
+    let refused = shards.choose(&fenced, opening, &[], lease).unwrap_err();
+    assert!(matches!(refused, StoreError::Superseded), "{refused}");
+    store.begin_round(&lead, later).unwrap();
+    let anew = view(a).opening.unwrap();
+    assert_eq!(view(a).counts, None);
+    assert!(!report(a, opening, &[3], false));
+    assert!(report(a, anew, &[3], false));
+    assert_eq!(shards.parts(study.key, anew, lease).unwrap()[0].sealed, None);
+    assert_eq!(shards.parts(study.key, opening, 0).unwrap().len(), 1, "that of b");
+    shards.choose(&lead, anew, &[], 0).unwrap();
+    assert_eq!(
+        shards.parts(study.key, opening, 0).unwrap(),
+        [],
+        "those who are gone are forgotten"
+    );
 }
 
 /// While many are posted, the inbox is shut: what was taken can be read then, all of it, and nothing else ever comes.

@@ -21,6 +21,11 @@ impl CoinRate {
         (k > 0).then_some(Self(k))
     }
 
+    /// Returns true if every coin falls so that its slot takes part.
+    pub(crate) fn is_one(self) -> bool {
+        self.0 == 1 << 32
+    }
+
     /// k.
     pub(crate) fn numerator(self) -> u64 {
         self.0

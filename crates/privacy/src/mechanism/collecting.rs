@@ -72,6 +72,23 @@ impl Mechanism {
             vectors: Sealed::new(settings.n_slots, settings.n_features),
         }
     }
+
+    /// Draws a round's randomness from a fresh key: noise for every coordinate, from which its sums start, and a coin for every slot, of two
+    /// independent streams (INV-8).
+    pub(super) fn noise_of_round<S: NoiseSource>(
+        &self,
+        header: &Header,
+        source: &mut S,
+    ) -> Result<(Vec<i64>, Coins), NoiseError> {
+        let key = source.key(header.round)?;
+        let mut noise = Bits::new(&key, Purpose::Noise);
+        let mut tosses = Bits::new(&key, Purpose::Coins);
+        let law = self.noise();
+        let sums = (0..header.n_coordinates()).map(|_| law.sample(&mut noise)).collect();
+        let coins = Coins::toss(self.coin_rate(), self.settings().n_slots, &mut tosses);
+        source.count(noise.n_words() + tosses.n_words());
+        Ok((sums, coins))
+    }
 }
 
 impl Collecting {
@@ -95,24 +112,12 @@ impl Collecting {
     /// If the source has no randomness to give. Nothing has been read then, and the round has no release.
     pub fn close<S: NoiseSource>(self, source: &mut S) -> Result<Closed<S::Kind>, NoiseError> {
         let Self { mechanism, round, shape, vectors } = self;
-        let key = source.key(round)?;
-        // Nothing fails from here on.
         let header = Header::of(&mechanism, round, shape);
-        let mut noise = Bits::new(&key, Purpose::Noise);
-        let mut tosses = Bits::new(&key, Purpose::Coins);
-        let law = mechanism.noise();
-        let mut sums: Vec<i64> =
-            (0..header.n_coordinates()).map(|_| law.sample(&mut noise)).collect();
-        let coins = Coins::toss(mechanism.coin_rate(), mechanism.settings().n_slots, &mut tosses);
-        source.count(noise.n_words() + tosses.n_words());
+        let (mut sums, coins) = mechanism.noise_of_round(&header, source)?;
         let n_features = mechanism.settings().n_features as usize;
         let mut scaled = Zeroizing::new(vec![0; n_features]);
         for (slot, vector) in vectors.by_slot {
-            let region = match shape {
-                ReleaseShape::Regions => slot % header.n_regions, // INV-11
-                ReleaseShape::Total => 0,
-            };
-            let first = region as usize * n_features;
+            let first = header.sum_of(slot) as usize * n_features;
             let sums = &mut sums[first..first + n_features];
             mechanism.lattice().add(&vector, coins.mask(slot), &mut scaled, sums);
         }

@@ -14,6 +14,7 @@ mod discrete_gaussian;
 mod lattice;
 mod paper;
 mod paper_release;
+mod partial;
 mod release;
 mod sealed;
 mod settings;
@@ -28,6 +29,7 @@ pub use paper::{
     WeightMax,
 };
 pub use paper_release::PaperRelease;
+pub use partial::{PartCollecting, PartRefused, PartialSum};
 pub use release::{Release, ReleaseRefused, ReleaseShape};
 pub use settings::{Mechanism, MechanismError, MechanismSettings, Server};
 #[cfg(feature = "simulation")]

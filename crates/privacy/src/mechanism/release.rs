@@ -62,6 +62,19 @@ impl Header {
     pub(crate) fn n_coordinates(&self) -> u64 {
         u64::from(self.n_sums()) * u64::from(self.n_features)
     }
+
+    /// The same; a mechanism has at most 2^24 coordinates.
+    pub(crate) fn len(&self) -> usize {
+        self.n_sums() as usize * self.n_features as usize
+    }
+
+    /// The sum to which the vector of a slot is added (INV-11).
+    pub(crate) fn sum_of(&self, slot: u32) -> u32 {
+        match self.shape {
+            ReleaseShape::Regions => slot % self.n_regions,
+            ReleaseShape::Total => 0,
+        }
+    }
 }
 
 /// The sums of one round with their noise, in multiples of the lattice's spacing g.

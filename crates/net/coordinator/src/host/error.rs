@@ -4,6 +4,7 @@ use fedbo_ledger::LedgerError;
 use fedbo_protocol::RoundError;
 use fedbo_wire::HandoutUnreadable;
 
+use crate::intake::IntakeError;
 use crate::machine::NoMachine;
 use crate::releases::ReleasesError;
 use crate::store::StoreError;
@@ -19,6 +20,10 @@ pub(super) enum HostError {
     Machine(#[from] NoMachine),
     #[error(transparent)]
     Round(#[from] RoundError),
+    #[error(transparent)]
+    Intake(#[from] IntakeError),
+    #[error("round {round}: the database has lost what shards had reported")]
+    ShardsLost { round: u64 },
     #[error("round {round}: what was handed out cannot be read: {source}")]
     Broadcast { round: u64, source: HandoutUnreadable },
 }

@@ -23,12 +23,16 @@ impl Worker {
             (Some(_), None) => FOLLOW,
         };
         let is_early = self.looked.is_some_and(|looked| looked.elapsed() < pause);
-        let is_away = self.intake.is_some()
-            && self.publisher.borrow().error.is_some()
-            && self.retry.is_some_and(|(at, _)| Instant::now() < at);
-        if !is_early && !is_away {
+        if !is_early && !self.is_away() {
             self.refresh();
         }
+    }
+
+    /// The store was away just now, and is asked again later.
+    pub(super) fn is_away(&self) -> bool {
+        self.intake.is_some()
+            && self.publisher.borrow().error.is_some()
+            && self.retry.is_some_and(|(at, _)| Instant::now() < at)
     }
 
     /// Reads the store, and acquires or resigns leadership accordingly.
@@ -251,6 +255,7 @@ mod tests {
             lease: Duration::from_secs(15),
             intake: None,
             sum: None,
+            shards: None,
             epoch: None,
             looked: None,
             tried: None,

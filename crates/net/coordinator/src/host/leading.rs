@@ -77,8 +77,8 @@ impl Worker {
             None => Vec::new(),
         };
         let history = History { newest: self.newest(round)?, participants };
-        let sum = self.sum.as_ref();
-        let mut machine = machine(&self.study, sum, round, history, began_ms)?;
+        let elsewhere = (self.sum.as_ref(), self.shards.as_ref());
+        let mut machine = machine(&self.study, elsewhere, round, history, began_ms)?;
         let collects = self.study.collects(round);
         // Whether a vector came to another replica that led is in the store; whoever sent one need not send it again.
         if let (Some(intake), true) = (&self.intake, is_released) {
@@ -103,6 +103,9 @@ impl Worker {
             span: spans::round(&self.study.name, round),
             is_open: (self.intake.is_some() || self.sum.is_some()) && collects && !is_released,
             known: Vec::new(),
+            began_ms,
+            epoch: self.epoch,
+            gathering: None,
             asks_at: None,
             unrevealed: None,
         });
@@ -163,6 +166,9 @@ impl Worker {
         if self.sum.is_some() {
             return self.collect_sum(now_ms);
         }
+        if self.shards.is_some() {
+            return self.collect_shards(now_ms);
+        }
         let (Some(intake), Some(leader)) = (self.intake.clone(), &mut self.leader) else {
             return Ok(());
         };
@@ -200,9 +206,10 @@ impl Worker {
         let Some(leader) = &mut self.leader else {
             return Ok(());
         };
-        // Where two servers sum, a round closes when the helper agrees over what.
+        // Where others have the vectors, a round closes when it is known over which.
+        let is_elsewhere = self.sum.is_some() || self.shards.is_some();
         let is_due = leader.machine.deadline().is_some_and(|deadline| now_ms >= deadline);
-        if self.sum.is_some() && leader.is_open && is_due {
+        if is_elsewhere && leader.is_open && is_due {
             return Ok(());
         }
         let steps = leader.machine.tick(now_ms);
@@ -315,6 +322,7 @@ impl Worker {
         };
         leader.is_open = (self.intake.is_some() || self.sum.is_some()) && next.collects;
         leader.known.clear();
+        (leader.began_ms, leader.epoch, leader.gathering) = (now_ms, self.epoch, None);
         leader.asks_at = None;
         pass("coordinator: a round has begun and nobody knows");
         self.metrics.round(round);

@@ -6,6 +6,7 @@
 mod broadcasts;
 mod error;
 mod following;
+mod gathering;
 mod leading;
 mod summing;
 mod worker;
@@ -23,6 +24,7 @@ use tokio::sync::{oneshot, watch};
 use crate::intake::Intake;
 use crate::metrics::StudyMetrics;
 use crate::published::Published;
+use crate::shards::ShardIntake;
 use crate::store::Store;
 use crate::study::Study;
 use crate::sum::SumIntake;
@@ -66,6 +68,8 @@ pub(crate) struct Host {
     pub(crate) intake: Option<Arc<Intake>>,
     /// The intake of vectors that two servers sum.
     pub(crate) sum: Option<Arc<SumIntake>>,
+    /// The intake of vectors at this shard.
+    pub(crate) shards: Option<Arc<ShardIntake>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -78,7 +82,7 @@ impl Host {
         ledger: PathBuf,
         store: Arc<dyn Store>,
         key: Arc<SigningKey>,
-        (metrics, sum): (StudyMetrics, Option<Arc<SumIntake>>),
+        (metrics, sum, shards): (StudyMetrics, Option<Arc<SumIntake>>, Option<Arc<ShardIntake>>),
     ) -> std::io::Result<Self> {
         let intake = Intake::of(&study, &store, &key);
         let (commands, inbox) = sync_channel(QUEUE);
@@ -94,6 +98,7 @@ impl Host {
             lease,
             intake: intake.clone(),
             sum: sum.clone(),
+            shards: shards.clone(),
             epoch: None,
             looked: None,
             tried: None,
@@ -103,7 +108,7 @@ impl Host {
         let thread = std::thread::Builder::new()
             .name("study".to_owned())
             .spawn(move || worker.run(&inbox))?;
-        Ok(Self { commands, published, intake, sum, thread: Some(thread) })
+        Ok(Self { commands, published, intake, sum, shards, thread: Some(thread) })
     }
 
     /// Hands over an upload. The answer comes before the round that it may close is durable.

@@ -69,10 +69,19 @@ impl Worker {
         pass("coordinator: the helper has closed the round");
         leader.asks_at = None;
         leader.is_open = false;
-        // They came before the deadline, whatever time it is when the helper has answered.
-        let deadline = leader.machine.deadline();
+        self.close_over(round, agreed, now_ms)
+    }
+
+    /// Tells the machine which slots' vectors are in the round, and lets it close. They came before the deadline, whatever time it is now.
+    pub(super) fn close_over(
+        &mut self,
+        round: u64,
+        slots: impl IntoIterator<Item = u32>,
+        now_ms: u64,
+    ) -> Result<(), HostError> {
+        let deadline = self.leader.as_ref().and_then(|leader| leader.machine.deadline());
         let came_ms = deadline.map_or(now_ms, |deadline| now_ms.min(deadline.saturating_sub(1)));
-        for slot in agreed {
+        for slot in slots {
             let Some(leader) = self.leader.as_mut().filter(|leader| leader.round == round) else {
                 break;
             };

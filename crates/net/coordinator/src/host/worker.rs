@@ -10,12 +10,14 @@ use tokio::sync::watch;
 
 use super::Command;
 use super::error::HostError;
+use super::gathering::Gathering;
 use crate::clock::Clock;
 use crate::intake::Intake;
 use crate::machine::Machine;
 use crate::metrics::StudyMetrics;
 use crate::published::Published;
 use crate::releases::Releases;
+use crate::shards::ShardIntake;
 use crate::spans::Span;
 use crate::store::{Lead, Store};
 use crate::study::Study;
@@ -49,6 +51,12 @@ pub(super) struct Leader {
     pub(super) is_open: bool,
     /// Slots whose vectors of it were read from the store.
     pub(super) known: Vec<u32>,
+    /// The time at which the round began, by the store's clock.
+    pub(super) began_ms: u64,
+    /// The inbox as it was when the round began.
+    pub(super) epoch: Option<i64>,
+    /// How far the shards of a round that is shut are.
+    pub(super) gathering: Option<Gathering>,
     /// The time of the next request to the helper, after one that failed.
     pub(super) asks_at: Option<Instant>,
     /// The newest share that is durable and that the helper was not shown: its round, its bytes.
@@ -68,6 +76,8 @@ pub(super) struct Worker {
     pub(super) intake: Option<Arc<Intake>>,
     /// The intake of vectors that two servers sum.
     pub(super) sum: Option<Arc<SumIntake>>,
+    /// The intake of vectors at this shard.
+    pub(super) shards: Option<Arc<ShardIntake>>,
     /// The inbox as it was seen last.
     pub(super) epoch: Option<i64>,
     /// The time at which the store was last looked at.
@@ -97,6 +107,7 @@ impl Worker {
                 Err(RecvTimeoutError::Timeout) => self.look(),
                 Ok(Command::Close) | Err(RecvTimeoutError::Disconnected) => break,
             }
+            self.tend_shard();
             self.tick_and_renew();
         }
         self.publish(|published| published.closes = true);

@@ -19,6 +19,7 @@ use super::registry::Served;
 use super::request::of_agent;
 use crate::host::broadcasts_since;
 use crate::published::Published;
+use crate::shards::KNOWN;
 
 /// Seconds that a poll may wait at most.
 const WAIT_MAX_S: u64 = 60;
@@ -59,6 +60,11 @@ pub(super) async fn get(
     let (served, slot) = (asked.served, asked.slot);
     let until = Instant::now() + Duration::from_secs(known.wait);
     let mut published = served.published.clone();
+    // What another shard has is known a little later.
+    let asks_at = match &served.shards {
+        Some(_) => until.min(Instant::now() + KNOWN),
+        None => Instant::now(),
+    };
     let known_state = known.state.unwrap_or(published.borrow().state);
     loop {
         let now = Arc::clone(&published.borrow_and_update());
@@ -66,8 +72,10 @@ pub(super) async fn get(
         if now.is_ready && now.round > known.after.unwrap_or(0) {
             return handout(&shared, &served, now, &known).await;
         }
+        let is_asked = Instant::now() >= asks_at;
         if let Some(round) = known.delivered
             && now.round == round
+            && is_asked
             && is_missing(&served, slot, round).await
         {
             return Ok(nothing(&now, Some(round)));
@@ -80,8 +88,10 @@ pub(super) async fn get(
         {
             return Ok(nothing(&now, None));
         }
-        match tokio::time::timeout_at(until, published.changed()).await {
+        let wakes_at = if is_asked { until } else { asks_at };
+        match tokio::time::timeout_at(wakes_at, published.changed()).await {
             Ok(Ok(())) => {}
+            Err(_) if !is_asked => {}
             Ok(Err(_)) | Err(_) => return Ok(nothing(&now, None)),
         }
     }
@@ -91,6 +101,9 @@ pub(super) async fn get(
 async fn is_missing(served: &Served, slot: u32, round: u64) -> bool {
     if let Some(sum) = &served.sum {
         return sum.awaits(slot, round);
+    }
+    if let Some(shards) = &served.shards {
+        return shards.awaits(slot, round);
     }
     if let Some(intake) = served.intake.clone() {
         let asked = tokio::task::spawn_blocking(move || intake.awaits(slot, round)).await;

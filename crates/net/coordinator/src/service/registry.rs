@@ -10,6 +10,7 @@ use super::Shared;
 use crate::attendance::Attendance;
 use crate::host::Host;
 use crate::metrics::StudyMetrics;
+use crate::shards::ShardIntake;
 use crate::store::{StoreError, StudyKey};
 use crate::study::Study;
 use crate::sum::SumIntake;
@@ -30,6 +31,8 @@ pub(crate) struct Served {
     pub(crate) intake: Option<Arc<crate::intake::Intake>>,
     /// The intake of vectors that two servers sum.
     pub(crate) sum: Option<Arc<SumIntake>>,
+    /// The intake of vectors at this shard.
+    pub(crate) shards: Option<Arc<ShardIntake>>,
     pub(crate) attendance: Arc<Attendance>,
     /// Slot and whether it is revoked, by key.
     agents: HashMap<PublicKey, (u32, bool)>,
@@ -61,6 +64,7 @@ impl Registry {
                         published: known.published.clone(),
                         intake: known.intake.clone(),
                         sum: known.sum.clone(),
+                        shards: known.shards.clone(),
                         attendance: Arc::clone(&known.attendance),
                         agents,
                     }
@@ -80,6 +84,14 @@ impl Registry {
                             continue;
                         }
                     };
+                    let shards = ShardIntake::of(&study, &shared.store, &shared.key, shared.lease);
+                    let shards = match shards {
+                        Ok(shards) => shards,
+                        Err(error) => {
+                            tracing::error!(study = %record.name, "cannot be served: {error}");
+                            continue;
+                        }
+                    };
                     let host = Host::start(
                         Arc::clone(&study),
                         (record.state, record.round),
@@ -87,7 +99,7 @@ impl Registry {
                         shared.ledgers.join(format!("{}.ledger.db", record.name)),
                         Arc::clone(&shared.store),
                         Arc::clone(&shared.key),
-                        (StudyMetrics::new(Arc::clone(&shared.metrics), &record.name), sum),
+                        (StudyMetrics::new(Arc::clone(&shared.metrics), &record.name), sum, shards),
                     );
                     let host = match host {
                         Ok(host) => host,
@@ -102,6 +114,7 @@ impl Registry {
                         published: host.published.clone(),
                         intake: host.intake.clone(),
                         sum: host.sum.clone(),
+                        shards: host.shards.clone(),
                         host: Arc::new(Mutex::new(host)),
                         agents,
                     }

@@ -47,6 +47,11 @@ pub(super) async fn put(
     };
     drop(body);
     check_state(&served, round)?;
+    if let Some(shards) = &served.shards {
+        shards.post(&update).map_err(|not_taken| refused(&served, round, &not_taken))?;
+        served.attendance.delivered(slot, round);
+        return Ok(accepted());
+    }
     if let Some(intake) = served.intake.clone() {
         let answer = post(&served, intake, update).await?;
         served.attendance.delivered(slot, round);
@@ -166,15 +171,7 @@ async fn post(
     };
     match posted {
         Ok(Ok(Ok(()))) => Ok(accepted()),
-        Ok(Ok(Err(NotTaken::BeforeTheFirst))) => {
-            let message = "the first round is about to begin; send this again in a moment";
-            Err(Refusal::new(ProblemCode::Early, message))
-        }
-        Ok(Ok(Err(NotTaken::Rejected(rejected)))) => {
-            // A study that ended or was paused meanwhile says so.
-            check_state(served, round)?;
-            Err(refusal::of_update(&rejected))
-        }
+        Ok(Ok(Err(not_taken))) => Err(refused(served, round, &not_taken)),
         Ok(Err(error)) => {
             tracing::error!("an upload could not be stored: {error}");
             Err(unavailable())
@@ -185,6 +182,20 @@ async fn post(
             let message = "the coordinator met a defect of its own; its log says more";
             Err(Refusal::new(ProblemCode::Internal, message))
         }
+    }
+}
+
+/// The refusal of a vector. A study that ended or was paused meanwhile says so.
+fn refused(served: &Served, round: u64, not_taken: &NotTaken) -> Refusal {
+    match not_taken {
+        NotTaken::BeforeTheFirst => {
+            let message = "the round is about to begin; send this again in a moment";
+            Refusal::new(ProblemCode::Early, message)
+        }
+        NotTaken::Rejected(rejected) => match check_state(served, round) {
+            Ok(()) => refusal::of_update(rejected),
+            Err(refusal) => refusal,
+        },
     }
 }
 

@@ -8,6 +8,7 @@ mod inbox;
 mod postgres;
 mod schema;
 mod seal;
+mod shards;
 mod sqlite;
 
 use std::fmt;
@@ -19,7 +20,8 @@ pub use error::StoreError;
 pub use fedbo_wire::StudyState;
 pub use inbox::{Arrived, Inbox, Posted, Posting};
 pub use postgres::PostgresStore;
-pub use seal::{Place, Seal, SealError};
+pub use seal::{Owner, Place, Seal, SealError};
+pub use shards::{Opening, ShardId, ShardPart, ShardReport, ShardView, Shards};
 pub use sqlite::SqliteStore;
 
 /// The key of a study in a store.
@@ -131,6 +133,11 @@ impl Participants {
 pub trait Store: Send + Sync + fmt::Debug {
     /// The inbox in which replicas leave vectors for each other; none where one process takes all of them.
     fn inbox(&self) -> Option<&dyn Inbox> {
+        None
+    }
+
+    /// The place where shards meet; none where one process takes all vectors.
+    fn shards(&self) -> Option<&dyn Shards> {
         None
     }
 

@@ -7,8 +7,10 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundK
 use ring::hmac;
 use zeroize::{Zeroize as _, Zeroizing};
 
+use super::ShardId;
+
 /// Seals vectors with ChaCha20-Poly1305 under a key that is derived from the coordinator's secret key, with a fresh random
-/// nonce each; study, round and slot are authenticated with them, so none passes for another.
+/// nonce each; study, round and owner are authenticated with them, so none passes for another.
 pub struct Seal {
     aead: LessSafeKey,
     marks: hmac::Key,
@@ -28,23 +30,38 @@ pub enum SealError {
     Broken,
 }
 
-/// The identity of a vector: the study by its configuration, the round, the slot.
+/// The identity of a vector or of a sum: the study by its configuration, the round, whose it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// [`fedbo_wire::config_digest`] of the study.
     pub config: Digest,
     /// The round.
     pub round: u64,
-    /// The slot.
-    pub slot: u32,
+    /// Whose it is.
+    pub owner: Owner,
+}
+
+/// Whose sealed numbers are.
+#[derive(Clone, Copy, Debug)]
+pub enum Owner {
+    /// The vector of a slot.
+    Slot(u32),
+    /// The sum of a shard, in a round that began at this time.
+    Shard(ShardId, u64),
 }
 
 impl Place {
-    fn bytes(&self) -> [u8; 44] {
-        let mut bytes = [0; 44];
-        bytes[..32].copy_from_slice(&self.config.0);
-        bytes[32..40].copy_from_slice(&self.round.to_le_bytes());
-        bytes[40..].copy_from_slice(&self.slot.to_le_bytes());
+    /// Of another length for a slot and for a shard.
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = self.config.0.to_vec();
+        bytes.extend(self.round.to_le_bytes());
+        match self.owner {
+            Owner::Slot(slot) => bytes.extend(slot.to_le_bytes()),
+            Owner::Shard(shard, began_ms) => {
+                bytes.extend(shard.0.to_le_bytes());
+                bytes.extend(began_ms.to_le_bytes());
+            }
+        }
         bytes
     }
 }
@@ -77,12 +94,28 @@ impl Seal {
     /// # Errors
     /// [`SealError::Randomness`].
     pub fn seal(&self, place: &Place, weights: &[f64]) -> Result<Vec<u8>, SealError> {
+        self.seal_words(place, weights.iter().map(|weight| weight.to_bits()))
+    }
+
+    /// Seals a sum in the same form.
+    ///
+    /// # Errors
+    /// [`SealError::Randomness`].
+    pub fn seal_sum(&self, place: &Place, sum: &[i64]) -> Result<Vec<u8>, SealError> {
+        self.seal_words(place, sum.iter().map(|number| number.cast_unsigned()))
+    }
+
+    fn seal_words(
+        &self,
+        place: &Place,
+        words: impl ExactSizeIterator<Item = u64>,
+    ) -> Result<Vec<u8>, SealError> {
         let mut nonce = [0; NONCE_LEN];
         getrandom::fill(&mut nonce).map_err(|_| SealError::Randomness)?;
-        let mut sealed = Vec::with_capacity(NONCE_LEN + 8 * weights.len() + 16);
+        let mut sealed = Vec::with_capacity(NONCE_LEN + 8 * words.len() + 16);
         sealed.extend(nonce);
-        for weight in weights {
-            sealed.extend(weight.to_le_bytes());
+        for word in words {
+            sealed.extend(word.to_le_bytes());
         }
         let nonce = Nonce::assume_unique_for_key(nonce);
         let aad = Aad::from(place.bytes());
@@ -101,21 +134,33 @@ impl Seal {
     /// # Errors
     /// [`SealError::Broken`].
     pub fn open(&self, place: &Place, sealed: &[u8]) -> Result<Vec<f64>, SealError> {
+        self.open_words(place, sealed, f64::from_bits)
+    }
+
+    /// The sum that was sealed.
+    ///
+    /// # Errors
+    /// [`SealError::Broken`].
+    pub fn open_sum(&self, place: &Place, sealed: &[u8]) -> Result<Vec<i64>, SealError> {
+        self.open_words(place, sealed, u64::cast_signed)
+    }
+
+    fn open_words<N>(
+        &self,
+        place: &Place,
+        sealed: &[u8],
+        number: impl Fn(u64) -> N,
+    ) -> Result<Vec<N>, SealError> {
         let (nonce, rest) = sealed.split_first_chunk::<NONCE_LEN>().ok_or(SealError::Broken)?;
         let mut rest = Zeroizing::new(rest.to_vec());
         let nonce = Nonce::assume_unique_for_key(*nonce);
         let opened = self.aead.open_in_place(nonce, Aad::from(place.bytes()), &mut rest);
         let opened = opened.map_err(|_| SealError::Broken)?;
-        let numbers = opened.chunks_exact(8);
-        if !numbers.remainder().is_empty() {
+        let (words, rest) = opened.as_chunks();
+        if !rest.is_empty() {
             return Err(SealError::Broken);
         }
-        let weight = |bytes: &[u8]| {
-            let mut number = [0; 8];
-            number.copy_from_slice(bytes);
-            f64::from_le_bytes(number)
-        };
-        Ok(numbers.map(weight).collect())
+        Ok(words.iter().map(|bytes| number(u64::from_le_bytes(*bytes))).collect())
     }
 
     /// A keyed hash by which equal vectors of a place are told from different ones.
@@ -135,7 +180,7 @@ mod tests {
     use super::*;
 
     fn place() -> Place {
-        Place { config: Digest([7; 32]), round: 3, slot: 5 }
+        Place { config: Digest([7; 32]), round: 3, owner: Owner::Slot(5) }
     }
 
     fn bits(weights: &[f64]) -> Vec<u64> {
@@ -153,7 +198,8 @@ mod tests {
         let other = Seal::of(&SigningKey::from_seed([2; 32]));
         assert_eq!(other.open(&place(), &sealed), Err(SealError::Broken));
         for elsewhere in [
-            Place { slot: 6, ..place() },
+            Place { owner: Owner::Slot(6), ..place() },
+            Place { owner: Owner::Shard(ShardId(5), 0), ..place() },
             Place { round: 4, ..place() },
             Place { config: Digest([8; 32]), ..place() },
         ] {
@@ -164,6 +210,19 @@ mod tests {
             changed[at] ^= 1;
             assert_eq!(seal.open(&place(), &changed), Err(SealError::Broken));
             assert_eq!(seal.open(&place(), &sealed[..at]), Err(SealError::Broken));
+        }
+    }
+
+    #[test]
+    fn a_sum_is_read_where_it_was_sealed_for_and_nowhere_else() {
+        let seal = Seal::of(&SigningKey::from_seed([1; 32]));
+        let of =
+            |shard, began_ms| Place { owner: Owner::Shard(ShardId(shard), began_ms), ..place() };
+        let sum = [0, 1, -1, i64::MAX, i64::MIN];
+        let sealed = seal.seal_sum(&of(-4, 9), &sum).unwrap();
+        assert_eq!(seal.open_sum(&of(-4, 9), &sealed).unwrap(), sum);
+        for elsewhere in [of(-4, 8), of(4, 9), place(), Place { round: 4, ..of(-4, 9) }] {
+            assert_eq!(seal.open_sum(&elsewhere, &sealed), Err(SealError::Broken));
         }
     }
 

@@ -106,3 +106,19 @@ CREATE TABLE IF NOT EXISTS fedbo_coordinator.commitments (
     hash bytea NOT NULL CHECK (length(hash) = 32),
     PRIMARY KEY (study, round)
 )";
+
+/// The parts of rounds that shards have: slots and sums, sealed. Added to a schema that first needs it; in no backup, and empty after a crash
+/// of the server, as vectors are.
+pub(super) const SHARDS: &str = "
+CREATE UNLOGGED TABLE IF NOT EXISTS fedbo_coordinator.shards (
+    study bigint NOT NULL,
+    shard bigint NOT NULL,
+    round bigint NOT NULL,
+    began_ms bigint NOT NULL,
+    seen_ms bigint NOT NULL,
+    is_final boolean NOT NULL,
+    slots bytea NOT NULL,
+    counts bytea,
+    sealed bytea,
+    PRIMARY KEY (study, shard)
+)";

@@ -3,6 +3,7 @@
 mod inbox;
 mod layout;
 mod rows;
+mod shards;
 mod studies;
 
 use std::fmt;

@@ -12,12 +12,16 @@ use super::rows::{
     locked, now_ms, signed, slot_number, study, study_named, text, unsigned, void_tokens,
 };
 use crate::store::{
-    Enrolment, FreeRelease, Inbox, Lead, NextRound, Participants, SlotRecord, Store, StoreError,
-    StudyKey, StudyRecord, StudyState, agreed, may_become,
+    Enrolment, FreeRelease, Inbox, Lead, NextRound, Participants, Shards, SlotRecord, Store,
+    StoreError, StudyKey, StudyRecord, StudyState, agreed, may_become,
 };
 
 impl Store for PostgresStore {
     fn inbox(&self) -> Option<&dyn Inbox> {
+        Some(self)
+    }
+
+    fn shards(&self) -> Option<&dyn Shards> {
         Some(self)
     }
 
@@ -59,12 +63,15 @@ impl Store for PostgresStore {
                 };
             };
             let record = study(&added)?;
-            for (slot, agent) in (0_i64..).zip(roster) {
-                tx.query_typed(
-                    "INSERT INTO fedbo_coordinator.slots (study, slot, name) VALUES ($1, $2, $3)",
-                    &[int(&record.key.0), int(&slot), text(agent)],
-                )?;
-            }
+            tx.query_typed(
+                "INSERT INTO fedbo_coordinator.slots (study, slot, name)
+                 SELECT $1, place - 1, name FROM unnest($2) WITH ORDINALITY AS roster (name, place)",
+                &[int(&record.key.0), (&roster, Type::TEXT_ARRAY)],
+            )?;
+            // With it the last enrolment of many does not look at all others.
+            tx.batch_execute(
+                "CREATE INDEX IF NOT EXISTS slots_without_key ON fedbo_coordinator.slots (study) WHERE key IS NULL",
+            )?;
             changed(tx)?;
             Ok(record)
         })

@@ -1,0 +1,126 @@
+//! The work of a leader whose vectors are at shards: it shuts the round, says which vectors count, and reads a sum of each shard.
+
+use fedbo_failpoints::pass;
+
+use super::error::HostError;
+use super::worker::Worker;
+use crate::shards::SlotSet;
+use crate::store::{Opening, ShardId, ShardPart};
+
+/// How far a round that is shut is.
+pub(super) enum Gathering {
+    /// Shards say of which slots they have a vector.
+    Listing,
+    /// They add up the vectors that count.
+    Adding(Vec<(ShardId, SlotSet)>),
+}
+
+impl Worker {
+    /// Does what is due at this shard.
+    pub(super) fn tend_shard(&mut self) {
+        let Some(shards) = &self.shards else {
+            return;
+        };
+        if !self.is_away()
+            && let Err(error) = shards.tend()
+        {
+            self.stop(&error.into());
+        }
+    }
+
+    /// Shuts the round at its deadline and gathers the sums of its shards. A shard that has not reported for the time of a lease is taken to
+    /// be gone: its vectors count as zero, as those of agents that did not come do (INV-3).
+    pub(super) fn collect_shards(&mut self, now_ms: u64) -> Result<(), HostError> {
+        let (Some(shards), Some(intake), Some(leader)) =
+            (self.shards.clone(), self.intake.clone(), &mut self.leader)
+        else {
+            return Ok(());
+        };
+        if !leader.is_open {
+            return Ok(());
+        }
+        let opening = Opening { round: leader.round, began_ms: leader.began_ms };
+        let deadline = leader.machine.deadline();
+        if leader.gathering.is_none() {
+            if deadline.is_none_or(|deadline| now_ms < deadline) {
+                return Ok(());
+            }
+            intake.shut(&leader.lead)?;
+            pass("coordinator: the round is shut for shards");
+            leader.gathering = Some(Gathering::Listing);
+        }
+        if self.epoch.is_some_and(|known| Some(known) != leader.epoch) {
+            return Err(HostError::ShardsLost { round: opening.round });
+        }
+        let parts = shards.parts(opening)?;
+        let Some(Gathering::Adding(chosen)) = &leader.gathering else {
+            if parts.iter().any(|part| part.is_live && !part.is_final) {
+                return Ok(());
+            }
+            let chosen = chosen(&parts, &leader.machine.spent(), self.study.n_slots);
+            shards.choose(&leader.lead, opening, &chosen)?;
+            pass("coordinator: shards know which vectors count");
+            leader.gathering = Some(Gathering::Adding(chosen));
+            return Ok(());
+        };
+        let part = |shard: ShardId| parts.iter().find(|part| part.shard == shard);
+        let is_due = |shard| part(shard).is_some_and(|part| part.is_live && part.sealed.is_none());
+        if chosen.iter().any(|(shard, _)| is_due(*shard)) {
+            return Ok(());
+        }
+        shards.forget_sums();
+        let mut slots = SlotSet::new(self.study.n_slots);
+        for (shard, counts) in chosen {
+            let sealed = part(*shard).and_then(|part| part.sealed.as_deref());
+            let is_kept = |sealed| shards.keep_sum(opening, (*shard, sealed), counts.len());
+            match sealed.is_some_and(is_kept) {
+                true => slots.add(counts),
+                false => {
+                    tracing::warn!(study = %self.study.name, round = opening.round, "a replica is gone, and with it the vectors that it took");
+                }
+            }
+        }
+        leader.gathering = None;
+        leader.is_open = false;
+        self.close_over(opening.round, slots.iter(), now_ms)
+    }
+}
+
+/// The vectors that count: each slot's at one of the shards that are alive, and none of slots that are in as many releases as they may be.
+fn chosen(parts: &[ShardPart], spent: &[u32], n_slots: u32) -> Vec<(ShardId, SlotSet)> {
+    let mut taken = SlotSet::new(n_slots);
+    spent.iter().for_each(|slot| taken.insert(*slot));
+    let alive = parts.iter().filter(|part| part.is_live && part.is_final);
+    let choose = |part: &ShardPart| {
+        let mut slots = SlotSet::of(part.slots.clone(), n_slots);
+        slots.take_away(&taken);
+        taken.add(&slots);
+        (part.shard, slots)
+    };
+    alive.map(choose).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_slot_counts_at_one_shard_that_is_alive() {
+        let part = |shard, slots: u8, is_live, is_final| ShardPart {
+            shard: ShardId(shard),
+            is_live,
+            is_final,
+            slots: vec![slots],
+            sealed: None,
+        };
+        let parts = [
+            part(1, 0b0_0111, true, true),
+            part(2, 0b1_0000, false, true),
+            part(3, 0b1_1110, true, true),
+            part(4, 0b1_1111, true, false),
+        ];
+        let found = chosen(&parts, &[1], 5);
+        let found: Vec<_> = found.iter().map(|(id, slots)| (id.0, slots.bytes()[0])).collect();
+        assert_eq!(found, [(1, 0b0_0101), (3, 0b1_1000)]);
+    }
+}

@@ -1,0 +1,424 @@
+//! The vectors of a study at one shard, and what the leader makes of all shards' sums.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fedbo_failpoints::pass;
+use fedbo_federation::{Collaboration, ReleaseMechanism};
+use fedbo_gp::MapHash;
+use fedbo_privacy::mechanism::{Mechanism, PartCollecting, PartialSum, ReleaseShape};
+use fedbo_protocol::{AgentUpdate, MessageRejected, ReleaseSchedule, UpdateRejected};
+use fedbo_wire::SigningKey;
+use zeroize::Zeroizing;
+
+use super::SlotSet;
+use crate::intake::{IntakeError, NotTaken};
+use crate::store::{
+    Lead, Opening, Owner, Place, Seal, SealError, ShardId, ShardPart, ShardReport, ShardView,
+    Shards, Store, StoreError,
+};
+use crate::study::Study;
+
+/// The interval at which a shard reports what it has.
+const REPORT: Duration = Duration::from_secs(1);
+/// The time after which a delivery is known at every shard.
+pub(crate) const KNOWN: Duration = Duration::from_secs(3);
+
+/// The intake of a study at one shard. Requests of agents leave vectors here; the study's thread reports and adds up.
+pub(crate) struct ShardIntake {
+    study: Arc<Study>,
+    store: Arc<dyn Store>,
+    seal: Seal,
+    mechanism: Mechanism,
+    schedule: ReleaseSchedule,
+    shard: ShardId,
+    lease_ms: u64,
+    state: Mutex<State>,
+    /// What the leader has read of shards' sums, until the round closes.
+    sums: Mutex<(u64, Vec<PartialSum>)>,
+}
+
+/// How far a round is at this shard.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It takes vectors.
+    Open,
+    /// It takes none, and waits to hear which count.
+    Shut,
+    /// Its sum is handed in.
+    HandedIn,
+}
+
+#[derive(Default)]
+struct State {
+    /// The round that this shard takes part in.
+    played: Option<Played>,
+    /// The newest round that the store was seen to be in.
+    seen: Option<u64>,
+    /// The slots of the round before that are known to have delivered: they are told so when they ask again (INV-6).
+    before: Option<(u64, SlotSet)>,
+}
+
+struct Played {
+    opening: Opening,
+    stage: Stage,
+    /// Shared only while they are read, when none is added any more.
+    vectors: Arc<PartCollecting>,
+    own: SlotSet,
+    /// Slots of which another shard has a vector.
+    others: SlotSet,
+    reported: Option<Instant>,
+}
+
+impl ShardIntake {
+    /// None where the study does not ask for shards, or one process takes all vectors.
+    ///
+    /// # Errors
+    /// If the store cannot be written, or the system has no randomness.
+    pub(crate) fn of(
+        study: &Arc<Study>,
+        store: &Arc<dyn Store>,
+        key: &SigningKey,
+        lease: Duration,
+    ) -> Result<Option<Arc<Self>>, IntakeError> {
+        let Collaboration::Released(releases) = &study.federation.collaboration else {
+            return Ok(None);
+        };
+        let Some(shards) = store.shards().filter(|_| study.federation.network.is_sharded) else {
+            return Ok(None);
+        };
+        shards.prepare()?;
+        let ReleaseMechanism::Lattice(mechanism) = releases.mechanism(study.federation.own_arm())
+        else {
+            return Ok(None); // the file's check lets no other have shards
+        };
+        let mut drawn = [0; 8];
+        getrandom::fill(&mut drawn).map_err(|_| SealError::Randomness)?;
+        Ok(Some(Arc::new(Self {
+            seal: Seal::of(key),
+            schedule: releases.schedule(),
+            mechanism,
+            study: Arc::clone(study),
+            store: Arc::clone(store),
+            shard: ShardId(i64::from_le_bytes(drawn)),
+            lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
+            state: Mutex::default(),
+            sums: Mutex::default(),
+        })))
+    }
+
+    fn shards(&self) -> Result<&dyn Shards, StoreError> {
+        // Asked before this was made; a store does not change its kind.
+        self.store.shards().ok_or(StoreError::Superseded)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a vector, unread. It counts once the round is over, unless this process ends before. The refusals are those of the round's
+    /// machine (INV-4, INV-5).
+    pub(crate) fn post(&self, update: &AgentUpdate) -> Result<(), NotTaken> {
+        let AgentUpdate { sender, round, map, ref weights } = *update;
+        self.check(sender, map, weights.len())?;
+        let mut state = self.state();
+        let n_before = state.before.as_ref().filter(|(before, _)| *before == round);
+        if n_before.is_some_and(|(_, slots)| slots.has(sender)) {
+            return Ok(()); // INV-6: a repeat, already answered
+        }
+        let seen = state.seen;
+        let Some(played) = &mut state.played else {
+            return match seen {
+                Some(seen) => Err(self.past(sender, round, seen)),
+                None => Err(NotTaken::BeforeTheFirst),
+            };
+        };
+        if round != played.opening.round {
+            return Err(self.past(sender, round, played.opening.round));
+        }
+        if played.own.has(sender) || played.others.has(sender) {
+            return Ok(());
+        }
+        if played.stage != Stage::Open {
+            return Err(UpdateRejected::Late { sender, round }.into());
+        }
+        match Arc::get_mut(&mut played.vectors).map(|vectors| vectors.receive(sender, weights)) {
+            Some(Ok(())) => played.own.insert(sender),
+            Some(Err(_)) => return Err(UpdateRejected::UnknownSender { sender }.into()), // checked before
+            None => return Err(UpdateRejected::Late { sender, round }.into()),
+        }
+        Ok(())
+    }
+
+    /// The refusal of a round that is not the one that is played.
+    fn past(&self, sender: u32, round: u64, current: u64) -> NotTaken {
+        match () {
+            () if round > current => UpdateRejected::Early { sender, round, current }.into(),
+            () if !self.study.collects(round) => {
+                UpdateRejected::NotCollected { sender, round }.into()
+            }
+            // It has begun, and this shard is about to take part in it.
+            () if round == current => NotTaken::BeforeTheFirst,
+            () => UpdateRejected::Late { sender, round }.into(),
+        }
+    }
+
+    fn check(&self, sender: u32, found: MapHash, length: usize) -> Result<(), UpdateRejected> {
+        if sender >= self.study.n_slots {
+            return Err(UpdateRejected::UnknownSender { sender });
+        }
+        let expected = self.study.n_features as usize;
+        if length != expected {
+            return Err(MessageRejected::WrongLength { sender, found: length, expected }.into());
+        }
+        let expected = self.study.map;
+        if found != expected {
+            return Err(MessageRejected::WrongMap { sender, found, expected }.into());
+        }
+        Ok(())
+    }
+
+    /// Returns true if a vector that an agent delivered is at no shard that is alive.
+    pub(crate) fn awaits(&self, slot: u32, round: u64) -> bool {
+        let state = self.state();
+        let played = state.played.as_ref().filter(|played| played.opening.round == round);
+        played.is_some_and(|played| {
+            played.stage == Stage::Open && !played.own.has(slot) && !played.others.has(slot)
+        })
+    }
+
+    /// Does what is due at this shard: takes part in the round, reports, adds up. Called by the study's thread now and then.
+    pub(crate) fn tend(&self) -> Result<(), IntakeError> {
+        let shards = self.shards()?;
+        let view = shards.view(self.study.key, self.shard, self.lease_ms)?;
+        self.follow(&view);
+        let standing = self.standing().filter(|(opening, ..)| view.opening == Some(*opening));
+        let Some((opening, stage, reported)) = standing else {
+            return self.take_part(&view, shards);
+        };
+        let is_due = reported.is_none_or(|at| at.elapsed() >= REPORT);
+        match stage {
+            Stage::Open if !view.is_open => {
+                // From here on nothing is added to what is reported.
+                self.change(opening, |played| played.stage = Stage::Shut);
+                self.report(shards, opening, true)
+            }
+            Stage::Open if is_due => self.report(shards, opening, false),
+            Stage::Shut => match view.counts {
+                Some(counts) => self.hand_in(shards, opening, counts),
+                None if is_due => self.report(shards, opening, true),
+                None => Ok(()),
+            },
+            Stage::Open | Stage::HandedIn => Ok(()),
+        }
+    }
+
+    fn standing(&self) -> Option<(Opening, Stage, Option<Instant>)> {
+        let state = self.state();
+        let played = state.played.as_ref()?;
+        Some((played.opening, played.stage, played.reported))
+    }
+
+    fn change(&self, opening: Opening, change: impl FnOnce(&mut Played)) {
+        let mut state = self.state();
+        if let Some(played) = state.played.as_mut().filter(|played| played.opening == opening) {
+            change(played);
+        }
+    }
+
+    /// Notes what the store says, and forgets vectors whose round is over (INV-16).
+    fn follow(&self, view: &ShardView) {
+        let mut others = SlotSet::new(self.study.n_slots);
+        for slots in &view.others {
+            others.add(&SlotSet::of(slots.clone(), self.study.n_slots));
+        }
+        let mut state = self.state();
+        state.seen = view.opening.map(|opening| opening.round);
+        let Some(mut played) = state.played.take() else {
+            return;
+        };
+        if view.opening == Some(played.opening) {
+            played.others = others;
+            state.played = Some(played);
+            return;
+        }
+        if state.seen == Some(played.opening.round) {
+            state.played = Some(played); // it begins anew, with the vectors that are here
+            return;
+        }
+        played.own.add(&played.others);
+        state.before = Some((played.opening.round, played.own));
+    }
+
+    /// Takes part in a round that is open: from the moment on at which whoever leads knows of this shard.
+    fn take_part(&self, view: &ShardView, shards: &dyn Shards) -> Result<(), IntakeError> {
+        let Some(opening) = view.opening.filter(|_| view.is_open) else {
+            return Ok(());
+        };
+        let known = {
+            let mut state = self.state();
+            // Its vectors are still to be counted; it takes none meanwhile.
+            if let Some(played) = &mut state.played {
+                played.stage = Stage::Shut;
+            }
+            state.played.as_ref().map(|played| played.own.clone())
+        };
+        let slots = known.unwrap_or_else(|| SlotSet::new(self.study.n_slots));
+        let report = ShardReport {
+            study: self.study.key,
+            shard: self.shard,
+            opening,
+            slots: slots.bytes(),
+            is_final: false,
+        };
+        if !shards.report(&report)? {
+            return Ok(());
+        }
+        let round = (opening.round, self.shape(opening.round));
+        let Some(vectors) = self.mechanism.begin_part(round, self.study.n_features) else {
+            return Ok(()); // the file's check lets none have coins
+        };
+        let mut state = self.state();
+        match &mut state.played {
+            Some(played) => {
+                (played.opening, played.stage) = (opening, Stage::Open);
+                played.others = SlotSet::new(self.study.n_slots);
+                played.reported = Some(Instant::now());
+            }
+            None => {
+                state.played = Some(Played {
+                    opening,
+                    stage: Stage::Open,
+                    vectors: Arc::new(vectors),
+                    own: slots,
+                    others: SlotSet::new(self.study.n_slots),
+                    reported: Some(Instant::now()),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn shape(&self, round: u64) -> ReleaseShape {
+        self.schedule.shape(round)
+    }
+
+    fn report(
+        &self,
+        shards: &dyn Shards,
+        opening: Opening,
+        is_final: bool,
+    ) -> Result<(), IntakeError> {
+        let own = self.state().played.as_ref().map(|played| played.own.clone());
+        let Some(own) = own else {
+            return Ok(());
+        };
+        let is_noted = shards.report(&ShardReport {
+            study: self.study.key,
+            shard: self.shard,
+            opening,
+            slots: own.bytes(),
+            is_final,
+        })?;
+        if is_noted {
+            self.change(opening, |played| played.reported = Some(Instant::now()));
+        }
+        Ok(())
+    }
+
+    /// Reads the vectors that count, adds them up, and leaves the sum for whoever leads.
+    fn hand_in(
+        &self,
+        shards: &dyn Shards,
+        opening: Opening,
+        counts: Vec<u8>,
+    ) -> Result<(), IntakeError> {
+        let counts = SlotSet::of(counts, self.study.n_slots);
+        let vectors = {
+            let state = self.state();
+            let played = state.played.as_ref().filter(|played| played.opening == opening);
+            played.map(|played| Arc::clone(&played.vectors))
+        };
+        let Some(vectors) = vectors else {
+            return Ok(());
+        };
+        let sum = vectors.add_up(|slot| counts.has(slot));
+        drop(vectors);
+        pass("coordinator: a shard has added up");
+        let sealed = self.seal.seal_sum(&self.place(self.shard, opening), sum.numbers())?;
+        shards.hand_in(self.study.key, self.shard, opening, &sealed)?;
+        self.change(opening, |played| played.stage = Stage::HandedIn);
+        Ok(())
+    }
+
+    fn place(&self, shard: ShardId, opening: Opening) -> Place {
+        Place {
+            config: self.study.digest,
+            round: opening.round,
+            owner: Owner::Shard(shard, opening.began_ms),
+        }
+    }
+
+    /// The parts of a round, for whoever leads.
+    pub(crate) fn parts(&self, opening: Opening) -> Result<Vec<ShardPart>, StoreError> {
+        self.shards()?.parts(self.study.key, opening, self.lease_ms)
+    }
+
+    /// Says which vectors count at each shard.
+    pub(crate) fn choose(
+        &self,
+        lead: &Lead,
+        opening: Opening,
+        chosen: &[(ShardId, SlotSet)],
+    ) -> Result<(), StoreError> {
+        let counts = chosen.iter().map(|(shard, slots)| (*shard, slots.bytes().to_vec()));
+        let counts: Vec<_> = counts.collect();
+        self.shards()?.choose(lead, opening, &counts, self.lease_ms)
+    }
+
+    /// Reads a shard's sum and keeps it for the round's end; false if it cannot be used.
+    pub(crate) fn keep_sum(
+        &self,
+        opening: Opening,
+        (shard, sealed): (ShardId, &[u8]),
+        n_vectors: usize,
+    ) -> bool {
+        let round = (opening.round, self.shape(opening.round));
+        let opened = self.seal.open_sum(&self.place(shard, opening), sealed);
+        let numbers = match opened {
+            Ok(numbers) => Zeroizing::new(numbers),
+            Err(error) => {
+                tracing::error!(study = %self.study.name, "a shard's sum cannot be read: {error}");
+                return false;
+            }
+        };
+        match PartialSum::of(&self.mechanism, round, numbers, n_vectors) {
+            Ok(sum) => {
+                let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+                if sums.0 != opening.round {
+                    *sums = (opening.round, Vec::new());
+                }
+                sums.1.push(sum);
+                true
+            }
+            Err(error) => {
+                tracing::error!(study = %self.study.name, "a shard's sum cannot be used: {error}");
+                false
+            }
+        }
+    }
+
+    /// Forgets sums that were kept for a round that begins anew.
+    pub(crate) fn forget_sums(&self) {
+        *self.sums.lock().unwrap_or_else(PoisonError::into_inner) = (0, Vec::new());
+    }
+
+    /// The sums of a round.
+    pub(crate) fn take_sums(&self, round: u64) -> Vec<PartialSum> {
+        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        match sums.0 == round {
+            true => std::mem::take(&mut sums.1),
+            false => Vec::new(),
+        }
+    }
+}

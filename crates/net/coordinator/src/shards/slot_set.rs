@@ -1,0 +1,84 @@
+//! Slots of a roster, a bit each.
+
+/// A set of slots.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SlotSet(Vec<u8>);
+
+impl SlotSet {
+    /// An empty one for so many slots.
+    pub(crate) fn new(n_slots: u32) -> Self {
+        Self(vec![0; n_slots.div_ceil(8) as usize])
+    }
+
+    /// As it was stored; slots beyond the roster are left out.
+    pub(crate) fn of(mut bytes: Vec<u8>, n_slots: u32) -> Self {
+        bytes.resize(n_slots.div_ceil(8) as usize, 0);
+        if let (Some(last), rest @ 1..) = (bytes.last_mut(), n_slots % 8) {
+            *last &= (1 << rest) - 1;
+        }
+        Self(bytes)
+    }
+
+    pub(crate) fn has(&self, slot: u32) -> bool {
+        self.0.get(slot as usize / 8).is_some_and(|byte| byte & (1 << (slot % 8)) != 0)
+    }
+
+    /// Adds a slot of the roster.
+    pub(crate) fn insert(&mut self, slot: u32) {
+        if let Some(byte) = self.0.get_mut(slot as usize / 8) {
+            *byte |= 1 << (slot % 8);
+        }
+    }
+
+    /// Adds all slots of another set.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (own, other) in self.0.iter_mut().zip(&other.0) {
+            *own |= other;
+        }
+    }
+
+    /// Takes all slots of another set away.
+    pub(crate) fn take_away(&mut self, other: &Self) {
+        for (own, other) in self.0.iter_mut().zip(&other.0) {
+            *own &= !other;
+        }
+    }
+
+    /// The number of its slots.
+    pub(crate) fn len(&self) -> usize {
+        self.0.iter().map(|byte| byte.count_ones() as usize).sum()
+    }
+
+    /// Its slots in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
+        let n_bits = u32::try_from(8 * self.0.len()).unwrap_or(u32::MAX);
+        (0..n_bits).filter(|slot| self.has(*slot))
+    }
+
+    /// Bits, the lowest first.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_beyond_the_roster_are_left_out() {
+        let all = SlotSet::of(vec![0xff; 9], 11);
+        assert_eq!(all.iter().collect::<Vec<_>>(), (0..11).collect::<Vec<_>>());
+        assert_eq!((all.len(), all.has(11), all.bytes().len()), (11, false, 2));
+        let whole = SlotSet::of(vec![0xff], 16);
+        assert_eq!(whole.len(), 8);
+        let mut some = SlotSet::new(11);
+        some.insert(10);
+        some.insert(99);
+        let mut rest = all.clone();
+        rest.take_away(&some);
+        assert_eq!((some.len(), rest.len(), rest.has(10)), (1, 10, false));
+        rest.add(&some);
+        assert_eq!(rest, all);
+    }
+}

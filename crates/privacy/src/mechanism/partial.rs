@@ -1,0 +1,182 @@
+//! Sums of which several collectors have a part each.
+//!
+//! Sums of whole numbers commute, so a release is the same bytes whether one collector has all vectors of a round or several have some each.
+//! A collector keeps vectors unread until it is told which of them count, and then adds those up. A part has no noise, so it is as secret as
+//! the vectors are; whoever puts parts together starts from the noise, as in [`Collecting::close`](super::Collecting::close).
+
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+use super::collecting::{Closed, VectorRefused};
+use super::lattice::Lattice;
+use super::release::{Header, Release, ReleaseShape};
+use super::sealed::Sealed;
+use super::settings::Mechanism;
+use super::source::{NoiseError, NoiseSource};
+
+/// Vectors of a round that one of several collectors has, unread. Made by [`Mechanism::begin_part`].
+pub struct PartCollecting {
+    lattice: Lattice,
+    header: Header,
+    n_numbers: usize,
+    vectors: Sealed,
+}
+
+/// The sum of vectors that one collector has, clipped, in units of the lattice's spacing; without noise, and so secret.
+pub struct PartialSum {
+    sums: Zeroizing<Vec<i64>>,
+}
+
+/// The reason why a part is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PartRefused {
+    /// It has another length.
+    #[error("a partial sum has {found} numbers, the release has {expected}")]
+    WrongLength {
+        /// Its length.
+        found: usize,
+        /// That of a release.
+        expected: usize,
+    },
+    /// A number is larger than the clipped vectors of so many slots can make it.
+    #[error("a partial sum is larger than {n_vectors} clipped vectors can make it")]
+    TooLarge {
+        /// The number of vectors that are said to be in it.
+        n_vectors: usize,
+    },
+}
+
+impl Mechanism {
+    /// Returns true if every slot takes part in every round (q = 1), so that no coin decides over a vector and parts can be added up before
+    /// the round's randomness is drawn.
+    #[must_use]
+    pub fn has_parts(&self) -> bool {
+        self.coin_rate().is_one()
+    }
+
+    /// Begins a collector's part of a round, for vectors of `n_numbers` numbers, at most M: what a vector leaves out is zero. `None` if coins
+    /// decide who takes part, or the vectors are too long.
+    #[must_use]
+    pub fn begin_part(
+        &self,
+        (round, shape): (u64, ReleaseShape),
+        n_numbers: u32,
+    ) -> Option<PartCollecting> {
+        let settings = self.settings();
+        (self.has_parts() && n_numbers <= settings.n_features).then(|| PartCollecting {
+            lattice: *self.lattice(),
+            header: Header::of(self, round, shape),
+            n_numbers: n_numbers as usize,
+            vectors: Sealed::new(settings.n_slots, n_numbers),
+        })
+    }
+
+    /// Ends a round of which collectors have parts: draws noise for every coordinate from a fresh key, and adds the parts to it. The release
+    /// is that of [`Collecting::close`](super::Collecting::close) over all vectors of the parts, to the bit.
+    ///
+    /// # Errors
+    /// If the source has no randomness to give. The round then has no release.
+    ///
+    /// # Panics
+    /// If a part has another length than the release; [`PartialSum::of`] refuses those.
+    pub fn close_parts<S: NoiseSource>(
+        &self,
+        (round, shape): (u64, ReleaseShape),
+        parts: impl IntoIterator<Item = PartialSum>,
+        source: &mut S,
+    ) -> Result<Closed<S::Kind>, NoiseError> {
+        let header = Header::of(self, round, shape);
+        let mut sums = self.noise_of_round(&header, source)?.0;
+        for part in parts {
+            assert_eq!(part.sums.len(), sums.len(), "a part of another length");
+            for (sum, number) in sums.iter_mut().zip(part.sums.iter()) {
+                *sum = sum.wrapping_add(*number); // cannot wrap: below 2^61 + N K < 2^63
+            }
+        }
+        Ok(Closed { release: Release::new(header, sums), event: self.event() })
+    }
+}
+
+impl PartCollecting {
+    /// Takes the vector of a slot, without reading it, as [`Collecting::receive`](super::Collecting::receive) does.
+    ///
+    /// # Errors
+    /// For reasons that are public: see [`VectorRefused`].
+    pub fn receive(&mut self, slot: u32, vector: &[f64]) -> Result<(), VectorRefused> {
+        self.vectors.keep(slot, vector)
+    }
+
+    /// Returns true if the vector of a slot is here.
+    #[must_use]
+    pub fn has(&self, slot: u32) -> bool {
+        self.vectors.by_slot.contains_key(&slot)
+    }
+
+    /// The slots whose vectors are here, in order.
+    pub fn slots(&self) -> impl Iterator<Item = u32> {
+        self.vectors.by_slot.keys().copied()
+    }
+
+    /// Reads the vectors of the slots that count, clips each and adds it up. The same steps for every vector (INV-5). Vectors stay as they
+    /// are, so that the part can be made anew.
+    ///
+    /// # Panics
+    /// If a clipped vector is too long after all: the process stops before anything is sent (INV-7).
+    #[must_use]
+    pub fn add_up(&self, counts: impl Fn(u32) -> bool) -> PartialSum {
+        let stride = self.header.n_features as usize;
+        let mut sums = Zeroizing::new(vec![0; self.header.len()]);
+        let mut scaled = Zeroizing::new(vec![0; self.n_numbers]);
+        for (slot, vector) in self.vectors.by_slot.iter().filter(|(slot, _)| counts(**slot)) {
+            let first = self.header.sum_of(*slot) as usize * stride;
+            let sums = &mut sums[first..first + self.n_numbers];
+            self.lattice.add(vector, -1, &mut scaled, sums);
+        }
+        PartialSum { sums }
+    }
+}
+
+impl PartialSum {
+    /// A part of a round that travelled as numbers, with the vectors of `n_vectors` slots in it.
+    ///
+    /// # Errors
+    /// If no such vectors make it.
+    pub fn of(
+        mechanism: &Mechanism,
+        (round, shape): (u64, ReleaseShape),
+        numbers: Zeroizing<Vec<i64>>,
+        n_vectors: usize,
+    ) -> Result<Self, PartRefused> {
+        let expected = Header::of(mechanism, round, shape).len();
+        if numbers.len() != expected {
+            return Err(PartRefused::WrongLength { found: numbers.len(), expected });
+        }
+        // INV-7: each of n clipped vectors is at most K in every coordinate.
+        let bound = u128::from(mechanism.lattice().bound()) * n_vectors as u128;
+        match numbers.iter().all(|number| u128::from(number.unsigned_abs()) <= bound) {
+            true => Ok(Self { sums: numbers }),
+            false => Err(PartRefused::TooLarge { n_vectors }),
+        }
+    }
+
+    /// The numbers of which it consists, in the order of a release's; secret.
+    #[must_use]
+    pub fn numbers(&self) -> &[i64] {
+        &self.sums
+    }
+}
+
+/// The round alone (INV-4).
+impl fmt::Debug for PartCollecting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PartCollecting").field("round", &self.header.round).finish_non_exhaustive()
+    }
+}
+
+/// Nothing of its numbers (INV-4).
+impl fmt::Debug for PartialSum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PartialSum").finish_non_exhaustive()
+    }
+}
