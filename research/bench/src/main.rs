@@ -223,6 +223,9 @@ enum Bench {
     CoordinatorServe {
         /// Its folder
         folder: std::path::PathBuf,
+        /// The database that it shares with others
+        #[arg(long)]
+        store: Option<String>,
     },
     /// Peak memory of a whole federation in one process
     Memory {
@@ -319,7 +322,9 @@ fn main() -> Result<()> {
         Bench::CoordinatorConnections { connections } => {
             ("coordinator_connections", coordinator_load::connections::rows(&connections)?)
         }
-        Bench::CoordinatorServe { folder } => return coordinator_load::serve(&folder),
+        Bench::CoordinatorServe { folder, store } => {
+            return coordinator_load::serve(&folder, store.as_deref());
+        }
         Bench::Memory { agents, rounds } => ("memory", memory::rows(agents, rounds)?),
     };
     let versions = json!({ "fedbo": env!("CARGO_PKG_VERSION") });

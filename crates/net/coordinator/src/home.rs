@@ -241,6 +241,9 @@ impl Home {
             head: None,
         };
         Study::of(&draft, &self.key)?;
+        if federation.network.is_sharded && self.store.shards().is_none() {
+            return Err(StudyUnusable::NoShards.into());
+        }
         let record = self.store.create_study(&federation.name, config, &roster)?;
         pass("coordinator: a study is stored");
         Ok(record)

@@ -61,6 +61,11 @@ pub enum StudyUnusable {
         /// Its algorithm.
         algorithm: &'static str,
     },
+    /// Its vectors are to be kept by shards, which meet in a database.
+    #[error(
+        "network.intake = \"shards\" is for coordinators that share a PostgreSQL database; name one with --store, or remove the key"
+    )]
+    NoShards,
     /// Its secure sum cannot be led.
     #[error(transparent)]
     Sum(#[from] NoSum),

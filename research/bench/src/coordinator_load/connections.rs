@@ -22,7 +22,7 @@ pub(crate) fn rows(numbers: &[u32]) -> Result<Vec<Value>> {
     let connector = connector(prepared.certificate.clone())?;
     let mut rows = Vec::new();
     for n in numbers {
-        let server = Server::start(&prepared.folder())?;
+        let server = Server::start(&prepared.folder(), None)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let grown = runtime.block_on(grow(&server, *n, &connector, &uploads))?;
         let mut row = crate::measure::columns(json!({ "peer": "fedbo", "connections": n }));

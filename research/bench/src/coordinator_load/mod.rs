@@ -51,6 +51,12 @@ pub(crate) struct Load {
     /// Regions, P
     #[arg(long, default_value_t = 4)]
     regions: u32,
+    /// Coordinators on one PostgreSQL database that add up what they take; 0: one, in a folder
+    #[arg(long, default_value_t = 0)]
+    shards: usize,
+    /// Each upload over a connection of its own, with a handshake that goes on from an earlier one
+    #[arg(long)]
+    reconnect: bool,
     /// Noise from a seed, so that every release can be made anew from the accepted uploads and compared
     #[arg(long)]
     simulate: bool,
@@ -76,6 +82,8 @@ impl Load {
             spread_s: 0.0,
             features: 100,
             regions: 4,
+            shards: 0,
+            reconnect: false,
             simulate: false,
             attack: None,
             attackers: 0,
@@ -101,24 +109,26 @@ pub(crate) fn rows(load: &Load) -> Result<Vec<Value>> {
     );
     let prepared = Prepared::new(load)?;
     let uploads = Arc::new(Uploads::sign(&prepared, load)?);
-    let server = Server::start(&prepared.folder())?;
-    let (idle_mib, _) = server.resident_mib()?;
+    let start = |_| Server::start(&prepared.folder(), prepared.store());
+    let servers: Vec<Server> = (0..load.shards.max(1)).map(start).collect::<Result<_>>()?;
+    let addresses: Vec<_> = servers.iter().map(|server| server.address).collect();
+    let idle_mib = largest(&servers, |(now, _)| now)?;
     let connector = connector(prepared.certificate.clone())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut used = None;
     let attackers = load
         .attack
-        .map(|attack| Attackers::new(attack, load.attackers, server.address, &connector, &uploads));
+        .map(|attack| Attackers::new(attack, load.attackers, addresses[0], &connector, &uploads));
     let attackers = attackers.transpose()?;
     let seen = runtime.block_on(play(
-        server.address,
+        &addresses,
         &connector,
         &prepared,
         Arc::clone(&uploads),
         load,
         |round| {
             if round == 0 {
-                used = Some(Used::now(&server)?);
+                used = Some(Used::now(&servers)?);
             }
             if let Some(attackers) = &attackers {
                 attackers.set(load.is_attacked(round));
@@ -126,12 +136,12 @@ pub(crate) fn rows(load: &Load) -> Result<Vec<Value>> {
             Ok(())
         },
     ))?;
-    let used = used.context("no round was played")?.until(Used::now(&server)?);
+    let used = used.context("no round was played")?.until(Used::now(&servers)?);
     if let Some(attackers) = attackers {
         attackers.end();
     }
-    let (_, peak_mib) = server.resident_mib()?;
-    let metrics = server.metrics()?;
+    let peak_mib = largest(&servers, |(_, peak)| peak)?;
+    let metrics = servers.iter().map(Server::metrics).collect::<Result<Vec<_>>>()?;
     let n_equal = verdict::check(&seen, &prepared, &uploads)?;
     let mut row = crate::measure::columns(json!({
         "peer": "fedbo",
@@ -140,6 +150,8 @@ pub(crate) fn rows(load: &Load) -> Result<Vec<Value>> {
         "rounds": load.rounds,
         "M": load.features,
         "P": load.regions,
+        "shards": load.shards,
+        "reconnect": load.reconnect,
         "noise": if load.simulate { "simulated" } else { "charged" },
         "releases_equal": n_equal,
         "idle_mib": rounded(idle_mib, 1),
@@ -149,10 +161,22 @@ pub(crate) fn rows(load: &Load) -> Result<Vec<Value>> {
     row.extend(used.columns(&seen));
     row.extend(attacked(&seen, load));
     for (name, p) in [("commit_p50_ms", 0.5), ("commit_p99_ms", 0.99)] {
-        let bound = bucket_bound(&metrics, "fedbo_commit_seconds", p);
-        row.insert(name.into(), rounded(1e3 * bound.context("no commits in /metrics")?, 1));
+        // One of them has led.
+        let bounds =
+            metrics.iter().filter_map(|text| bucket_bound(text, "fedbo_commit_seconds", p));
+        let bound = bounds.reduce(f64::max).context("no commits in /metrics")?;
+        row.insert(name.into(), rounded(1e3 * bound, 1));
     }
     Ok(vec![Value::Object(row)])
+}
+
+/// The largest of some figure of the servers' resident memory, in MiB.
+fn largest(servers: &[Server], figure: impl Fn((f64, f64)) -> f64) -> Result<f64> {
+    let mut most: f64 = 0.0;
+    for server in servers {
+        most = most.max(figure(server.resident_mib()?));
+    }
+    Ok(most)
 }
 
 /// Uploads and their latencies.
@@ -222,10 +246,11 @@ struct Used {
 }
 
 impl Used {
-    fn now(server: &Server) -> Result<Self> {
+    fn now(servers: &[Server]) -> Result<Self> {
+        let seconds = servers.iter().map(Server::cpu_seconds).collect::<Result<Vec<_>>>()?;
         Ok(Self {
             at: Instant::now(),
-            server_s: server.cpu_seconds()?,
+            server_s: seconds.iter().sum(),
             agents_s: process::cpu_seconds(std::process::id())?,
             machine_s: process::machine_seconds()?,
         })
@@ -280,7 +305,7 @@ fn bucket_bound(metrics: &str, name: &str, p: f64) -> Option<f64> {
             Some((bound, n.parse().ok()?))
         })
         .collect();
-    let (_, n_all) = *buckets.last()?;
+    let (_, n_all) = *buckets.last().filter(|(_, n_all)| *n_all > 0.0)?;
     let found = buckets.iter().find(|(_, n)| *n >= p * n_all)?;
     Some(found.0)
 }

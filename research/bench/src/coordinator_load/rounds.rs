@@ -59,7 +59,7 @@ enum Stage {
 
 /// Connects, lets the study begin, and plays all of its rounds; `begins` is told of every round.
 pub(super) async fn play(
-    address: SocketAddr,
+    addresses: &[SocketAddr],
     connector: &TlsConnector,
     prepared: &Prepared,
     uploads: Arc<Uploads>,
@@ -70,8 +70,10 @@ pub(super) async fn play(
     let mut carriers = JoinSet::new();
     for index in 0..load.connections {
         let slots: Vec<u32> = (index..load.agents).step_by(load.connections as usize).collect();
+        let address = addresses[index as usize % addresses.len()];
         let carrier = UploadConnection {
             client: Client::connect(address, connector).await?,
+            again: load.reconnect.then(|| (address, connector.clone())),
             uploads: Arc::clone(&uploads),
             slots,
             spread: Duration::from_secs_f64(load.spread_s),
@@ -79,7 +81,7 @@ pub(super) async fn play(
         };
         carriers.spawn(carrier.carry(stages.clone()));
     }
-    let mut waiter = Client::connect(address, connector).await?;
+    let mut waiter = Client::connect(addresses[0], connector).await?;
     prepared.set_state(StudyState::Running)?;
     begin(&mut waiter, prepared).await?;
     let mut seen = Seen {
@@ -162,6 +164,8 @@ async fn next(
 /// One connection, and the agents whose uploads it carries.
 struct UploadConnection {
     client: Client,
+    /// The address to connect to for each upload, where none shares a connection with another.
+    again: Option<(SocketAddr, TlsConnector)>,
     uploads: Arc<Uploads>,
     slots: Vec<u32>,
     /// Time over which a round's uploads are due; none if each is sent when the one before is answered.
@@ -212,15 +216,25 @@ impl UploadConnection {
             true => woken,
             false => due,
         };
-        let answer = self.client.ask(&request).await?;
-        let fate = match answer.status {
-            200 => UploadOutcome::Accepted,
-            409 if answer.body.starts_with(br#"{"code":"late""#) => UploadOutcome::Late,
-            410 => UploadOutcome::Late, // the last one
-            status => bail!(
-                "slot {slot}, round {round}: {status} {}",
-                String::from_utf8_lossy(answer.body)
-            ),
+        let fate = loop {
+            if let Some((address, connector)) = &self.again {
+                self.client = Client::connect(*address, connector).await?;
+            }
+            let answer = self.client.ask(&request).await?;
+            let has_code =
+                |code: &str| answer.body.starts_with(format!("{{\"code\":\"{code}\"").as_bytes());
+            match answer.status {
+                200 => break UploadOutcome::Accepted,
+                409 if has_code("late") => break UploadOutcome::Late,
+                410 => break UploadOutcome::Late, // the last one
+                // Another replica knows already that the round has begun.
+                409 if has_code("early") || has_code("paused") => {}
+                status => bail!(
+                    "slot {slot}, round {round}: {status} {}",
+                    String::from_utf8_lossy(answer.body)
+                ),
+            }
+            sleep(Duration::from_millis(100)).await;
         };
         let answered = Instant::now();
         Ok(Sent { round, slot, latency: answered - since, answered, fate })

@@ -17,11 +17,17 @@ pub(super) const CERTIFICATE: &str = "certificate.pem";
 /// The file of its key.
 pub(super) const CERTIFICATE_KEY: &str = "certificate.key.pem";
 
-/// Serves the studies of a folder over TLS until standard input ends; the first line of standard output is its address and
+/// The file of the key that coordinators on one database share.
+pub(super) const KEY: &str = "shared.key";
+
+/// Serves the studies of a folder, or of a database with the key in the folder, over TLS until standard input ends; the first line of standard output is its address and
 /// that of its metrics.
-pub(crate) fn serve(folder: &Path) -> Result<()> {
-    let home = Home::open(folder, Mode::Existing)?;
-    let _lock = home.lock()?;
+pub(crate) fn serve(folder: &Path, store: Option<&str>) -> Result<()> {
+    let home = match store {
+        Some(url) => Home::shared(&url.parse()?, &folder.join(KEY), Mode::Existing)?,
+        None => Home::open(folder, Mode::Existing)?,
+    };
+    let _lock = store.is_none().then(|| home.lock()).transpose()?;
     let settings = ServiceSettings {
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         tls: Some(TlsFiles {
@@ -57,10 +63,12 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn start(folder: &Path) -> Result<Self> {
+    pub(super) fn start(folder: &Path, store: Option<&str>) -> Result<Self> {
+        let shared = store.map(|url| format!("--store={url}"));
         let mut child = Command::new(std::env::current_exe()?)
             .arg("coordinator_serve")
             .arg(folder)
+            .args(shared)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;

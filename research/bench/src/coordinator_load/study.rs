@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
-use fedbo_coordinator::store::StudyState;
+use fedbo_coordinator::store::{StudyRecord, StudyState};
 use fedbo_coordinator::{Home, Study};
 use fedbo_database::Mode;
 use fedbo_federation::Federation;
+use fedbo_testkit::postgres::Server as Postgres;
 use fedbo_wire::{
     CLOCK_TOLERANCE_MS, Digest, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME,
     PROTOCOL_VERSION, PublicKey, Signature, SigningKey, Upload, sign_request,
@@ -19,7 +20,7 @@ use tempfile::TempDir;
 
 use super::Load;
 use super::client::SERVER_NAME;
-use super::server::{CERTIFICATE, CERTIFICATE_KEY};
+use super::server::{CERTIFICATE, CERTIFICATE_KEY, KEY};
 
 /// Its name.
 pub(super) const NAME: &str = "load";
@@ -27,6 +28,8 @@ pub(super) const NAME: &str = "load";
 /// A coordinator's folder with one study, which is paused, and the keys of its agents.
 pub(super) struct Prepared {
     folder: TempDir,
+    /// The server and the address of the database that shards share.
+    database: Option<(Postgres, String)>,
     pub(super) study: Study,
     pub(super) coordinator: PublicKey,
     pub(super) certificate: CertificateDer<'static>,
@@ -34,42 +37,71 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Begins the study and enrols its agents: in memory, since every enrolment is made durable, then on the disk.
+    /// Begins the study and enrols its agents.
     pub(super) fn new(load: &Load) -> Result<Self> {
+        match load.shards {
+            0 => Self::in_folder(load),
+            _ => Self::in_database(load),
+        }
+    }
+
+    /// In memory, since every enrolment is made durable, then on the disk.
+    fn in_folder(load: &Load) -> Result<Self> {
         let memory = Path::new("/dev/shm");
         let aside = match memory.is_dir() {
             true => tempfile::tempdir_in(memory)?,
             false => tempfile::tempdir()?,
         };
         let home = Home::open(aside.path(), Mode::Create)?;
-        let file = aside.path().join("federation.toml");
-        fs::write(&file, text(load))?;
-        let coordinator = home.key().public();
-        let (federation, config) =
-            Federation::freeze(&file, &coordinator.to_string(), &fedbo_objective::NoProblems)?;
-        let record = home.create_study(&federation, &config)?;
+        let record = create(&home, aside.path(), load)?;
+        let keys: Vec<SigningKey> = (0..load.agents).map(key).collect();
         let store = home.store();
-        let mut keys = Vec::new();
-        for slot in 0..load.agents {
-            let mut seed = [1; 32];
-            seed[..4].copy_from_slice(&slot.to_le_bytes());
-            let key = SigningKey::from_seed(seed);
+        for (slot, key) in (0..).zip(&keys) {
             let token = home.token(&record, slot)?;
             store.enrol(&token.key().public(), &token.config, &key.public())?;
-            keys.push(key);
         }
         store.set_state(record.key, StudyState::Paused)?;
-        let study = Study::of(&record, &home.key())?;
-        let pair = rcgen::generate_simple_self_signed([SERVER_NAME.to_owned()])?;
-        fs::write(aside.path().join(CERTIFICATE), pair.cert.pem())?;
-        fs::write(aside.path().join(CERTIFICATE_KEY), pair.signing_key.serialize_pem())?;
+        let (study, coordinator) = (Study::of(&record, &home.key())?, home.key().public());
+        let certificate = certify(aside.path())?;
         drop((home, store));
         let folder = tempfile::tempdir()?;
         for entry in fs::read_dir(aside.path())? {
             let entry = entry?;
             fs::copy(entry.path(), folder.path().join(entry.file_name()))?;
         }
-        Ok(Self { folder, study, coordinator, certificate: pair.cert.der().clone(), keys })
+        Ok(Self { folder, database: None, study, coordinator, certificate, keys })
+    }
+
+    /// In a database of a server that is started for this, which it fills by itself: enrolment is not measured here.
+    fn in_database(load: &Load) -> Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let server = Postgres::start();
+        let url = server.new_database();
+        let home = Home::shared(&url.parse()?, &folder.path().join(KEY), Mode::Create)?;
+        let record = create(&home, folder.path(), load)?;
+        let keys: Vec<SigningKey> = (0..load.agents).map(key).collect();
+        let public: Vec<Vec<u8>> = keys.iter().map(|key| key.public().0.to_vec()).collect();
+        let name = url.rsplit_once('/').context("an address names its database")?.1;
+        let mut client = server.connect(name);
+        client.execute(
+            "UPDATE fedbo_coordinator.slots SET key = enrolled.key
+             FROM unnest($1::bytea[]) WITH ORDINALITY AS enrolled (key, place) WHERE slot = place - 1",
+            &[&public],
+        )?;
+        client.batch_execute(
+            "UPDATE fedbo_coordinator.studies SET state = 'paused';
+             UPDATE fedbo_coordinator.generation SET number = number + 1; ANALYZE",
+        )?;
+        let (study, coordinator) = (Study::of(&record, &home.key())?, home.key().public());
+        let certificate = certify(folder.path())?;
+        drop(home);
+        let database = Some((server, url));
+        Ok(Self { folder, database, study, coordinator, certificate, keys })
+    }
+
+    /// The address of the database, where shards share one.
+    pub(super) fn store(&self) -> Option<&str> {
+        self.database.as_ref().map(|(_, url)| &**url)
     }
 
     pub(super) fn folder(&self) -> PathBuf {
@@ -78,9 +110,18 @@ impl Prepared {
 
     /// Lets the study begin, or stops it.
     pub(super) fn set_state(&self, state: StudyState) -> Result<()> {
-        let home = Home::open(self.folder.path(), Mode::Existing)?;
-        home.store().set_state(self.study.key, state)?;
-        Ok(())
+        let set = || {
+            let home = match self.store() {
+                Some(url) => {
+                    Home::shared(&url.parse()?, &self.folder.path().join(KEY), Mode::Existing)?
+                }
+                None => Home::open(self.folder.path(), Mode::Existing)?,
+            };
+            anyhow::Ok(home.store().set_state(self.study.key, state)?)
+        };
+        // A database is not asked on a thread that drives tasks.
+        let ended = std::thread::scope(|scope| scope.spawn(set).join());
+        ended.map_err(|_| anyhow::anyhow!("the study's state could not be set"))?
     }
 
     /// A request without a body, signed now.
@@ -94,6 +135,31 @@ impl Prepared {
         );
         Ok(request.into_bytes())
     }
+}
+
+/// The key of an agent.
+fn key(slot: u32) -> SigningKey {
+    let mut seed = [1; 32];
+    seed[..4].copy_from_slice(&slot.to_le_bytes());
+    SigningKey::from_seed(seed)
+}
+
+/// Begins the study.
+fn create(home: &Home, folder: &Path, load: &Load) -> Result<StudyRecord> {
+    let file = folder.join("federation.toml");
+    fs::write(&file, text(load))?;
+    let coordinator = home.key().public().to_string();
+    let (federation, config) =
+        Federation::freeze(&file, &coordinator, &fedbo_objective::NoProblems)?;
+    Ok(home.create_study(&federation, &config)?)
+}
+
+/// Makes a certificate for the service: of an elliptic curve, which is signed with in microseconds.
+fn certify(folder: &Path) -> Result<CertificateDer<'static>> {
+    let pair = rcgen::generate_simple_self_signed([SERVER_NAME.to_owned()])?;
+    fs::write(folder.join(CERTIFICATE), pair.cert.pem())?;
+    fs::write(folder.join(CERTIFICATE_KEY), pair.signing_key.serialize_pem())?;
+    Ok(pair.cert.der().clone())
 }
 
 /// The uploads of all agents in all rounds.
@@ -207,13 +273,14 @@ fn text(load: &Load) -> String {
         "[federation]\nname = \"{NAME}\"\nalgorithm = \"dp-fts-de\"\nrounds = {rounds}\nseed = 7\n\
          [features]\ncount = {features}\n[exploration]\nregions = {regions}\nweight_hold = \"forever\"\n\
          [privacy]\nreleases = {rounds}\nmax_norm = 22.0\n{privacy}\n\
-         [network]\nround_s = {round_s:?}\ncollect_s = {collect_s:?}\n\
+         [network]\nround_s = {round_s:?}\ncollect_s = {collect_s:?}\n{intake}\
          [space.x1]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n[space.x2]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n",
         rounds = load.rounds,
         features = load.features,
         regions = load.regions,
         round_s = load.round_s,
         collect_s = load.collect_s(),
+        intake = if load.shards > 0 { "intake = \"shards\"\n" } else { "" },
     );
     for slot in 0..load.agents {
         text.push_str(&format!("[[agents]]\nname = \"agent-{slot}\"\n"));

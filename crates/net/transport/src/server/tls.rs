@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::ServerConfig;
-use rustls::crypto::ring::default_provider;
+use rustls::crypto::ring::{Ticketer, default_provider};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -67,6 +67,8 @@ impl TlsFiles {
             .with_single_cert(chain, key)
             .map_err(pair)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        // Who comes again needs no signature of the certificate, and this process keeps nothing of who came before.
+        config.ticketer = Ticketer::new().map_err(pair)?;
         Ok(Arc::new(config))
     }
 }
