@@ -36,7 +36,7 @@ impl FederationFile {
     /// # Errors
     /// The first thing that cannot be used.
     pub fn validate(
-        &self,
+        self,
         file: &TomlFile,
         objectives: Objectives,
         problems: &dyn Problems,
@@ -44,7 +44,7 @@ impl FederationFile {
     ) -> Result<Federation, FileError> {
         let check = Check::new(file);
         let parts = Parts { file, check, problems, algorithms };
-        parts.tables_are_known(self)?;
+        parts.tables_are_known(&self)?;
         if self.version.is_some_and(|version| version != 1) {
             return Err(
                 file.value_error(&["version"], "1, the only version of this file's layout so far")
@@ -60,7 +60,7 @@ impl FederationFile {
         };
         check.folder_name(&["federation", "name"], name)?;
         let algorithm = parts.algorithm(head.algorithm.as_deref())?;
-        parts.tables_have_an_effect(self, &algorithm)?;
+        parts.tables_have_an_effect(&self, &algorithm)?;
         let direction = check.word(
             &["federation", "direction"],
             head.direction.as_deref(),
@@ -84,7 +84,7 @@ impl FederationFile {
             .enumerate()
             .map(|(index, agent)| parts.problem(index, agent, head.seed.unwrap_or(0), objectives))
             .collect::<Result<Vec<_>, _>>()?;
-        let space = parts.space(self, &problems)?;
+        let space = parts.space(&self, &problems)?;
         parts.directions(&self.agents, &problems, direction)?;
         let agents = self
             .agents
@@ -102,7 +102,7 @@ impl FederationFile {
             })
             .collect::<Result<Vec<_>, FileError>>()?;
 
-        let free = FreePlan::of(self, check, &algorithm, (n_initial, rounds))?;
+        let free = FreePlan::of(&self, check, &algorithm, (n_initial, rounds))?;
         let dim = space.dim();
         let noisy = head.noisy.unwrap_or(false);
         let own = ThompsonSettings {
@@ -190,7 +190,7 @@ impl FederationFile {
             ts_ucb_multiplier,
             network,
             free,
-            file: self.clone(),
+            file: self,
             source: file.clone(),
             agents,
             space,

@@ -391,8 +391,18 @@ impl Session<'_> {
         if let Some(step) = self.keep_quiet() {
             return Ok(step);
         }
+        let elapsed_ms = self.clock.elapsed_ms();
+        let wait_s = match self.pace.asks_again(self.asked_ms, elapsed_ms) {
+            Some(at) if at > elapsed_ms => {
+                let left = Duration::from_millis(at - elapsed_ms);
+                return Ok(Step::Waits(left.min(POLL_PAUSE)));
+            }
+            Some(_) => 0,
+            None => POLL_S,
+        };
+        self.asked_ms = Some(elapsed_ms);
         let asked_ms = self.clock.now_ms();
-        match self.poll(POLL_S) {
+        match self.poll(wait_s) {
             Ok(Polled::Handout { bytes, elapsed_ms }) => {
                 self.answered()?;
                 self.take(bytes, elapsed_ms)

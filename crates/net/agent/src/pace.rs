@@ -38,6 +38,12 @@ const ASK: u32 = u32::MAX;
 /// or more than this; and where no windows pass, not more than that.
 const ASK_PAUSE_MS: (u64, u64) = (50, 1_000);
 const ASK_WAITING_MS: u64 = 15_000;
+/// More agents than these do not wait for the end of a round by polls that stay open.
+const CROWD: u32 = 1_000;
+/// Agents in a millisecond of the time over which the instants of many are spread.
+const AGENTS_A_MS: u64 = 2;
+/// The number that tells the draws of an agent's question before the end of the collecting time from others.
+const CHECK: u32 = u32::MAX - 1;
 /// Rounds that are shorter tell more of trials than their owners may expect.
 const SHORT_MS: u64 = 10_000;
 
@@ -46,6 +52,7 @@ const SHORT_MS: u64 = 10_000;
 pub(crate) struct Pace {
     config: Digest,
     slot: u32,
+    n_agents: u32,
     network: Network,
     last_round: u64,
     known: Known,
@@ -73,10 +80,17 @@ pub(crate) enum Instant {
 }
 
 impl Pace {
-    pub(crate) fn new(config: Digest, slot: u32, network: Network, last_round: u64) -> Self {
+    /// Of the agent in a slot of so many.
+    pub(crate) fn new(
+        config: Digest,
+        (slot, n_agents): (u32, u32),
+        network: Network,
+        last_round: u64,
+    ) -> Self {
         Self {
             config,
             slot,
+            n_agents,
             network,
             last_round,
             known: Known { round: 0, began_ms: 0, state: StudyState::Waiting },
@@ -86,6 +100,15 @@ impl Pace {
     /// Time that is left for an upload to arrive.
     fn margin_ms(&self) -> u64 {
         (self.network.collect_ms.unwrap_or(0) / 4).min(MARGIN_MS)
+    }
+
+    /// The time over which the instants of all agents are spread, of which they need so much if they are few: many need more, but not more than
+    /// `most`.
+    fn spread_ms(&self, few: u64, most: u64) -> u64 {
+        match self.n_agents > CROWD {
+            true => few.max((u64::from(self.n_agents) / AGENTS_A_MS).min(most)),
+            false => few,
+        }
     }
 
     /// Notes what an answer says of the study, which nobody has signed: rounds go on only, no round that the study has not is
@@ -163,7 +186,7 @@ impl Pace {
             return Instant::Unknown;
         }
         let margin = self.margin_ms();
-        let window = (collect_ms / 4).min(WINDOW_MS);
+        let window = self.spread_ms((collect_ms / 4).min(WINDOW_MS), collect_ms / 2);
         let first = collect_ms - margin - window + self.draw(round, 0, window);
         let waits = (1..=attempt).map(|attempt| self.wait_ms(round, attempt));
         let later = waits.fold(0_u64, u64::saturating_add);
@@ -224,8 +247,34 @@ impl Pace {
         if !plays(known.state) {
             return later;
         }
-        let spread = self.draw(known.round, ASK, (round_ms / 10).min(ASK_WINDOW_MS));
-        later.max(known.began_ms.saturating_add(round_ms).saturating_add(spread))
+        later.max(self.asks_after())
+    }
+
+    /// An instant soon after the end of the round that is being played.
+    fn asks_after(&self) -> u64 {
+        let round_ms = self.network.round_ms;
+        let spread = self.spread_ms((round_ms / 10).min(ASK_WINDOW_MS), round_ms / 4);
+        let end = self.known.began_ms.saturating_add(round_ms);
+        end.saturating_add(self.draw(self.known.round, ASK, spread))
+    }
+
+    /// The time at which an agent that has nothing else to do asks again, having asked last at `asked_ms`: where many would wait for the end of
+    /// a round by polls that stay open, each asks at two instants instead, while an upload that was lost can still be sent again, and after the
+    /// round. `None` where they are few, or rounds have no set instants.
+    pub(crate) fn asks_again(&self, asked_ms: Option<u64>, now_ms: u64) -> Option<u64> {
+        self.network.collect_ms.filter(|_| self.n_agents > CROWD)?;
+        if !plays(self.known.state) {
+            let again = asked_ms.map(|asked| asked.saturating_add(ASK_WAITING_MS));
+            return Some(again.unwrap_or(now_ms));
+        }
+        let margin = self.margin_ms();
+        let closes = self.closes_at();
+        let drawn = self.draw(self.known.round, CHECK, margin / 2);
+        let check = closes.saturating_sub(margin).saturating_add(drawn);
+        match now_ms < closes && asked_ms.is_none_or(|asked| asked < check) {
+            true => Some(check),
+            false => Some(self.asks_after()),
+        }
     }
 
     /// The round that is being played, as far as is known.
@@ -279,7 +328,7 @@ mod tests {
 
     fn pace(collect_ms: Option<u64>) -> Pace {
         let network = Network { round_ms: 60_000, collect_ms, is_sharded: false };
-        Pace::new(Digest([3; 32]), 2, network, 40)
+        Pace::new(Digest([3; 32]), (2, 10), network, 40)
     }
 
     fn at(instant: Instant) -> u64 {
@@ -312,6 +361,34 @@ mod tests {
             }
             assert!(seen.len() as u64 >= (collect_ms / 8).min(100), "{seen:?}");
         }
+    }
+
+    /// Many agents send over half of the collecting time, and leave time to arrive; they ask before it ends and after the round.
+    #[test]
+    fn many_agents_are_spread_further_and_hold_no_polls_open() {
+        let (mut sent, mut asked) = (Vec::new(), Vec::new());
+        for slot in 0..2_000 {
+            let mut pace = pace(Some(54_000));
+            (pace.slot, pace.n_agents) = (slot, 100_000);
+            assert_eq!(pace.asks_again(None, 700), Some(700), "nothing is known yet");
+            assert_eq!(pace.asks_again(Some(700), 900), Some(15_700));
+            heard(&mut pace, 3, 0, 1_000);
+            sent.push(at(pace.upload_at(3)) - 1_000);
+            let check = pace.asks_again(Some(700), 20_000).unwrap();
+            assert!((45_000..=50_000).contains(&check), "{check}");
+            let after = pace.asks_again(Some(check), check).unwrap();
+            assert_eq!(pace.asks_again(None, 55_000), Some(after), "it is too late to send again");
+            asked.push(after - 61_000);
+        }
+        let range = |found: &[u64]| (found.iter().min().copied(), found.iter().max().copied());
+        let (Some(first), Some(last)) = range(&sent) else { panic!("nobody sends") };
+        assert!(first >= 17_000 && last <= 44_000 && last - first > 26_000, "{first} to {last}");
+        let (Some(first), Some(last)) = range(&asked) else { panic!("nobody asks") };
+        assert!(last <= 15_000 && last - first > 14_000, "{first} to {last}");
+        assert_eq!(pace(Some(54_000)).asks_again(None, 700), None, "few wait");
+        let mut relayed = pace(None);
+        relayed.n_agents = 100_000;
+        assert_eq!(relayed.asks_again(None, 700), None, "rounds end when all have delivered");
     }
 
     #[test]

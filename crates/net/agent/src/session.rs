@@ -129,6 +129,8 @@ pub struct Session<'a> {
     pub(crate) pace: Pace,
     /// Nothing is asked before this time, by the clock that is never set.
     pub(crate) quiet_until: Option<u64>,
+    /// The time at which it asked last for the next round, by the same clock.
+    pub(crate) asked_ms: Option<u64>,
     /// Attempts to send the upload of the round that were made.
     pub(crate) n_attempts: u32,
     /// An attempt to send the upload of this round is being made.
@@ -205,11 +207,12 @@ impl<'a> Session<'a> {
             behind_since_ms: None,
             pace: Pace::new(
                 membership.digest,
-                membership.slot,
+                (membership.slot, u32::try_from(federation.agents.len()).unwrap_or(u32::MAX)),
                 federation.network,
                 federation.last_round(),
             ),
             quiet_until: None,
+            asked_ms: None,
             n_attempts: 0,
             attempting: None,
             is_met: false,

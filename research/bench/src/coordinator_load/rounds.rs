@@ -16,6 +16,8 @@ use super::study::{NAME, Prepared, Uploads};
 
 /// The longest time that the next round may be overdue.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// A connection that was idle for longer may be closed by the service.
+const IDLE: Duration = Duration::from_secs(5);
 /// Bytes of a release at most.
 const RELEASE_MAX: u64 = 1 << 24;
 
@@ -73,7 +75,9 @@ pub(super) async fn play(
         let address = addresses[index as usize % addresses.len()];
         let carrier = UploadConnection {
             client: Client::connect(address, connector).await?,
-            again: load.reconnect.then(|| (address, connector.clone())),
+            way: (address, connector.clone()),
+            reconnects: load.reconnect,
+            used: Instant::now(),
             uploads: Arc::clone(&uploads),
             slots,
             spread: Duration::from_secs_f64(load.spread_s),
@@ -90,13 +94,14 @@ pub(super) async fn play(
         head: LedgerHead::NONE,
         uploads: Vec::new(),
     };
+    let patience = PATIENCE + Duration::from_secs_f64(load.round_s);
     for round in 0..load.rounds {
         begins(round)?;
         let now = Instant::now();
         seen.begun.push(now);
         stage.send_replace(Stage::Round(round, now));
         let handout = tokio::select! {
-            handout = next(&mut waiter, prepared, round, seen.entries.len()) => handout?,
+            handout = next(&mut waiter, prepared, (round, seen.entries.len()), patience) => handout?,
             Some(ended) = carriers.join_next() => {
                 ended??;
                 bail!("a connection ended before the study")
@@ -137,11 +142,11 @@ async fn begin(waiter: &mut Client, prepared: &Prepared) -> Result<()> {
 async fn next(
     waiter: &mut Client,
     prepared: &Prepared,
-    round: u64,
-    n_entries: usize,
+    (round, n_entries): (u64, usize),
+    patience: Duration,
 ) -> Result<Handout> {
     let since = Instant::now();
-    while since.elapsed() < PATIENCE {
+    while since.elapsed() < patience {
         let query = format!("after={round}&entries={n_entries}&wait=20");
         let request = prepared.get(0, &format!("/v1/studies/{NAME}/handouts?{query}"))?;
         let answer = waiter.ask(&request).await?;
@@ -164,8 +169,10 @@ async fn next(
 /// One connection, and the agents whose uploads it carries.
 struct UploadConnection {
     client: Client,
-    /// The address to connect to for each upload, where none shares a connection with another.
-    again: Option<(SocketAddr, TlsConnector)>,
+    way: (SocketAddr, TlsConnector),
+    /// True if no two uploads share a connection.
+    reconnects: bool,
+    used: Instant,
     uploads: Arc<Uploads>,
     slots: Vec<u32>,
     /// Time over which a round's uploads are due; none if each is sent when the one before is answered.
@@ -190,6 +197,9 @@ impl UploadConnection {
                 Stage::Round(round, begun) => (round, begun),
                 Stage::Before | Stage::Over => return Ok(sent),
             };
+            if self.used.elapsed() > IDLE {
+                self.client = Client::connect(self.way.0, &self.way.1).await?;
+            }
             // Rounds that went by while this connection was behind are sent too: they are late, and counted as such.
             for round in next_round..=current {
                 for at in 0..self.slots.len() {
@@ -199,6 +209,7 @@ impl UploadConnection {
                 }
             }
             next_round = current + 1;
+            self.used = Instant::now();
         }
     }
 
@@ -217,8 +228,8 @@ impl UploadConnection {
             false => due,
         };
         let fate = loop {
-            if let Some((address, connector)) = &self.again {
-                self.client = Client::connect(*address, connector).await?;
+            if self.reconnects {
+                self.client = Client::connect(self.way.0, &self.way.1).await?;
             }
             let answer = self.client.ask(&request).await?;
             let has_code =
