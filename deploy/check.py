@@ -663,6 +663,8 @@ def starts(root):
             yield f"{beginning} leaves a restored key open to the group"
         if code(beginning, CODE="2") != 2:
             yield f"{beginning} hides that the folder cannot be used"
+        if code(beginning, CODE="2", MAINTENANCE="true"):
+            yield f"{beginning} keeps the container away by which a folder is repaired"
         (home / "calls").unlink()
 
         enrol, calls = "enrol-agent.sh", home / "calls"

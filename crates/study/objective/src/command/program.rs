@@ -21,6 +21,9 @@ use crate::Failure;
 const STDERR_CHARS: usize = 400;
 /// Time between SIGTERM and SIGKILL.
 pub(super) const GRACE: Duration = Duration::from_millis(500);
+/// The time after a command has failed in which the stop flag may still be set: a signal that ends this process often goes to the command too,
+/// as from Slurm or at a shutdown, and the command may end first.
+const SIGNALLED: Duration = Duration::from_millis(100);
 
 /// A command that was checked, and is found on this machine.
 ///
@@ -161,6 +164,7 @@ impl Program {
         let started = Instant::now();
         let mut running = Running::new(child, trains);
         let mut ended_by = None;
+        let mut broken_off = false;
         while !running.has_ended()? {
             if self.stop.load(Ordering::Relaxed) {
                 ended_by = Some(TerminationReason::Stop);
@@ -175,10 +179,20 @@ impl Program {
                 self.timeout.map_or(TICK, |timeout| timeout.saturating_sub(started.elapsed()));
             running.listen(left.min(TICK))?;
             if during(&mut running)?.is_break() {
+                broken_off = true;
                 break;
             }
         }
         let finished = running.finish()?;
+        if ended_by.is_none() && !broken_off && !finished.status.success() {
+            let failed = Instant::now();
+            while !self.stop.load(Ordering::Relaxed) && failed.elapsed() < SIGNALLED {
+                std::thread::sleep(SIGNALLED / 20);
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                ended_by = Some(TerminationReason::Stop);
+            }
+        }
         tracing::debug!(
             "{} ended after {:.3} s with {}",
             self.path.display(),

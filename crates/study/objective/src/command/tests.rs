@@ -211,6 +211,29 @@ fn outputs_closed_early_do_not_end_the_trial() {
     );
 }
 
+/// A signal goes to the command and to this process, and the command ends first: the trial has not failed.
+#[test]
+fn a_command_that_ends_by_the_signal_that_ends_this_process_is_interrupted() {
+    let folder = tempfile::tempdir().unwrap();
+    let begun = folder.path().join("begun");
+    let script = format!("touch '{}'; kill -TERM $$", begun.display());
+    let stop = Arc::new(AtomicBool::new(false));
+    let killed =
+        CommandObjective::new(&spec(&["sh", "-c", &script]), &space(), Arc::clone(&stop)).unwrap();
+    assert!(matches!(killed.evaluate(&point(), TRIAL), Outcome::Failed(_)), "nobody stops it");
+    std::fs::remove_file(&begun).unwrap();
+    let outcome = thread::scope(|scope| {
+        let trial = scope.spawn(|| killed.evaluate(&point(), TRIAL));
+        while !begun.exists() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        thread::sleep(Duration::from_millis(10)); // by now the command has ended, or is about to
+        stop.store(true, Ordering::Relaxed);
+        trial.join().unwrap()
+    });
+    assert_eq!(outcome, Outcome::Interrupted);
+}
+
 #[test]
 fn the_stop_flag_interrupts_a_running_trial_and_refuses_the_next() {
     let stop = Arc::new(AtomicBool::new(false));
