@@ -208,6 +208,33 @@ mod tests {
         assert!(error.contains("trial_s"), "{error}");
     }
 
+    #[test]
+    fn shards_are_for_sums_of_which_everybody_is_a_part() {
+        const SHARDS: &str = "[network]\nintake = \"shards\"";
+        for (algorithm, head, privacy) in [
+            ("fts", "", ""),
+            ("dp-fts-de", "", "[privacy]\nepsilon = 4.0\nsampling_rate = 0.5"),
+            ("dp-fts-de", "", "[privacy]\nepsilon = 4.0\nmode = \"paper\""),
+            ("dp-fts-de", "", "[privacy]\nepsilon = 4.0\n[secure_sum]"),
+            ("dp-fts-de", "", "[privacy]\nmode = \"off\""),
+        ] {
+            let error = read(algorithm, head, &format!("{privacy}\n{SHARDS}"));
+            let error = error.map(|_| ()).unwrap_err();
+            assert!(error.contains("network.intake = \"shards\" is for sums"), "{error}");
+        }
+        let unknown = read("dp-fts-de", "", &SHARDS.replace("shards", "rows")).map(|_| ());
+        let unknown = unknown.unwrap_err();
+        assert!(
+            unknown.contains("network.intake") && unknown.contains("expected \"shards\""),
+            "{unknown}"
+        );
+        for head in ["", "pace = \"free\""] {
+            let federation =
+                read("dp-fts-de", head, &format!("[privacy]\nepsilon = 4.0\n{SHARDS}"));
+            assert!(federation.unwrap().network.is_sharded);
+        }
+    }
+
     /// The public text says what was chosen, and not how fast agents are.
     #[test]
     fn a_study_over_a_network_has_its_windows_written_down() {

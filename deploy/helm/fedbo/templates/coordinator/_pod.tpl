@@ -8,6 +8,8 @@
 {{- $store := .Values.coordinator.store -}}
 - name: HOME
   value: /tmp
+- name: MALLOC_ARENA_MAX
+  value: "1"
 {{- if include "fedbo.shared" . }}
 - name: FEDBO_COORDINATOR_STORE
   valueFrom:
