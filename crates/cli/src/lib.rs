@@ -4,6 +4,7 @@
 //! standard output, all else to standard error. What is computed is decided elsewhere.
 
 mod advice;
+mod alignment;
 mod answers;
 mod commands;
 mod console;

@@ -18,6 +18,7 @@ use fedbo_wire::{EnrolmentToken, Problem, ServerCard, StudyState};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
+use crate::alignment::{self, AlignmentRecord};
 use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::file_kind::FileKind;
@@ -156,6 +157,11 @@ struct StudyStatus {
     /// The trust in the others, where the algorithm weighs them.
     #[serde(skip_serializing_if = "Option::is_none")]
     trust_percent: Option<u8>,
+    /// The alignment of all agents' vectors, where sums of them are released.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alignment: Option<AlignmentRecord>,
+    #[serde(skip)]
+    alignment_sentence: Option<String>,
     uploads_acknowledged: u64,
     uploads_missed: u64,
     finished: bool,
@@ -353,6 +359,8 @@ impl Status {
                         trials: study.n_trials,
                         best: study.best,
                         trust_percent: study.trust_percent,
+                        alignment: study.alignment.as_ref().map(AlignmentRecord::from),
+                        alignment_sentence: study.alignment.as_ref().map(alignment::sentence),
                         uploads_acknowledged: acknowledged,
                         uploads_missed: missed,
                         finished: study.finished,
@@ -401,6 +409,9 @@ impl Status {
                 text += &format!(
                     "  its ledger ends at {head}: other agents of the study with that number have that hash\n"
                 );
+            }
+            if let Some(sentence) = &study.alignment_sentence {
+                text += &format!("  {sentence}\n");
             }
         }
         if document.studies.is_empty() {

@@ -58,6 +58,8 @@ fn a_charged_federation_leaves_a_ledger_that_agents_agree_with() {
         // The same events by the same accountant, at a delta that is as large.
         assert!((spent - epsilon).abs() < 1e-9 * epsilon, "{spent} {epsilon}");
         assert_eq!(status["studies"][0]["uploads_missed"], 0);
+        let rho = status["studies"][0]["alignment"]["rho"].as_f64().unwrap();
+        assert!((0.0..=1.0).contains(&rho), "{status}");
         assert_eq!(world.trials(agent).len(), 6);
     }
     // Another study costs the agents as much again: they stop at their own limit, whatever the coordinator would do.

@@ -55,6 +55,8 @@ fn each_server_charges_its_own_ledger_and_agents_agree_with_both() {
         let status = world.json(&["agent", "status", "--home", &format!("home{agent}")]);
         assert_eq!(status["privacy"]["releases"], statements[0]["releases"]);
         assert_eq!(status["studies"][0]["uploads_missed"], 0);
+        let rho = status["studies"][0]["alignment"]["rho"].as_f64().unwrap();
+        assert!((0.0..=1.0).contains(&rho), "{status}");
     }
 }
 

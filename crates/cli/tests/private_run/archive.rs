@@ -29,12 +29,16 @@ fn a_later_study_begins_where_the_federation_ended_and_nothing_is_charged() {
     let given = ["f.toml", "results/test", "--out", "lab.json"];
     let made = archive(&given);
     made.expect(0, &[]);
-    for part in ["3 releases", "signal", "epsilon = "] {
+    for part in ["3 releases", "signal", "hostile agents", "epsilon = "] {
         assert!(made.stdout.contains(part), "{part} in {}", made.stdout);
     }
     archive(&given).expect(2, &["lab.json exists", "--overwrite"]);
     let again = json(&archive(&[&given[..], &["--overwrite", "--json"]].concat()));
     assert_eq!((&again["releases"], &again["federation"]), (&3.into(), &"test".into()));
+    let of = |key: &str| again["alignment"][key].as_f64().expect("a number");
+    let rho = of("rho");
+    assert!(rho > of("noise_alone") && rho <= 1.0, "{again:#}");
+    assert!((of("breakdown") - rho / (1.0 + rho)).abs() < 1e-12);
     assert_eq!(releases(&sandbox.path(LEDGER)), before);
     let text = std::fs::read_to_string(sandbox.path("lab.json")).expect("the archive");
     let read: serde_json::Value = serde_json::from_str(&text).expect("JSON");

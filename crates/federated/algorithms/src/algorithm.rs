@@ -14,7 +14,7 @@ use fedbo_strategies::{
 };
 use fedbo_streams::{Seed, Stream};
 
-use crate::{Arm, PublicConfig, Role};
+use crate::{Alignment, Arm, PublicConfig, Role};
 
 /// The way in which agents exchange what they know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -231,8 +231,8 @@ pub trait Released: Send + Sync {
     /// name comes first, so that no other has the same configuration; `dp-fts-de` alone has none.
     fn describe(&self, config: &mut PublicConfig);
 
-    /// One function of all releases, for parties that come after the last round; `None` before the first. `setup` is that
-    /// of any agent.
+    /// One function of all releases, for parties that come after the last round, and the alignment of the agents' vectors; `None`
+    /// before the first release. `setup` is that of any agent. Sums are divided by q, and vectors are clipped at S/√P: (q, S) is given.
     ///
     /// # Errors
     /// If the strategy refuses its settings.
@@ -240,10 +240,10 @@ pub trait Released: Send + Sync {
         &self,
         releases: &[Aggregate],
         setup: &AgentSetup<'_>,
-        sampling_rate: f64,
+        rate_and_norm: (f64, f64),
         features: FeatureDescription,
         seed: u64,
-    ) -> Result<Option<ReleasedFunction>, StrategyError>;
+    ) -> Result<Option<(ReleasedFunction, Alignment)>, StrategyError>;
 }
 
 /// The times that trials and reports take in one process, in units of a usual trial's time.

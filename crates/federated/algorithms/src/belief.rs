@@ -2,6 +2,7 @@
 
 use fedbo_protocol::{Aggregate, AggregateContent};
 
+use crate::alignment::Energy;
 use crate::dp_fts_de::ExplorationWeights;
 
 /// The weighting of past releases. All of this is post-processing: it costs no privacy.
@@ -31,6 +32,8 @@ pub(crate) struct Belief {
     mass: Vec<f64>,
     /// Σ_k c_k² v_k, v_k the variance of the noise in each number of W_k^(i).
     noise: Vec<f64>,
+    /// Σ_k c_k² s_k, s_k the energy that drawing agents adds to W_k^(i), see [`Self::sampling`].
+    sampling: Vec<f64>,
     round: Option<u64>,
 }
 
@@ -54,6 +57,7 @@ impl Belief {
             sums: vec![vec![0.0; n_features]; n_regions],
             mass: vec![0.0; n_regions],
             noise: vec![0.0; n_regions],
+            sampling: vec![0.0; n_regions],
             round: None,
         }
     }
@@ -88,7 +92,8 @@ impl Belief {
         self.round = Some(aggregate.round);
         for region in 0..self.sums.len() {
             let (average, variance) = self.weighted(aggregate, region);
-            self.add(region, &average, variance, age);
+            let sampling = self.sampling(aggregate.round, region);
+            self.add(region, &average, (variance, sampling), age);
         }
         true
     }
@@ -119,7 +124,16 @@ impl Belief {
         }
     }
 
-    fn add(&mut self, region: usize, average: &[f64], variance: f64, age: u64) {
+    /// (1 − q)/q Σ_n (φ_n^(i))²: E‖ω^(i)‖² less the square of its mean, if agents take part with probability q, in units of the
+    /// square of their vectors' norm.
+    fn sampling(&self, round: u64, region: usize) -> f64 {
+        let (own, all) = (self.region_sizes[region], self.region_sizes.iter().sum());
+        let (inside, outside) = self.emphasis.weights(round, own, all);
+        let squares = count(own) * inside * inside + count(all - own) * outside * outside;
+        (1.0 - self.sampling_rate) / self.sampling_rate * squares
+    }
+
+    fn add(&mut self, region: usize, average: &[f64], (variance, sampling): (f64, f64), age: u64) {
         let kept = match self.memory {
             Memory::Latest => 0.0,
             Memory::Mean { discount } => {
@@ -132,6 +146,8 @@ impl Belief {
         self.mass[region] = kept * self.mass[region] + coefficient;
         self.noise[region] =
             kept * kept * self.noise[region] + coefficient * (coefficient * variance);
+        self.sampling[region] =
+            kept * kept * self.sampling[region] + coefficient * (coefficient * sampling);
     }
 
     /// The weights of each region's function (P×M); none before the first release.
@@ -147,17 +163,20 @@ impl Belief {
         Some(self.noise.iter().zip(&self.mass).map(|(noise, mass)| noise / (mass * mass)).collect())
     }
 
-    /// The share of what the belief says that is not noise: 1 − E‖noise‖²/‖ω‖², at least 0, over all regions. It follows
-    /// from what was released and announced alone.
-    pub(crate) fn signal_share(&self) -> f64 {
-        let (mut energy, mut noise) = (0.0, 0.0);
-        for ((sum, mass), variance) in self.sums.iter().zip(&self.mass).zip(&self.noise) {
+    /// The energy of the belief over all regions, and of what is not signal in it. It follows from what was released and announced
+    /// alone.
+    pub(crate) fn energy(&self) -> Energy {
+        let n_numbers = self.sums.first().map_or(0, Vec::len);
+        let n_regions = u32::try_from(self.sums.len()).unwrap_or(u32::MAX); // regions are counted in 32 bits
+        let mut energy = Energy { n_regions, n_numbers, ..Energy::default() };
+        for (region, (sum, mass)) in self.sums.iter().zip(&self.mass).enumerate() {
             if *mass > 0.0 {
-                energy += sum.iter().map(|w| (w / mass).powi(2)).sum::<f64>();
-                noise += count(sum.len()) * variance / (mass * mass);
+                energy.total += sum.iter().map(|w| (w / mass).powi(2)).sum::<f64>();
+                energy.noise += count(sum.len()) * self.noise[region] / (mass * mass);
+                energy.sampling += self.sampling[region] / (mass * mass);
             }
         }
-        if energy > 0.0 { (1.0 - noise / energy).max(0.0) } else { 0.0 }
+        energy
     }
 }
 

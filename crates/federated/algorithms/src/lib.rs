@@ -6,6 +6,7 @@
 //! releases' costs, or where a ledger is. Start at [`Algorithm`].
 
 mod algorithm;
+mod alignment;
 mod alone;
 mod arm;
 mod belief;
@@ -23,6 +24,7 @@ pub use algorithm::{
     AgentSetup, Algorithm, Exchange, NeighbourSettings, Neighbours, Read, Reading, Relayed,
     ReleaseShape, Released, Settings, VirtualNetwork,
 };
+pub use alignment::Alignment;
 pub use alone::Alone;
 pub use arm::{Arm, Role, names};
 pub use message_agent::MessageAgent;

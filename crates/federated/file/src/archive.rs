@@ -3,13 +3,12 @@
 use std::path::Path;
 
 use fedbo_config::{ArchivedParameter, FileError, ReleaseArchive};
-use fedbo_federated::Arm;
-use fedbo_gp::GpError;
+use fedbo_federated::{Alignment, Arm};
 use fedbo_ledger::{Releases, Statement};
 use fedbo_objective::Problems;
 use fedbo_privacy::mechanism::SecureNoise;
 use fedbo_protocol::{Aggregate, MechanismFailed, RoundMechanism};
-use fedbo_strategies::StrategyError;
+use fedbo_strategies::{ReleasedFunction, StrategyError};
 
 use crate::checked::{Collaboration, Federation};
 use crate::releases::ReleasePlan;
@@ -47,17 +46,14 @@ pub enum ArchiveFailed {
         /// The reason.
         source: MechanismFailed,
     },
-    /// The features cannot be drawn.
-    #[error(transparent)]
-    Features(#[from] GpError),
-    /// The agents' settings are refused.
+    /// The features cannot be drawn, or the agents' settings are refused.
     #[error(transparent)]
     Strategy(#[from] StrategyError),
 }
 
 impl Federation {
     /// Combines the releases of `statement` into one archive; past rounds count as the file says. It is computed from
-    /// releases, whose cost is charged already, and from public settings.
+    /// releases, whose cost is charged already, and from public settings, as is the alignment of the agents' vectors.
     ///
     /// # Errors
     /// If this is not the federation of the ledger, it is not private, or a release cannot be read.
@@ -65,7 +61,7 @@ impl Federation {
         &self,
         statement: &Statement,
         releases: &Releases,
-    ) -> Result<ReleaseArchive, ArchiveFailed> {
+    ) -> Result<(ReleaseArchive, Alignment), ArchiveFailed> {
         let name = || self.name.clone();
         let (Collaboration::Released(made), Some(plan)) = (&self.collaboration, self.privacy())
         else {
@@ -75,7 +71,6 @@ impl Federation {
             let found = statement.name.clone();
             return Err(ArchiveFailed::OtherStudy { found });
         }
-        let map = self.feature_map()?;
         let arm = self.own_arm();
         let restored = releases.iter().map(|(round, bytes)| {
             let round = *round;
@@ -83,22 +78,15 @@ impl Federation {
             aggregate.map_err(|source| ArchiveFailed::Release { round, source })
         });
         let restored = restored.collect::<Result<Vec<_>, _>>()?;
-        let setup = self.setup(arm, &map, self.agent_seed(0));
-        let sampling_rate = made.expected_rate(arm);
-        let function = made.algorithm.released_function(
-            &restored,
-            &setup,
-            sampling_rate,
-            self.features,
-            self.seed,
-        )?;
-        let function = function.ok_or_else(|| ArchiveFailed::Empty { federation: name() })?;
+        let released = self.released(&restored)?;
+        let (function, alignment) =
+            released.ok_or_else(|| ArchiveFailed::Empty { federation: name() })?;
         let parameters = self.space.parameters().iter();
         let space = parameters.map(|parameter| ArchivedParameter {
             name: parameter.name().to_owned(),
             spec: parameter.to_spec(),
         });
-        Ok(ReleaseArchive::new(
+        let archive = ReleaseArchive::new(
             name(),
             self.direction,
             space.collect(),
@@ -106,7 +94,35 @@ impl Federation {
             statement.n_releases(),
             statement.head.to_string(),
             function,
-        ))
+        );
+        Ok((archive, alignment))
+    }
+
+    /// The function that the releases of the algorithm's own arm stand for, and the alignment of the agents' vectors; `None`
+    /// before the first, and where nothing is released.
+    ///
+    /// # Errors
+    /// If the features cannot be drawn, or the agents' settings are refused.
+    pub fn released(
+        &self,
+        releases: &[Aggregate],
+    ) -> Result<Option<(ReleasedFunction, Alignment)>, StrategyError> {
+        let Collaboration::Released(made) = &self.collaboration else {
+            return Ok(None);
+        };
+        let (map, arm) = (self.feature_map()?, self.own_arm());
+        let setup = self.setup(arm, &map, self.agent_seed(0));
+        let mechanism = made.mechanism(arm);
+        let rate_and_norm = (made.expected_rate(arm), mechanism.norm_and_noise().0);
+        let released = made.algorithm.released_function(
+            releases,
+            &setup,
+            rate_and_norm,
+            self.features,
+            self.seed,
+        )?;
+        let weight = mechanism.hostile_weight();
+        Ok(released.map(|(function, found)| (function, found.with_hostile_weight(weight))))
     }
 
     /// The federation that a text describes and whose ledger begins with this configuration: an operator's file, or the public

@@ -26,7 +26,7 @@ pub use check::N_FEATURES_MAX;
 pub use checked::{
     AgentObjective, Collaboration, Federation, FederationAgent, Objectives, UnknownAgent,
 };
-pub use fedbo_federated::{ALGORITHMS, Algorithm, Arm, Role, names};
+pub use fedbo_federated::{ALGORITHMS, Algorithm, Alignment, Arm, Role, names};
 pub use file::{AgentTable, FeaturesTable, FederationFile, FederationTable, PrivacyTable, TsTable};
 pub use neighbours::NeighbourPlan;
 pub use network::{Network, NetworkTable};

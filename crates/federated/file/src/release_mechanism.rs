@@ -2,7 +2,7 @@
 
 use fedbo_privacy::accounting::{InvalidParameter, PrivacyEvent};
 use fedbo_privacy::mechanism::{Mechanism, MechanismError, PaperError, PaperMechanism};
-use fedbo_secure_sum::{NoProof, Sharing};
+use fedbo_secure_sum::{NoProof, Proof, Sharing};
 
 /// The mechanism that turns vectors into a release.
 #[derive(Clone, Debug)]
@@ -60,6 +60,21 @@ impl ReleaseMechanism {
                 (settings.max_norm, settings.noise_multiplier.get())
             }
             Err(paper) => (paper.settings().max_norm, paper.settings().noise_multiplier),
+        }
+    }
+
+    /// The length of a hostile agent's vector over that of the longest honest one, at most: what clips vectors decides it. Where nobody sees
+    /// them, it is what their proofs say; infinite where nothing bounds it.
+    pub(crate) fn hostile_weight(&self) -> f64 {
+        match self {
+            Self::Lattice(_) | Self::Paper(_) => 1.0,
+            Self::SecureSum(sharing) => match sharing.proof() {
+                Proof::L2 => 1.0,
+                Proof::LInf => {
+                    f64::from(u32::try_from(sharing.n_features()).unwrap_or(u32::MAX)).sqrt()
+                }
+                Proof::None => f64::INFINITY,
+            },
         }
     }
 

@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
+use fedbo_federation::{Alignment, Collaboration, Federation};
 use fedbo_ledger::Head;
 use fedbo_party::{HomeError, look};
+use fedbo_servers::SumStudy;
 use fedbo_space::Direction;
 
+use crate::follower::{Follower, VerifiedContent};
 use crate::log::{Log, UploadCounts};
 use crate::{Home, PrivacyStatus, RunError, budget};
 
@@ -43,6 +46,9 @@ pub struct MembershipStatus {
     pub best: Option<f64>,
     /// The trust in the other agents at the newest query whose source names it, in percent.
     pub trust_percent: Option<u8>,
+    /// The alignment of all agents' vectors by the releases that this agent has; none before the first, where nothing is released,
+    /// and where this program cannot read the releases.
+    pub alignment: Option<Alignment>,
     /// The direction in which values get better.
     pub direction: Direction,
     /// The numbers of its uploads, by outcome.
@@ -79,6 +85,7 @@ pub fn status(home: &Path) -> Result<HomeStatus, RunError> {
             n_trials: trials.n_told,
             best: trials.best,
             trust_percent: trials.trust_percent,
+            alignment: alignment(&log, &federation).unwrap_or(None),
             direction,
             uploads,
             slot: membership.slot,
@@ -90,4 +97,23 @@ pub fn status(home: &Path) -> Result<HomeStatus, RunError> {
         });
     }
     Ok(HomeStatus { memberships, privacy: budget::spent(&home.database)? })
+}
+
+/// Reads all handouts again, as a run of the agent does.
+fn alignment(log: &Log<'_>, federation: &Federation) -> Result<Option<Alignment>, RunError> {
+    let membership = log.membership;
+    if !matches!(federation.collaboration, Collaboration::Released(_)) {
+        return Ok(None);
+    }
+    let sum = SumStudy::of(federation, &membership.config)?;
+    let mut follower = Follower::new(membership, federation, sum)?;
+    let mut releases = Vec::new();
+    while let Some(taken) = log.handout_after(follower.round())? {
+        let verified = follower.read(&taken.bytes)?;
+        follower.advance(&verified);
+        if let VerifiedContent::Releases(new) = verified.content {
+            releases.extend(new.iter().map(|release| release.aggregate.clone()));
+        }
+    }
+    Ok(federation.released(&releases)?.map(|(_, alignment)| alignment))
 }

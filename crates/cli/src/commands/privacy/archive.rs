@@ -7,6 +7,7 @@ use fedbo_report::write_whole;
 use serde::Serialize;
 
 use super::Place;
+use crate::alignment::{self, AlignmentRecord};
 use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::file_kind::FileKind;
@@ -41,6 +42,7 @@ struct Document<'a> {
     federation: &'a str,
     releases: u64,
     signal_share: f64,
+    alignment: AlignmentRecord,
     privacy: &'a str,
     head: &'a str,
 }
@@ -62,7 +64,7 @@ impl Archive {
             statement.config_hash,
             super::super::problems(),
         )?;
-        let archive = federation
+        let (archive, alignment) = federation
             .archive(&statement, &releases)
             .map_err(|error| BadInput(format!("{}: {error}", self.federation.display())))?;
         write_whole(&self.out, archive.to_text().as_bytes())?;
@@ -72,17 +74,19 @@ impl Archive {
                 federation: &archive.federation,
                 releases: archive.n_releases,
                 signal_share: archive.function.signal_share,
+                alignment: (&alignment).into(),
                 privacy: &archive.privacy,
                 head: &archive.ledger_head,
             })?)?;
             return Ok(Exit::Done);
         }
         console::result(&format!(
-            "{}: {} of {:?}; {} % of what they say is signal, the rest noise\n{}",
+            "{}: {} of {:?}; {} % of what they say is signal, the rest noise\n{}\n{}",
             self.out.display(),
             counted(archive.n_releases, "release"),
             archive.federation,
             number(100.0 * archive.function.signal_share),
+            alignment::sentence(&alignment),
             archive.privacy
         ))?;
         Ok(Exit::Done)

@@ -13,6 +13,7 @@ use fedbo_strategies::{
 use fedbo_streams::{Seed, Stream};
 
 use super::{ExplorationWeights, Memory};
+use crate::Alignment;
 use crate::belief::Belief;
 
 /// The frequency with which the aggregate is used, given p_t.
@@ -159,7 +160,12 @@ impl DpFtsDe {
 
     /// The share of what the releases say that is not noise, in `[0, 1]`: 1 − E‖noise‖²/‖ω‖².
     pub fn signal_share(&self) -> f64 {
-        self.belief.signal_share()
+        self.belief.energy().signal_share()
+    }
+
+    /// The alignment of all agents' vectors by the releases, S = `max_norm`.
+    pub fn alignment(&self, max_norm: f64) -> Alignment {
+        self.belief.energy().alignment(max_norm)
     }
 
     /// The sub-regions.

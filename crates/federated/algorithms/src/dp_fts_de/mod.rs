@@ -28,7 +28,8 @@ pub use exploration_weights::{ExplorationWeightLaw, ExplorationWeights, region_s
 pub use options::DpFtsDeTable;
 
 use crate::{
-    AgentSetup, Algorithm, Alone, Arm, Exchange, PublicConfig, ReleaseShape, Released, Role,
+    AgentSetup, Algorithm, Alignment, Alone, Arm, Exchange, PublicConfig, ReleaseShape, Released,
+    Role,
 };
 use exploration::Exploration;
 
@@ -144,10 +145,10 @@ impl Released for Federated {
         &self,
         releases: &[Aggregate],
         setup: &AgentSetup<'_>,
-        sampling_rate: f64,
+        (sampling_rate, max_norm): (f64, f64),
         features: FeatureDescription,
         seed: u64,
-    ) -> Result<Option<ReleasedFunction>, StrategyError> {
+    ) -> Result<Option<(ReleasedFunction, Alignment)>, StrategyError> {
         let mut agent = self.dp_fts_de(setup, sampling_rate, true)?;
         for release in releases {
             agent.receive(release);
@@ -155,13 +156,15 @@ impl Released for Federated {
         let Some(weights) = agent.region_weights() else {
             return Ok(None);
         };
-        Ok(Some(ReleasedFunction {
+        let alignment = agent.alignment(max_norm);
+        let function = ReleasedFunction {
             features,
             seed,
             map: setup.map.hash().to_string(),
             n_regions: u32::try_from(weights.len()).unwrap_or(u32::MAX), // regions are counted in 32 bits
             weights,
             signal_share: agent.signal_share(),
-        }))
+        };
+        Ok(Some((function, alignment)))
     }
 }

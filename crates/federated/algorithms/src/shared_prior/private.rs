@@ -15,11 +15,12 @@ use fedbo_streams::{Seed, Stream};
 use serde::Deserialize;
 
 use super::{for_role, options};
+use crate::alignment::Energy;
 use crate::belief::Belief;
 use crate::dp_fts_de::{ExplorationWeights, Memory};
 use crate::{
-    AgentSetup, Algorithm, Alone, Arm, Exchange, PublicConfig, Read, Reading, ReleaseShape,
-    Released, Role, Settings,
+    AgentSetup, Algorithm, Alignment, Alone, Arm, Exchange, PublicConfig, Read, Reading,
+    ReleaseShape, Released, Role, Settings,
 };
 
 /// The registry's entry.
@@ -74,6 +75,8 @@ impl fmt::Debug for PrivatePriorAgent {
 }
 
 impl PrivatePriorAgent {
+    /// S: the length of a vector.
+    pub const NORM: f64 = 1.0;
     /// c: the length of coefficients of which a direction was taken, as far as agents know them.
     pub const MEAN_LENGTH: f64 = 4.0;
     /// λ.
@@ -119,20 +122,28 @@ impl PrivatePriorAgent {
         self.belief.take(aggregate) && self.party.set_prior(self.prior()).is_ok()
     }
 
-    /// Rᵀ u, and the share of its square that is not noise; `None` before the first release.
-    fn mean(&self) -> Option<(Vec<f64>, f64)> {
+    /// Rᵀ u, and its energy; `None` before the first release.
+    fn mean(&self) -> Option<(Vec<f64>, Energy)> {
         let weights = self.belief.weights()?;
         let noise_variance = self.belief.noise_variances()?[0];
         let mean = self.party.basis().coefficients(&weights[0]);
-        let energy: f64 = mean.iter().map(|c| c * c).sum();
         #[expect(clippy::cast_precision_loss, reason = "ranks are far below 2^53")]
         let noise = mean.len() as f64 * noise_variance;
-        Some((mean, if energy > 0.0 { (1.0 - noise / energy).max(0.0) } else { 0.0 }))
+        let total = mean.iter().map(|c| c * c).sum();
+        let energy = Energy { total, noise, n_numbers: mean.len(), ..self.belief.energy() };
+        Some((mean, energy))
+    }
+
+    /// The alignment of all agents' vectors by the releases: that of r coefficients, in which all of an honest vector is. `None` before
+    /// the first release.
+    pub fn alignment(&self) -> Option<Alignment> {
+        Some(self.mean()?.1.alignment(Self::NORM))
     }
 
     /// (m, Λ), if the releases say anything.
     pub fn prior(&self) -> Option<WeightPrior> {
-        let (mut mean, share) = self.mean()?;
+        let (mut mean, energy) = self.mean()?;
+        let share = energy.signal_share();
         let length = mean.iter().map(|c| c * c).sum::<f64>().sqrt();
         if !(share > 0.0 && length.is_finite()) {
             return None;
@@ -274,22 +285,25 @@ impl Released for Federated {
         &self,
         releases: &[Aggregate],
         setup: &AgentSetup<'_>,
-        sampling_rate: f64,
+        (sampling_rate, max_norm): (f64, f64),
         features: FeatureDescription,
         seed: u64,
-    ) -> Result<Option<ReleasedFunction>, StrategyError> {
+    ) -> Result<Option<(ReleasedFunction, Alignment)>, StrategyError> {
         let (content, others) = (MessageContent::Mean, OthersUse::Prior);
         let mut agent = self.private_agent(setup, sampling_rate, content, others)?;
         for release in releases {
             agent.receive(release);
         }
-        Ok(agent.mean().map(|(mean, signal_share)| ReleasedFunction {
-            features,
-            seed,
-            map: setup.map.hash().to_string(),
-            n_regions: 1,
-            weights: vec![agent.party.basis().weights(&mean)],
-            signal_share,
+        Ok(agent.mean().map(|(mean, energy)| {
+            let function = ReleasedFunction {
+                features,
+                seed,
+                map: setup.map.hash().to_string(),
+                n_regions: 1,
+                weights: vec![agent.party.basis().weights(&mean)],
+                signal_share: energy.signal_share(),
+            };
+            (function, energy.alignment(max_norm))
         }))
     }
 }

@@ -266,6 +266,148 @@ fn the_signal_share_is_that_of_the_belief() {
     }
 }
 
+/// Vectors of length C of N agents that share a direction in part.
+fn vectors(n_agents: usize, length: f64, seed: u64) -> Vec<Vec<f64>> {
+    let mut stream = test_stream(seed);
+    let common = stream.normals(N_FEATURES);
+    let vector = |_| {
+        let sum: Vec<f64> =
+            common.iter().zip(stream.normals(N_FEATURES)).map(|(a, b)| a + b).collect();
+        let norm = sum.iter().map(|w| w * w).sum::<f64>().sqrt();
+        sum.iter().map(|w| w * length / norm).collect()
+    };
+    (0..n_agents).map(vector).collect()
+}
+
+fn weighted_sum(weights: impl Iterator<Item = f64>, vectors: &[Vec<f64>]) -> Vec<f64> {
+    let mut sum = vec![0.0; N_FEATURES];
+    for (weight, vector) in weights.zip(vectors) {
+        sum.iter_mut().zip(vector).for_each(|(sum, w)| *sum += weight * w);
+    }
+    sum
+}
+
+/// Beside the norms of the weighted means of the vectors, computed from φ agent by agent: in the mean over noise and over who takes
+/// part, ρ̂² is theirs, of each content of a release, also of a mean over releases. Without the noise's energy taken off it is more.
+#[test]
+fn the_alignment_is_that_of_the_vectors() {
+    const N_AGENTS: usize = 60;
+    const N_REGIONS: usize = 2;
+    const MAX_NORM: f64 = 3.0;
+    const N_SEEDS: u64 = 400;
+    let length = MAX_NORM / 2.0_f64.sqrt();
+    let emphasis =
+        ExplorationWeights { law: ExplorationWeightLaw::Linear, start: 3.0, hold: None, decay: 0 };
+    for (kind, emphasis, q, n_releases) in [
+        ("sums", emphasis, 1.0, 1),
+        ("sums", ExplorationWeights::UNIFORM, 0.5, 1),
+        ("sums", emphasis, 0.5, 3),
+        ("total", ExplorationWeights::UNIFORM, 1.0, 2),
+        ("total", ExplorationWeights::UNIFORM, 0.5, 1),
+        ("weighted", emphasis, 0.5, 2),
+    ] {
+        let vectors = vectors(N_AGENTS, length, 8);
+        let phi = emphasis.agent_weights(0, N_AGENTS, N_REGIONS);
+        let squares = phi.iter().map(|row| {
+            let mean = weighted_sum(row.iter().copied(), &vectors);
+            mean.iter().map(|w| (w / length).powi(2)).sum::<f64>()
+        });
+        let expected = squares.sum::<f64>() / 2.0;
+        let noise_std = if kind == "weighted" { 0.1 } else { 3.0 };
+        let (mut found, mut naive) = (Vec::new(), 0.0);
+        for seed in 0..N_SEEDS {
+            let memory = Memory::Mean { discount: 1.0 };
+            let region_sizes = vec![N_AGENTS / N_REGIONS; N_REGIONS];
+            let settings = DpFtsDeSettings {
+                memory,
+                emphasis,
+                sampling_rate: q,
+                region_sizes,
+                ..settings(1, 2)
+            };
+            let mut agent = agent(line(11), settings);
+            let mut stream = test_stream(2000 + seed);
+            for round in 0..n_releases {
+                let coins: Vec<f64> =
+                    (0..N_AGENTS).map(|_| if stream.bernoulli(q) { 1.0 } else { 0.0 }).collect();
+                let mut noisy = |sum: Vec<f64>| -> Vec<f64> {
+                    sum.iter().map(|w| w + noise_std * stream.normal()).collect()
+                };
+                let content = match kind {
+                    "total" => {
+                        let sum = weighted_sum(coins.iter().copied(), &vectors);
+                        AggregateContent::Total(noisy(sum))
+                    }
+                    "sums" => {
+                        AggregateContent::RegionSums(
+                            (0..N_REGIONS)
+                                .map(|region| {
+                                    let inside = coins.iter().enumerate();
+                                    let weights = inside.map(|(n, coin)| {
+                                        if n % N_REGIONS == region { *coin } else { 0.0 }
+                                    });
+                                    noisy(weighted_sum(weights, &vectors))
+                                })
+                                .collect(),
+                        )
+                    }
+                    _ => AggregateContent::Weighted(
+                        phi.iter()
+                            .map(|row| {
+                                let weights = row.iter().zip(&coins).map(|(w, coin)| w * coin / q);
+                                noisy(weighted_sum(weights, &vectors))
+                            })
+                            .collect(),
+                    ),
+                };
+                assert!(agent.receive(&Aggregate {
+                    round,
+                    content,
+                    noise_std,
+                    witnesses: Vec::new()
+                }));
+            }
+            let alignment = agent.alignment(MAX_NORM);
+            assert!(alignment.is_seen(), "{kind}: {alignment:?}");
+            found.push(alignment.rho().powi(2));
+            let rows = agent.region_weights().unwrap();
+            naive += rows.iter().flatten().map(|w| w * w).sum::<f64>() / (MAX_NORM * MAX_NORM);
+        }
+        let n = found.len() as f64;
+        let mean = found.iter().sum::<f64>() / n;
+        let variance = found.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        let error = (variance / n).sqrt();
+        assert!((mean - expected).abs() < 4.0 * error, "{kind} {q}: {mean} ± {error}, {expected}");
+        assert!(naive / n > expected + 4.0 * error, "{kind} {q}: {naive}");
+        assert!(error < 0.03 * expected, "{kind} {q}: {error}");
+    }
+}
+
+/// Equal vectors have ρ = 1. Of releases of noise, half have ρ̂ = 0, and few more than what is said of noise alone.
+#[test]
+fn alignment_ends_at_1_and_noise_has_none() {
+    let all = |sum: Vec<f64>, noise_std: f64| {
+        let settings = DpFtsDeSettings { emphasis: ExplorationWeights::UNIFORM, ..settings(1, 2) };
+        let mut agent = agent(line(11), settings);
+        let content = AggregateContent::Total(sum);
+        assert!(agent.receive(&Aggregate { round: 0, content, noise_std, witnesses: Vec::new() }));
+        agent.alignment(3.0)
+    };
+    // Ten vectors along the first axis.
+    let mut sum = vec![0.0; N_FEATURES];
+    sum[0] = 10.0 * 3.0 / 2.0_f64.sqrt();
+    let same = all(sum, 0.0);
+    assert!((same.rho() - 1.0).abs() < 1e-12 && (same.breakdown() - 0.5).abs() < 1e-12);
+    assert!((same.breakdown_of_region() - 0.25).abs() < 1e-12);
+    let noise: Vec<_> =
+        (0..400).map(|seed| all(test_stream(3000 + seed).normals(N_FEATURES), 1.0)).collect();
+    let n_zero = noise.iter().filter(|found| found.rho() <= 0.0).count();
+    let n_seen = noise.iter().filter(|found| found.is_seen()).count();
+    // Chi-square with 24 degrees of freedom: below its mean in 54 %, more than two standard deviations above it in 3.6 %.
+    assert!((180..250).contains(&n_zero), "{n_zero}");
+    assert!((3..30).contains(&n_seen), "{n_seen}");
+}
+
 /// With [`AggregateUse::Signal`] a release of noise is hardly used, one of signal as the schedule says.
 #[test]
 fn what_says_nothing_is_not_trusted() {

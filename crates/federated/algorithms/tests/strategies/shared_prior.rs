@@ -244,6 +244,37 @@ fn the_prior_is_the_shrunk_mean_of_the_releases() {
     assert_eq!(diagonal, [PrivatePriorAgent::VARIANCE; RANK]);
 }
 
+/// The alignment is that of the directions: the norm of the mean of their coefficients, in which only the noise of r numbers is.
+#[test]
+fn the_alignment_is_that_of_the_directions() {
+    assert!(private_agent(MessageContent::Mean, 1.0).alignment().is_none());
+    let basis = private_agent(MessageContent::Mean, 1.0);
+    let mut stream = test_stream(12);
+    let common = stream.normals(RANK);
+    let mut mean = [0.0; RANK];
+    for _ in 0..20 {
+        let own: Vec<f64> = common.iter().zip(stream.normals(RANK)).map(|(a, b)| a + b).collect();
+        let norm = length(&own);
+        mean.iter_mut().zip(own).for_each(|(sum, c)| *sum += c / norm / 20.0);
+    }
+    let expected = length(&mean);
+    let sum = basis.party().basis().weights(&mean.map(|c| 20.0 * c));
+    let found: Vec<f64> = (0..400)
+        .map(|seed| {
+            let mut agent = private_agent(MessageContent::Mean, 1.0);
+            let mut noise = test_stream(500 + seed);
+            let noisy = sum.iter().map(|w| w + 2.0 * noise.normal()).collect();
+            assert!(agent.receive(&total(0, noisy, 2.0)));
+            agent.alignment().unwrap().rho().powi(2)
+        })
+        .collect();
+    let average = found.iter().sum::<f64>() / 400.0;
+    let variance = found.iter().map(|x| (x - average).powi(2)).sum::<f64>() / 399.0;
+    let error = (variance / 400.0).sqrt();
+    assert!((average - expected.powi(2)).abs() < 4.0 * error, "{average} ± {error}, {expected}");
+    assert!(error < 0.03 * expected.powi(2), "{error}");
+}
+
 /// A sum that no directions have is taken as the longest that they can have: the agent goes on, before any output too.
 #[test]
 fn a_sum_that_is_too_long_is_shortened() {

@@ -106,6 +106,8 @@ fn two_studies_one_agent() {
         let withheld: u64 = progress.iter().map(|m| m.uploads.withheld).sum();
         assert_eq!(withheld + n_sent as u64, 6);
         assert!(progress.iter().all(|m| m.finished && m.n_trials == 6));
+        // By the releases that the agent was handed.
+        assert!(progress.iter().all(|m| m.alignment.is_some_and(|found| found.rho() <= 1.0)));
     }
 }
 

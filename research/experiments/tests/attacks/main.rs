@@ -6,6 +6,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
+mod breakdown;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -27,7 +29,7 @@ use fedbo_protocol::{
 use fedbo_space::Partition;
 use fedbo_strategies::{
     Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, OwnQuery, OwnSampler,
-    Points, Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
+    Points, Repeats, Source, SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
 use fedbo_streams::{Purpose, Seed};
 
@@ -65,22 +67,47 @@ fn grid() -> Points {
     Points::from_flat(1, points.collect())
 }
 
-fn map(n_features: u32, seed: u64) -> Arc<FeatureMap> {
+fn map(dim: usize, lengthscale: f64, n_features: u32, seed: u64) -> Arc<FeatureMap> {
     let description = FeatureDescription {
         n_features: n_features as usize,
-        dim: 1,
+        dim,
         family: Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::Fixed(LENGTHSCALE),
+        lengthscale: LengthscaleLaw::Fixed(lengthscale),
         sampling: FeatureSampling::Random,
     };
     let mut stream = Seed::new(seed).stream(Purpose::SharedFeatures, 0, 0);
     Arc::new(FeatureMap::draw(&description, &mut stream).unwrap())
 }
 
-/// An honest agent's problem: a smooth function on the grid, and what the others make of it.
-struct Problem {
+/// An honest agent's objective: a function on finitely many points.
+struct Objective {
     seed: u64,
+    points: Arc<Points>,
     values: Vec<f64>,
+}
+
+impl Objective {
+    /// The value at one of the points, without noise.
+    fn at(&self, unit: &[f64]) -> f64 {
+        let place = self.points.rows().position(|point| point == unit);
+        self.values[place.unwrap()]
+    }
+
+    fn best(&self) -> f64 {
+        self.values.iter().copied().fold(f64::MIN, f64::max)
+    }
+
+    fn plan(&self, n_initial: usize, n_rounds: u64) -> AgentPlan {
+        let mut stream = Seed::new(self.seed).stream(Purpose::InitialDesign, 0, 0);
+        let mut point = || self.points.row(stream.below(self.points.len())).to_vec();
+        let initial = (0..n_initial).map(|_| point()).collect();
+        AgentPlan { id: 0, history: Vec::new(), initial, n_rounds }
+    }
+}
+
+/// An honest agent's problem, and what the others make of it.
+struct Problem {
+    objective: Objective,
     shared: Arc<FeatureMap>,
     /// Of the lowest point, in features.
     lowest: Vec<f64>,
@@ -89,12 +116,12 @@ struct Problem {
 
 impl Problem {
     fn new(seed: u64) -> Self {
-        let truth = map(200, 100 + seed);
+        let truth = map(1, LENGTHSCALE, 200, 100 + seed);
         let mut stream = Seed::new(seed).stream(Purpose::Test, 0, 0);
         let weights = stream.normals(200);
         let function = WeightSpaceSample::new(&truth, &weights).unwrap();
         let values = function.values(&grid());
-        let shared = map(N_FEATURES, 1);
+        let shared = map(1, LENGTHSCALE, N_FEATURES, 1);
         // φ_j(x) is the function whose weights are 1 at j.
         let columns: Vec<Vec<f64>> = (0..N_FEATURES as usize)
             .map(|feature| {
@@ -107,35 +134,13 @@ impl Problem {
         let order = |a: &usize, b: &usize| values[*a].total_cmp(&values[*b]);
         let lowest = (0..values.len()).min_by(order).unwrap();
         Self {
-            seed,
             lowest: columns.iter().map(|column| column[lowest]).collect(),
             turned_around: columns
                 .iter()
                 .map(|column| -column.iter().zip(&values).map(|(a, b)| a * b).sum::<f64>())
                 .collect(),
-            values,
+            objective: Objective { seed, points: Arc::new(grid()), values },
             shared,
-        }
-    }
-
-    /// The objective at a point of the grid, without noise.
-    fn at(&self, unit: &[f64]) -> f64 {
-        let place = grid().rows().position(|point| point == unit);
-        self.values[place.unwrap()]
-    }
-
-    fn best(&self) -> f64 {
-        self.values.iter().copied().fold(f64::MIN, f64::max)
-    }
-
-    fn plan(&self, n_rounds: u64) -> AgentPlan {
-        let mut stream = Seed::new(self.seed).stream(Purpose::InitialDesign, 0, 0);
-        let mut point = || grid().row(stream.below(N_POINTS as usize)).to_vec();
-        AgentPlan {
-            id: 0,
-            history: Vec::new(),
-            initial: (0..N_INITIAL).map(|_| point()).collect(),
-            n_rounds,
         }
     }
 
@@ -158,46 +163,55 @@ impl Problem {
     }
 }
 
-fn own() -> ThompsonSettings {
+fn own(dim: usize, lengthscale: f64, sampler: OwnSampler) -> ThompsonSettings {
     let hyperparameters = Hyperparameters {
-        kernel: Kernel::isotropic(Family::SquaredExponential, 1, LENGTHSCALE, 1.0).unwrap(),
+        kernel: Kernel::isotropic(Family::SquaredExponential, dim, lengthscale, 1.0).unwrap(),
         noise_variance: 1e-2,
     };
     ThompsonSettings {
         surrogate: SurrogateSettings {
             hyperparameters: HyperparameterPolicy::Fixed(hyperparameters),
             standardize: true,
-            sampler: OwnSampler::Exact(Prior::default()),
+            sampler,
         },
-        maximizer: Maximizer::MultiStart(MultiStart::for_dim(1)),
+        maximizer: Maximizer::MultiStart(MultiStart::for_dim(dim)),
         ucb_multiplier: UcbMultiplier::Constant(1.0),
         repeats: Repeats::Avoid,
         own_query: OwnQuery::Sample,
     }
 }
 
+/// The agent that is attacked, at slot 0.
+fn victim(
+    objective: &Objective,
+    shared: &Arc<FeatureMap>,
+    settings: FtsSettings,
+    (n_initial, n_rounds): (usize, u64),
+) -> Agent<Fts> {
+    let seed = Seed::new(objective.seed);
+    let domain = Domain::Finite(Arc::clone(&objective.points));
+    let strategy = Fts::new(domain, settings, Arc::clone(shared), seed).unwrap();
+    Agent::new(strategy, objective.plan(n_initial, n_rounds), seed).unwrap()
+}
+
 fn fts(problem: &Problem, local_prob: LocalProb, n_rounds: u64) -> Agent<Fts> {
     let settings = FtsSettings {
-        own: own(),
+        own: own(1, LENGTHSCALE, OwnSampler::Exact(Prior::default())),
         local_prob,
         agent_sampling: AgentSampling::Uniform,
         message: MessageSettings::default(),
     };
-    let seed = Seed::new(problem.seed);
-    let domain = Domain::Finite(Arc::new(grid()));
-    let strategy = Fts::new(domain, settings, Arc::clone(&problem.shared), seed).unwrap();
-    Agent::new(strategy, problem.plan(n_rounds), seed).unwrap()
+    victim(&problem.objective, &problem.shared, settings, (N_INITIAL, n_rounds))
 }
 
-fn relay(problem: &Problem) -> Relay {
-    let participants = (0..N_AGENTS).collect();
-    let (n_features, map) = (N_FEATURES as usize, problem.shared.hash());
-    Relay::new(participants, Vec::new(), n_features, map, Some(TIMEOUT), 0)
+fn relay(shared: &FeatureMap, n_agents: u32) -> Relay {
+    let (n_features, map) = (shared.n_features(), shared.hash());
+    Relay::new((0..n_agents).collect(), Vec::new(), n_features, map, Some(TIMEOUT), 0)
 }
 
 fn dp_fts_de(problem: &Problem, local_prob: LocalProb) -> Agent<DpFtsDe> {
     let settings = DpFtsDeSettings {
-        own: own(),
+        own: own(1, LENGTHSCALE, OwnSampler::Exact(Prior::default())),
         local_prob,
         trust: AggregateUse::Schedule,
         message: MessageSettings::default(),
@@ -207,10 +221,10 @@ fn dp_fts_de(problem: &Problem, local_prob: LocalProb) -> Agent<DpFtsDe> {
         sampling_rate: 1.0,
         memory: Memory::Latest,
     };
-    let seed = Seed::new(problem.seed);
-    let domain = Domain::Finite(Arc::new(grid()));
+    let seed = Seed::new(problem.objective.seed);
+    let domain = Domain::Finite(Arc::clone(&problem.objective.points));
     let strategy = DpFtsDe::new(domain, settings, Arc::clone(&problem.shared), seed).unwrap();
-    Agent::new(strategy, problem.plan(N_ROUNDS), seed).unwrap()
+    Agent::new(strategy, problem.objective.plan(N_INITIAL, N_ROUNDS), seed).unwrap()
 }
 
 /// Everybody is sampled and the noise is small: nothing blurs what the others send.
@@ -232,19 +246,28 @@ fn aggregator(problem: &Problem) -> Aggregator<LatticeRounds<SimNoise>> {
 struct Reached {
     /// The difference between the maximum and the value of its best query.
     regret: f64,
+    /// The same of its queries in the mean, initial points apart.
+    regret_a_query: f64,
     /// Queries where others pointed.
     n_followed: usize,
+    /// The senders of messages that were followed, query by query.
+    senders: Vec<u32>,
+    /// Messages of others that were refused.
+    n_refused: usize,
 }
 
-/// Plays an honest agent to the end of its plan; without an attack nobody else sends anything.
+/// Plays an honest agent to the end of its plan. `others` are the uploads of all other agents in the round of its upload: they may
+/// know what it sends.
 fn play<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
-    problem: &Problem,
+    objective: &Objective,
     mut agent: Agent<S>,
     mut coordinator: C,
-    attack: Option<Attack>,
+    mut others: impl FnMut(&AgentUpdate) -> Vec<AgentUpdate>,
 ) -> Reached {
-    let mut noise = Seed::new(problem.seed).stream(Purpose::Test, 1, 0);
-    let (mut best, mut n_followed, mut now) = (f64::MIN, 0, 0);
+    let mut noise = Seed::new(objective.seed).stream(Purpose::Test, 1, 0);
+    let (mut best, mut sum, mut n_queries) = (f64::MIN, 0.0, 0_u32);
+    let (mut n_followed, mut n_refused, mut now) = (0, 0, 0);
+    let mut senders = Vec::new();
     let mut asked: VecDeque<Effect<S::Handout>> = coordinator.start(now).into();
     let mut to_do: VecDeque<AgentEffect> = VecDeque::new();
     let mut begins = true;
@@ -259,8 +282,8 @@ fn play<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
                 }
                 Effect::Fail(error) => panic!("{error}"),
                 // Of what others sent, and the round goes on.
-                Effect::Refuse(rejected) => {
-                    assert!(matches!(attack, Some(Attack::NotANumber)), "{rejected}");
+                Effect::Refuse(_) => {
+                    n_refused += 1;
                     Vec::new()
                 }
             };
@@ -271,22 +294,25 @@ fn play<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
         }
         match to_do.pop_front().unwrap() {
             AgentEffect::Evaluate(trial) => {
-                let value = problem.at(&trial.unit);
+                let value = objective.at(&trial.unit);
                 best = best.max(value);
-                let source = format!("{:?}", trial.source);
-                n_followed += usize::from(!["Initial", "Own"].contains(&source.as_str()));
+                if trial.source != Source::Initial {
+                    (sum, n_queries) = (sum + value, n_queries + 1);
+                    n_followed += usize::from(trial.source != Source::Own);
+                    if let Source::Message { sender } = trial.source {
+                        senders.push(sender);
+                    }
+                }
                 let (trial, value) = (trial.index, Some(value + 0.1 * noise.normal()));
                 let event = AgentEvent::Evaluated { trial, value };
                 to_do.extend(agent.handle(event).unwrap());
             }
             AgentEffect::Upload(update) => {
                 let round = update.round;
+                let others = others(&update);
                 asked.extend(coordinator.receive(update, now));
-                if let Some(attack) = attack {
-                    for sender in 1..N_AGENTS {
-                        let update = problem.attack(attack, sender, round);
-                        asked.extend(coordinator.receive(update, now));
-                    }
+                for update in others {
+                    asked.extend(coordinator.receive(update, now));
                 }
                 // Who did not send what can be used is not waited for.
                 if let Some(deadline) =
@@ -298,12 +324,28 @@ fn play<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
                 asked.extend(coordinator.idle(now));
             }
             AgentEffect::Finished => {
-                let regret = problem.best() - best;
-                return Reached { regret, n_followed };
+                let regret = objective.best() - best;
+                let regret_a_query = objective.best() - sum / f64::from(n_queries);
+                return Reached { regret, regret_a_query, n_followed, senders, n_refused };
             }
             AgentEffect::Refused(rejected) => panic!("{rejected}"),
         }
     }
+}
+
+/// Plays an honest agent whose federation has no other agent but those that attack.
+fn play_against<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
+    problem: &Problem,
+    attack: Attack,
+    agent: Agent<S>,
+    coordinator: C,
+) -> Reached {
+    let others = |update: &AgentUpdate| {
+        (1..N_AGENTS).map(|sender| problem.attack(attack, sender, update.round)).collect()
+    };
+    let reached = play(&problem.objective, agent, coordinator, others);
+    assert!(reached.n_refused == 0 || matches!(attack, Attack::NotANumber));
+    reached
 }
 
 /// Mean and standard error.
@@ -325,7 +367,8 @@ fn worse_by(run: impl Fn(&Problem) -> Reached) -> ((f64, f64), f64) {
         .map(|seed| {
             let problem = Problem::new(seed);
             let agent = fts(&problem, LocalProb::Constant(1.0), n_own);
-            let plain = play(&problem, agent, relay(&problem), None);
+            let relay = relay(&problem.shared, N_AGENTS);
+            let plain = play(&problem.objective, agent, relay, |_| Vec::new());
             assert_eq!(plain.n_followed, 0);
             let attacked = run(&problem);
             followed += attacked.n_followed;
@@ -340,14 +383,13 @@ fn worse_by(run: impl Fn(&Problem) -> Reached) -> ((f64, f64), f64) {
 fn attacks() {
     for attack in ATTACKS {
         let ((worse, error), followed) = worse_by(|problem| {
-            let agent = dp_fts_de(problem, SCHEDULE);
-            play(problem, agent, aggregator(problem), Some(attack))
+            play_against(problem, attack, dp_fts_de(problem, SCHEDULE), aggregator(problem))
         });
         eprintln!("DP-FTS-DE, {attack:?}: {worse:.3} ± {error:.3}, followed {followed:.2}");
         assert!(worse <= 2.0 * error, "DP-FTS-DE, {attack:?}: {worse} ± {error}");
         let ((worse, error), followed) = worse_by(|problem| {
             let agent = fts(problem, SCHEDULE, N_ROUNDS);
-            play(problem, agent, relay(problem), Some(attack))
+            play_against(problem, attack, agent, relay(&problem.shared, N_AGENTS))
         });
         eprintln!("FTS, {attack:?}: {worse:.3} ± {error:.3}, followed {followed:.2}");
         assert!(worse <= 2.0 * error, "FTS, {attack:?}: {worse} ± {error}");
@@ -360,13 +402,13 @@ fn who_always_follows_is_led_astray() {
     let credulous = || LocalProb::Constant(0.0);
     let ((worse, error), followed) = worse_by(|problem| {
         let agent = dp_fts_de(problem, credulous());
-        play(problem, agent, aggregator(problem), Some(Attack::WorstPoint))
+        play_against(problem, Attack::WorstPoint, agent, aggregator(problem))
     });
     eprintln!("DP-FTS-DE, credulous: {worse:.3} ± {error:.3}, followed {followed:.2}");
     assert!(worse > 2.0 * error, "{worse} ± {error}");
     let ((worse, error), followed) = worse_by(|problem| {
         let agent = fts(problem, credulous(), N_ROUNDS);
-        play(problem, agent, relay(problem), Some(Attack::WorstPoint))
+        play_against(problem, Attack::WorstPoint, agent, relay(&problem.shared, N_AGENTS))
     });
     eprintln!("FTS, credulous: {worse:.3} ± {error:.3}, followed {followed:.2}");
     assert!(worse > 2.0 * error, "{worse} ± {error}");

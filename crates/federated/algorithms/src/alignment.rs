@@ -1,0 +1,124 @@
+//! The alignment of agents' vectors, estimated from releases alone, and the share of hostile agents that a sum withstands.
+
+/// The energy of a mean of releases, and what of it is not the mean of the agents' vectors.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Energy {
+    /// Σ_i ‖ω^(i)‖² over regions.
+    pub(crate) total: f64,
+    /// Σ_i E‖noise^(i)‖².
+    pub(crate) noise: f64,
+    /// Σ_i of what drawing the agents at random adds at most, in units of C², the square of the largest vector.
+    pub(crate) sampling: f64,
+    /// P.
+    pub(crate) n_regions: u32,
+    /// Numbers of a region's vector that are looked at.
+    pub(crate) n_numbers: usize,
+}
+
+impl Energy {
+    /// 1 − E‖noise‖²/‖ω‖², at least 0: the share that is not noise.
+    pub(crate) fn signal_share(&self) -> f64 {
+        if self.total > 0.0 { (1.0 - self.noise / self.total).max(0.0) } else { 0.0 }
+    }
+
+    /// The alignment of vectors that are clipped at S/√P, S = `max_norm`.
+    pub(crate) fn alignment(&self, max_norm: f64) -> Alignment {
+        // P C², C = S/√P.
+        let largest = max_norm * max_norm;
+        let mean_of_regions = |sum: f64| sum / f64::from(self.n_regions.max(1));
+        let energy = (self.total - self.noise) / largest - mean_of_regions(self.sampling);
+        #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+        let spread = (2.0 / self.n_numbers.max(1) as f64).sqrt() * self.noise / largest;
+        Alignment {
+            rho: energy.clamp(0.0, 1.0).sqrt(),
+            noise_alone: (2.0 * spread).min(1.0).sqrt(),
+            n_regions: self.n_regions.max(1),
+            hostile_weight: 1.0,
+        }
+    }
+}
+
+/// An estimate of ρ, the norm of the mean of the agents' vectors over the largest norm C = S/√P of one: 1 if all send the same at
+/// full length, about 1/√N if they have nothing in common.
+///
+/// ρ̂² = (1/P) Σ_i ( (‖ω^(i)‖² − M v_i)/C² − s_i ),   s_i = (1 − q)/q Σ_n (φ_n^(i))²
+///
+/// cut to `[0, 1]`. ω^(i) = (1/q) Σ_n φ_n^(i) x_n + noise is a region's mean as agents use it (M numbers, in units of the vectors x_n;
+/// P of them): the weights φ^(i) sum to 1 over all N agents, also those that sent nothing, and v_i is the variance of the noise in each
+/// number, after weights and 1/q. Where agents count the same everywhere, all ω^(i) are (1/(qN)) Σ_n x_n + noise. s_i (no unit)
+/// is the energy that agents who are drawn with probability q add in the mean; it is exact for vectors of norm C, too much for
+/// shorter ones, and 0 with q = 1. Of a mean over releases, ω, v and s are those of the mean.
+///
+/// ρ̂² has no bias but for the cut; ρ̂, its root, is a little small where noise is large. It is computed from what was released and
+/// announced, so it costs no privacy. Hostile agents are in it as all others, and can raise or lower it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Alignment {
+    rho: f64,
+    noise_alone: f64,
+    n_regions: u32,
+    hostile_weight: f64,
+}
+
+impl Alignment {
+    /// The same where a hostile agent's vector may be this many times as long as an honest one's: infinite if nothing bounds it.
+    #[must_use]
+    pub fn with_hostile_weight(self, hostile_weight: f64) -> Self {
+        Self { hostile_weight, ..self }
+    }
+
+    /// ρ̂, in `[0, 1]`.
+    #[must_use]
+    pub fn rho(&self) -> f64 {
+        self.rho
+    }
+
+    /// The ρ̂ that noise alone may show: the root of two standard deviations of its energy, 2 √(2/M) M v/C². An estimate below it says
+    /// nothing.
+    #[must_use]
+    pub fn noise_alone(&self) -> f64 {
+        self.noise_alone
+    }
+
+    /// Returns true if the estimate is more than noise alone may show.
+    #[must_use]
+    pub fn is_seen(&self) -> bool {
+        self.rho > self.noise_alone
+    }
+
+    /// ρ̂/(w + ρ̂), w the weight of a hostile agent: colluding agents that are a smaller share of all cannot turn the sum round. With
+    /// m of N agents that send −C w along the mean of the others, (1 − m/N) ρ = (m/N) w is where nothing is left of it.
+    #[must_use]
+    pub fn breakdown(&self) -> f64 {
+        if self.hostile_weight.is_finite() && self.rho > 0.0 {
+            self.rho / (self.hostile_weight + self.rho)
+        } else {
+            0.0
+        }
+    }
+
+    /// The same divided by P: the share of all agents that turns round one region's sum, if they may choose their slots.
+    #[must_use]
+    pub fn breakdown_of_region(&self) -> f64 {
+        self.breakdown() / f64::from(self.n_regions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn breakdown_is_where_nothing_is_left_of_the_sum() {
+        let energy = Energy { total: 0.98, noise: 0.0, sampling: 0.0, n_regions: 2, n_numbers: 5 };
+        let alignment = energy.alignment(2.0_f64.sqrt());
+        assert!((alignment.rho() - 0.7).abs() < 1e-12 && alignment.is_seen());
+        for weight in [1.0, 10.0] {
+            let share = alignment.with_hostile_weight(weight).breakdown();
+            assert!(((1.0 - share) * 0.7 - share * weight).abs() < 1e-12);
+        }
+        assert!((alignment.breakdown_of_region() - alignment.breakdown() / 2.0).abs() < 1e-15);
+        assert!(alignment.with_hostile_weight(f64::INFINITY).breakdown().abs() < 1e-300);
+        // Nothing is clipped: no bound, no share that is withstood.
+        assert!(energy.alignment(f64::INFINITY).breakdown().abs() < 1e-300);
+    }
+}
