@@ -1,8 +1,4 @@
 //! Parts of a sum, whoever has which, make the release of one collector, to the bit.
-#![expect(
-    clippy::unwrap_used,
-    reason = "clippy allows it in test functions only, not in what they share"
-)]
 
 mod common;
 
@@ -15,8 +11,13 @@ use zeroize::Zeroizing;
 
 /// A vector as agents may send it: ordinary, too long, zero, tiny, or not finite.
 fn vector(n: u32, stream: &mut Stream) -> Vec<f64> {
-    let scale = [1.0, 1e9, 0.0, 1e-300, f64::INFINITY][stream.below(5) as usize];
+    let scale = [1.0, 1e9, 0.0, 1e-300, f64::INFINITY][stream.below(5)];
     (0..n).map(|_| scale * (2.0 * stream.uniform() - 1.0)).collect()
+}
+
+/// A number below this one.
+fn below(n: u32, stream: &mut Stream) -> u32 {
+    stream.bits() % n
 }
 
 /// The same vectors with zeros for what they leave out.
@@ -30,11 +31,12 @@ fn whole(vector: &[f64], mechanism: &Mechanism) -> Vec<f64> {
 fn whoever_has_which_vectors_the_release_is_the_same() {
     for seed in 0..1000 {
         let mut stream = Seed::new(seed).stream(Purpose::Network, 0, 0);
-        let n_slots = 1 + stream.below(40) as u32;
-        let (n_regions, n_numbers) = (1 + stream.below(4) as u32, 1 + stream.below(6) as u32);
-        let mechanism = mechanism(n_slots, n_regions, n_numbers + stream.below(3) as u32, 1.0, 1.0);
+        let n_slots = 1 + below(40, &mut stream);
+        let (n_regions, n_numbers) = (1 + below(4, &mut stream), 1 + below(6, &mut stream));
+        let n_features = n_numbers + below(3, &mut stream);
+        let mechanism = mechanism(n_slots, n_regions, n_features, 1.0, 1.0);
         let shape = [ReleaseShape::Regions, ReleaseShape::Total][stream.below(2)];
-        let round = (stream.below(100) as u64, shape);
+        let round = (u64::from(below(100, &mut stream)), shape);
         let n_parts = 1 + stream.below(5);
         let mut one = mechanism.begin(round.0, round.1);
         let begin = |_| mechanism.begin_part(round, n_numbers).unwrap();
@@ -94,7 +96,7 @@ fn where_coins_decide_there_are_no_parts() {
     assert_eq!(part.slots().collect::<Vec<_>>(), [1]);
 }
 
-/// What no clipped vectors make is not taken (INV-7), and nothing of a part is printed (INV-4).
+/// A sum that no clipped vectors make is not taken (INV-7), and nothing of a part is printed (INV-4).
 #[test]
 fn a_part_that_nobody_can_have_made_is_refused() {
     let mechanism = mechanism(5, 2, 3, 1.0, 1.0);

@@ -32,7 +32,7 @@ pub(crate) struct Fuzz {
     /// Executions of each, instead of those of `cargo xtask test --all`
     #[arg(long, conflicts_with = "long")]
     runs: Option<u64>,
-    /// Ten times as many executions as in `cargo xtask test --all`
+    /// Fifty times as many executions as in `cargo xtask test --all`
     #[arg(long)]
     long: bool,
     /// Targets that run at the same time [default: as many as there are processors]
@@ -61,11 +61,11 @@ struct Target {
 /// All of them; those that are slow in front, so that none is waited for in the end.
 const TARGETS: [Target; 13] = [
     // With SQLite files and sockets: a hundred to a thousand times slower than the rest.
-    target_of("database", 5_000, 512),
-    target_of("ledger_file", 10_000, 512),
-    target_of("service", 100_000, 2_048),
-    target_of("table", 40_000, 2_048),
-    target_of("sum", 100_000, 4_096),
+    target_of("database", 2_000, 512),
+    target_of("ledger_file", 4_000, 512),
+    target_of("service", 30_000, 2_048),
+    target_of("table", 15_000, 2_048),
+    target_of("sum", 30_000, 4_096),
     target_of("cli", MANY, 4_096),
     target_of("checkpoint", MANY, 4_096),
     target_of("config", MANY, 4_096),
@@ -77,7 +77,10 @@ const TARGETS: [Target; 13] = [
 ];
 
 /// Executions of a target that is fast.
-const MANY: u64 = 500_000;
+const MANY: u64 = 100_000;
+
+/// Times as many in the long form.
+const LONG: u64 = 50;
 
 const fn target_of(name: &'static str, n_runs: u64, max_len: u32) -> Target {
     Target { name, n_runs, max_len }
@@ -148,7 +151,7 @@ impl Fuzz {
 
     fn n_runs(&self, target: &Target) -> u64 {
         match self.long {
-            true => 10 * target.n_runs,
+            true => LONG * target.n_runs,
             false => self.runs.unwrap_or(target.n_runs),
         }
     }

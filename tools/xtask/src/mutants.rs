@@ -5,7 +5,7 @@
 //! error; one that its test does not notice has survived, and the tests are too weak. One crate comes after another, so that
 //! none is compiled again for a change in the crates below it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -199,19 +199,24 @@ impl MutationCopy {
         Ok(Self { folder, packages: mutants.into_iter().map(|mutant| mutant.package).collect() })
     }
 
-    /// The tests pass before anything is changed: else their failing would prove nothing.
+    /// The tests pass before anything is changed: else their failing would prove nothing. All cases of a test run at once.
     fn check_honest<'m>(&self, mutants: impl Iterator<Item = &'m &'m Mutant>) -> Result<()> {
-        let mut seen = BTreeSet::new();
+        let mut by_test: BTreeMap<&str, (&Mutant, BTreeSet<&str>)> = BTreeMap::new();
         for mutant in mutants {
-            let Mutant { test, case, .. } = mutant;
-            if !seen.insert((test, case)) {
-                continue;
+            let (_, cases) = by_test.entry(&mutant.test).or_insert((mutant, BTreeSet::new()));
+            cases.insert(&mutant.case);
+        }
+        for (test, (mutant, cases)) in by_test {
+            let mut command = self.program("test", mutant);
+            let all = cases.contains("");
+            if !all {
+                command.args(["--", "--exact"]).args(&cases);
             }
-            let passed = tests::run(&mut self.test(mutant))
-                .with_context(|| format!("{test} {case} fails without any mutant"))?
+            let passed = tests::run(&mut command)
+                .with_context(|| format!("{test} fails without any mutant"))?
                 .passed;
-            let is_found = if case.is_empty() { passed > 0 } else { passed == 1 };
-            ensure!(is_found, "{test} {case}: {passed} tests are called so");
+            let are_found = if all { passed > 0 } else { passed == cases.len() };
+            ensure!(are_found, "{test}: of {cases:?}, {passed} tests are called so");
         }
         Ok(())
     }

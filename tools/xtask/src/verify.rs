@@ -38,7 +38,7 @@ pub(crate) struct Test {
     /// Only what --all adds: to go on where `cargo xtask test` ended
     #[arg(long, conflicts_with = "all")]
     rest: bool,
-    /// As --all, and the long forms of tests, such as audits with a million trials, in a release build, and ten times as much
+    /// As --all, and the long forms of tests, such as audits with a million trials, in a release build, and fifty times as much
     /// fuzzing
     #[arg(long)]
     long: bool,

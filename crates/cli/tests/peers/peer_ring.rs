@@ -79,6 +79,7 @@ impl PeerRing {
             free_windows: None,
             trial_s: 0.0,
             secure_sum: false,
+            sharded: false,
         });
         // Of what other federations have, this one has nothing.
         let path = world.path("federation.toml");

@@ -222,7 +222,8 @@ mod tests {
             let error = error.map(|_| ()).unwrap_err();
             assert!(error.contains("network.intake = \"shards\" is for sums"), "{error}");
         }
-        let unknown = read("dp-fts-de", "", &SHARDS.replace("shards", "rows")).map(|_| ());
+        let rows = format!("[privacy]\nepsilon = 4.0\n{}", SHARDS.replace("shards", "rows"));
+        let unknown = read("dp-fts-de", "", &rows).map(|_| ());
         let unknown = unknown.unwrap_err();
         assert!(
             unknown.contains("network.intake") && unknown.contains("expected \"shards\""),

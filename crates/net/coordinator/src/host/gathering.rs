@@ -7,7 +7,7 @@ use super::worker::Worker;
 use crate::shards::SlotSet;
 use crate::store::{Opening, ShardId, ShardPart};
 
-/// How far a round that is shut is.
+/// The progress of a round that is shut.
 pub(super) enum Gathering {
     /// Shards say of which slots they have a vector.
     Listing,

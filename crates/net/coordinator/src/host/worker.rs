@@ -55,7 +55,7 @@ pub(super) struct Leader {
     pub(super) began_ms: u64,
     /// The inbox as it was when the round began.
     pub(super) epoch: Option<i64>,
-    /// How far the shards of a round that is shut are.
+    /// The progress of the shards of a round that is shut.
     pub(super) gathering: Option<Gathering>,
     /// The time of the next request to the helper, after one that failed.
     pub(super) asks_at: Option<Instant>,

@@ -34,11 +34,11 @@ pub(crate) struct ShardIntake {
     shard: ShardId,
     lease_ms: u64,
     state: Mutex<State>,
-    /// What the leader has read of shards' sums, until the round closes.
+    /// The sums of shards that the leader has read, until the round closes.
     sums: Mutex<(u64, Vec<PartialSum>)>,
 }
 
-/// How far a round is at this shard.
+/// The progress of a round at this shard.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// It takes vectors.

@@ -37,11 +37,11 @@ pub struct Place {
     pub config: Digest,
     /// The round.
     pub round: u64,
-    /// Whose it is.
+    /// The slot or the shard to which it belongs.
     pub owner: Owner,
 }
 
-/// Whose sealed numbers are.
+/// The owner of sealed numbers.
 #[derive(Clone, Copy, Debug)]
 pub enum Owner {
     /// The vector of a slot.

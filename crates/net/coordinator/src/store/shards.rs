@@ -58,7 +58,7 @@ pub struct ShardReport<'a> {
     pub is_final: bool,
 }
 
-/// Where shards and the replica that leads meet. It ends with the round, and with a crash of the database: then the round has what is
+/// The place where shards and the replica that leads meet. Its content ends with the round, and with a crash of the database: then the round has what is
 /// reported anew. Sets of slots are bits, the lowest first.
 pub trait Shards: Send + Sync {
     /// Makes the place ready, once.

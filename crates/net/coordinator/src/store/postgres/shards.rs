@@ -1,4 +1,4 @@
-//! What shards have of a round.
+//! The parts of a round that shards have.
 
 use fedbo_postgres::Operation;
 use postgres::Row;
