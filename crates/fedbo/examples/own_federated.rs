@@ -118,7 +118,7 @@ impl UsesHandouts for Agent {
         }
         for message in &broadcast.messages {
             if message.sender != own_id {
-                self.messages.insert(message.sender, message.weights.clone());
+                self.messages.insert(message.sender, message.weights.to_vec());
             }
         }
         Vec::new()

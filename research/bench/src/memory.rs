@@ -6,6 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_optim::Points;
+use fedbo_protocol::Weights;
 use fedbo_space::{ParameterSpec, Space};
 use fedbo_strategies::{
     Collaborator, Domain, LocalProb, MessageSettings, Observation, Proposal, Source, Strategy,
@@ -56,7 +57,7 @@ pub(crate) fn rows(n_agents: u32, n_rounds: u64) -> Result<Vec<Value>> {
         let mut messages = Vec::new();
         for (agent, strategy) in (0..).zip(&agents) {
             let mut stream = seed.stream(Purpose::WeightSample, u64::from(agent), round);
-            messages.push((agent, strategy.weight_sample(&mut stream)?));
+            messages.push((agent, Weights::from(strategy.weight_sample(&mut stream)?)));
         }
         for (agent, strategy) in (0..).zip(&mut agents) {
             for (sender, weights) in messages.iter().filter(|(sender, _)| *sender != agent) {

@@ -229,7 +229,7 @@ fn fts(map: &Arc<FeatureMap>, others: &[MetaTask]) -> Result<Fts> {
     for (sender, other) in (0..).zip(others) {
         let posterior = WeightPosterior::new(map, NOISE_VARIANCE, &other.inputs, &other.outputs)?;
         let mut stream = Seed::new(1).stream(Purpose::WeightSample, u64::from(sender), 0);
-        fts.receive(sender, map.hash(), &posterior.sample(1.0, &mut stream))?;
+        fts.receive(sender, map.hash(), posterior.sample(1.0, &mut stream))?;
     }
     Ok(fts)
 }

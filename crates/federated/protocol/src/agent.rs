@@ -409,7 +409,8 @@ impl<S: UsesHandouts> Agent<S> {
         let mut stream = self.seed.stream(Purpose::WeightSample, u64::from(self.id), round);
         let weights =
             self.strategy.weight_sample(&mut stream).map_err(|source| self.failed(source))?;
-        Ok(AgentUpdate { sender: self.id, round, map: self.strategy.map().hash(), weights })
+        let map = self.strategy.map().hash();
+        Ok(AgentUpdate { sender: self.id, round, map, weights: weights.into() })
     }
 
     fn next_round(&self) -> u64 {

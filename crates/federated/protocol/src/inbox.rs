@@ -5,6 +5,8 @@ use std::fmt;
 
 use fedbo_gp::MapHash;
 
+use crate::Weights;
+
 /// The reason why a message was refused. The sender is the one that the caller gave.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageRejected {
@@ -55,7 +57,7 @@ pub enum MessageRejected {
 pub struct Inbox {
     message_len: usize,
     map: MapHash,
-    messages: BTreeMap<u32, Vec<f64>>,
+    messages: BTreeMap<u32, Weights>,
 }
 
 impl fmt::Debug for Inbox {
@@ -101,10 +103,11 @@ impl Inbox {
         &mut self,
         sender: u32,
         map: MapHash,
-        weights: &[f64],
+        weights: impl Into<Weights>,
     ) -> Result<(), MessageRejected> {
-        self.check(sender, map, weights)?;
-        self.messages.insert(sender, weights.to_vec());
+        let weights = weights.into();
+        self.check(sender, map, &weights)?;
+        self.messages.insert(sender, weights);
         Ok(())
     }
 
@@ -115,7 +118,7 @@ impl Inbox {
 
     /// The sender's message.
     pub fn get(&self, sender: u32) -> Option<&[f64]> {
-        self.messages.get(&sender).map(Vec::as_slice)
+        self.messages.get(&sender).map(|weights| weights.as_slice())
     }
 
     /// Senders and messages in order.

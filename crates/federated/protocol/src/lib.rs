@@ -17,6 +17,7 @@ mod participations;
 mod peer;
 mod relay;
 mod schedule;
+mod weights;
 
 pub use agent::{Agent, AgentEffect, AgentError, AgentEvent, AgentPlan, FreePace, Trial};
 pub use aggregate::{Aggregate, AggregateContent};
@@ -33,6 +34,7 @@ pub use peer::{
 };
 pub use relay::{Mailbox, Relay};
 pub use schedule::{Instants, ReleaseSchedule};
+pub use weights::Weights;
 
 /// An instant, in milliseconds since an origin that the driver chooses.
 pub type Tick = u64;

@@ -4,12 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use fedbo_gp::MapHash;
-use zeroize::Zeroize as _;
 
-use crate::{Handout, KnownMessages};
+use crate::{Handout, KnownMessages, Weights};
 
-/// A message on its way from an agent to the coordinator, such as a weight sample ω_n: all that leaves an agent (INV-12). Its numbers
-/// are overwritten when it goes (INV-16); who takes them out answers for them.
+/// A message on its way from an agent to the coordinator, such as a weight sample ω_n: all that leaves an agent (INV-12).
 #[derive(Clone, PartialEq)]
 pub struct AgentUpdate {
     /// Index of the sender.
@@ -19,13 +17,7 @@ pub struct AgentUpdate {
     /// Feature map that it was made with.
     pub map: MapHash,
     /// The numbers: M weights of features, unless the algorithm sends something else.
-    pub weights: Vec<f64>,
-}
-
-impl Drop for AgentUpdate {
-    fn drop(&mut self) {
-        self.weights.zeroize();
-    }
+    pub weights: Weights,
 }
 
 impl fmt::Debug for AgentUpdate {

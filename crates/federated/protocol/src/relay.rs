@@ -211,7 +211,7 @@ mod tests {
     const MAP: MapHash = MapHash([7; 32]);
 
     fn update(sender: u32, round: u64, first: f64) -> AgentUpdate {
-        AgentUpdate { sender, round, map: MAP, weights: vec![first, 1.0] }
+        AgentUpdate { sender, round, map: MAP, weights: vec![first, 1.0].into() }
     }
 
     fn relay(timeout: Option<Tick>) -> Relay {

@@ -247,7 +247,7 @@ impl Session<'_> {
                 map: self.map,
                 slot,
                 round: update.round,
-                weights: update.weights.clone(),
+                weights: update.weights.to_vec(),
             };
             return Ok(upload.to_bytes());
         };

@@ -118,7 +118,7 @@ fn broadcast(handout: VerifiedHandout, map: MapHash) -> Broadcast {
         sender: message.sender,
         round: message.round,
         map,
-        weights: message.weights,
+        weights: message.weights.into(),
     };
     Broadcast {
         round: handout.round,

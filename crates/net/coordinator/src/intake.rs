@@ -133,7 +133,7 @@ impl Intake {
                 sender: arrived.slot,
                 round,
                 map: self.study.map,
-                weights,
+                weights: weights.into(),
             });
             (arrived.slot, update)
         };

@@ -183,10 +183,10 @@ pub(crate) fn content(broadcast: Broadcast) -> Content {
     let mut messages: Vec<RelayedMessage> = broadcast
         .messages
         .into_iter()
-        .map(|mut message| RelayedMessage {
+        .map(|message| RelayedMessage {
             sender: message.sender,
             round: message.round,
-            weights: std::mem::take(&mut message.weights),
+            weights: message.weights.into_vec(),
         })
         .collect();
     messages.sort_by_key(|message| message.sender);

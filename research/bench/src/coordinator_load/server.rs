@@ -69,6 +69,7 @@ impl Server {
             .arg("coordinator_serve")
             .arg(folder)
             .args(shared)
+            .env("MALLOC_ARENA_MAX", "1") // as the unit and the chart have it
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;

@@ -447,7 +447,7 @@ mod clear {
             };
             let mut known = draw(0, stream);
             let others = |update: &AgentUpdate| -> Vec<AgentUpdate> {
-                let sent = std::mem::replace(&mut known, update.weights.clone());
+                let sent = std::mem::replace(&mut known, update.weights.to_vec());
                 let copied = if attack == Attack::Mimic { &sent } else { &update.weights };
                 let points = &self.objective.points;
                 let peak = spiked(&self.shared, points, copied, &self.worst);
@@ -457,7 +457,7 @@ mod clear {
                         Attack::Flip => draw(sender, stream).iter().map(|w| -w).collect(),
                         Attack::Mimic | Attack::MimicByRelay => peak.clone(),
                     };
-                    AgentUpdate { sender: sender + 1, weights, ..update.clone() }
+                    AgentUpdate { sender: sender + 1, weights: weights.into(), ..update.clone() }
                 };
                 (0..N_SENDERS).map(message).collect()
             };

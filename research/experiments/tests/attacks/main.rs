@@ -159,7 +159,7 @@ impl Problem {
             Attack::NotANumber => vec![f64::NAN; n],
         };
         let map = self.shared.hash();
-        AgentUpdate { sender, round, map, weights }
+        AgentUpdate { sender, round, map, weights: weights.into() }
     }
 }
 

@@ -201,11 +201,15 @@ fn coordinator(quick: bool) -> Vec<Cell> {
     let beside = "--agents 4000 --rounds 80 --spread-s 0.8";
     let slow = format!("{beside} --attack slow --attackers 1000");
     let forged = format!("{beside} --attack forged --attackers 40");
+    let shards = "--agents 100000 --rounds 3 --round-s 60 --spread-s 27 --shards 4 --simulate";
+    let anew = "--agents 20000 --connections 100 --rounds 2 --round-s 22 --spread-s 18 --shards 4 --simulate --reconnect";
     let words = |text: &'static str| text.split(' ').collect::<Vec<_>>();
     let loads = [
         ("held", [&held[..], &["--simulate"]].concat()),
         ("charged", held.to_vec()),
         ("most", words(most)),
+        ("shards", words(shards)),
+        ("reconnect", words(anew)),
         ("slow", slow.split(' ').collect()),
         ("forged", forged.split(' ').collect()),
     ];

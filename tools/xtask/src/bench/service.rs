@@ -20,6 +20,7 @@ fn load(rows: &[&Row]) {
     );
     let head = [
         "agents",
+        "shards",
         "noise",
         "round s",
         "late",
@@ -41,6 +42,7 @@ fn load(rows: &[&Row]) {
         let all = |keys: &[&str]| keys.iter().map(|key| shown(key)).collect::<Vec<_>>();
         table.row([
             shown("agents"),
+            shown("shards"),
             text(row, "noise"),
             shown("round_s"),
             shown("late"),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fedbo_gp::{FeatureMap, MapHash, WeightSpaceSample};
-use fedbo_protocol::{Broadcast, Inbox, MessageRejected, UpdateRejected, UsesHandouts};
+use fedbo_protocol::{Broadcast, Inbox, MessageRejected, UpdateRejected, UsesHandouts, Weights};
 use fedbo_strategies::{
     Collaborator, Domain, LocalProb, MessageSettings, Observation, Points, Proposal, Source,
     Strategy, StrategyError, Surrogate, ThompsonSampling, ThompsonSettings, in_range,
@@ -82,7 +82,7 @@ impl Fts {
         &mut self,
         sender: u32,
         map: MapHash,
-        weights: &[f64],
+        weights: impl Into<Weights>,
     ) -> Result<(), MessageRejected> {
         self.inbox.receive(sender, map, weights)
     }

@@ -61,7 +61,7 @@ fn observations_count_as_the_message_that_their_neighbour_would_have_sent() {
         let mut other = new().unwrap();
         other.tell(told).unwrap();
         let weights = other.weight_sample(&mut test_stream(1)).unwrap();
-        AgentUpdate { sender, round: 0, map: other.map().hash(), weights }
+        AgentUpdate { sender, round: 0, map: other.map().hash(), weights: weights.into() }
     });
     let messages = updates.collect();
     let mut relayed = new().unwrap();

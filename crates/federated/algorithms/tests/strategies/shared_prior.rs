@@ -45,7 +45,7 @@ fn experienced(id: u32, is_placebo: bool) -> SharedPriorAgent {
 fn update(id: u32, is_placebo: bool) -> AgentUpdate {
     let agent = experienced(id, is_placebo);
     let weights = agent.weight_sample(&mut test_stream(u64::from(id))).unwrap();
-    AgentUpdate { sender: id, round: 0, map: agent.map().hash(), weights }
+    AgentUpdate { sender: id, round: 0, map: agent.map().hash(), weights: weights.into() }
 }
 
 fn broadcast(messages: Vec<AgentUpdate>, stragglers: Vec<u32>) -> Broadcast {
@@ -58,7 +58,8 @@ fn messages_have_one_length() {
     let expected = SharedMessage::n_numbers(RANK, 2);
     assert_eq!(expected, 10 * 13 / 2 + 2 + 2);
     let empty = agent(false).weight_sample(&mut test_stream(1)).unwrap();
-    for numbers in [empty, update(1, false).weights.clone(), update(1, true).weights.clone()] {
+    for numbers in [empty.into(), update(1, false).weights.clone(), update(1, true).weights.clone()]
+    {
         assert_eq!(numbers.len(), expected);
     }
     assert_ne!(update(1, false).weights, update(1, true).weights);

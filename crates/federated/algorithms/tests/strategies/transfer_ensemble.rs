@@ -46,7 +46,7 @@ fn update(id: u32, is_placebo: bool) -> AgentUpdate {
     let mut agent = agent(is_placebo);
     agent.tell(&seen(id)).unwrap();
     let weights = agent.weight_sample(&mut test_stream(u64::from(id))).unwrap();
-    AgentUpdate { sender: id, round: 0, map: agent.map().hash(), weights }
+    AgentUpdate { sender: id, round: 0, map: agent.map().hash(), weights: weights.into() }
 }
 
 fn broadcast(messages: Vec<AgentUpdate>, stragglers: Vec<u32>) -> Broadcast {
@@ -61,7 +61,8 @@ fn share(agent: &RgpeAgent) -> f64 {
 #[test]
 fn messages_are_statistics_alone() {
     let empty = agent(false).weight_sample(&mut test_stream(1)).unwrap();
-    for numbers in [empty, update(1, false).weights.clone(), update(1, true).weights.clone()] {
+    for numbers in [empty.into(), update(1, false).weights.clone(), update(1, true).weights.clone()]
+    {
         assert_eq!(numbers.len(), SharedMessage::n_numbers(RANK, 2));
         let message = SharedMessage::from_numbers(RANK, 2, &numbers).unwrap();
         assert!(message.best.is_none() && message.units.is_none());
@@ -202,7 +203,7 @@ fn controls_use_what_they_say() {
             let mut sender = new(Role::Own).unwrap();
             sender.tell(&seen(id)).unwrap();
             let weights = sender.weight_sample(&mut test_stream(1)).unwrap();
-            AgentUpdate { sender: id, round: 0, map: sender.map().hash(), weights }
+            AgentUpdate { sender: id, round: 0, map: sender.map().hash(), weights: weights.into() }
         };
         let messages: Vec<AgentUpdate> = (1..4).map(message).collect();
         for role in [Role::Own, Role::Placebo, Role::LogEi, Role::Alone] {

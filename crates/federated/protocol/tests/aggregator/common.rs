@@ -105,7 +105,7 @@ pub(crate) fn map_hash() -> MapHash {
 
 /// A vector of M = 4 with `first` in front.
 pub(crate) fn update(sender: u32, round: u64, first: f64) -> AgentUpdate {
-    AgentUpdate { sender, round, map: map_hash(), weights: vec![first, 1.0, 0.0, 0.0] }
+    AgentUpdate { sender, round, map: map_hash(), weights: vec![first, 1.0, 0.0, 0.0].into() }
 }
 
 /// Three slots, M = 4, begun at time 0 and with its first question not answered yet.

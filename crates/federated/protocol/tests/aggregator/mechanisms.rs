@@ -40,7 +40,7 @@ fn simulated(noise_multiplier: f64) -> LatticeRounds<SimNoise> {
 }
 
 fn update(sender: u32, round: u64, weights: Vec<f64>) -> AgentUpdate {
-    AgentUpdate { sender, round, map: map_hash(), weights }
+    AgentUpdate { sender, round, map: map_hash(), weights: weights.into() }
 }
 
 /// The vectors of the slots who send one: (1, 0, 0), not a number, nothing, (0, 0, 40), (0, 2, 0).

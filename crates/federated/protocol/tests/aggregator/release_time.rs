@@ -82,7 +82,7 @@ fn leaves_at_its_instant(n_rounds: u64) {
             let kind = luck.below(8);
             let weights = vector(kind, M as usize, &mut luck);
             let (sender, map) = (sender, map_hash());
-            let update = AgentUpdate { sender, round, map, weights };
+            let update = AgentUpdate { sender, round, map, weights: weights.into() };
             if *time < COLLECT || committed {
                 let effects = aggregator.receive(update, began + time);
                 // Nothing is said of a vector but that its round is over.

@@ -88,7 +88,7 @@ pub(crate) fn agent(
 pub(crate) fn update(sender: u32, round: u64, first: f64) -> AgentUpdate {
     let mut weights = vec![0.5; N_FEATURES];
     weights[0] = first;
-    AgentUpdate { sender, round, map: map().hash(), weights }
+    AgentUpdate { sender, round, map: map().hash(), weights: weights.into() }
 }
 
 pub(crate) fn broadcast(round: u64, messages: Vec<AgentUpdate>, stragglers: &[u32]) -> Broadcast {

@@ -195,7 +195,7 @@ impl TestCoordinator {
             sender: slot,
             round,
             map: fedbo_gp::MapHash(upload.map.0),
-            weights: std::mem::take(&mut upload.weights),
+            weights: std::mem::take(&mut upload.weights).into(),
         };
         let now = machine_ms(&self.federation);
         let refusal = match &mut self.rounds {
@@ -301,7 +301,7 @@ impl TestCoordinator {
                 let relayed = |message: AgentUpdate| RelayedMessage {
                     sender: message.sender,
                     round: message.round,
-                    weights: message.weights.clone(),
+                    weights: message.weights.to_vec(),
                 };
                 Content::Messages {
                     messages: joined.messages.into_iter().map(relayed).collect(),

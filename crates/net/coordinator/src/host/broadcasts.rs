@@ -35,7 +35,7 @@ pub(super) fn broadcast(
                 sender: message.sender,
                 round: message.round,
                 map,
-                weights: message.weights,
+                weights: message.weights.into(),
             })
             .collect(),
         stragglers,

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
 use fedbo_failpoints::pass;
-use fedbo_protocol::AgentUpdate;
+use fedbo_protocol::{AgentUpdate, Weights};
 use fedbo_wire::LedgerEntry;
 
 use super::error::HostError;
@@ -86,7 +86,7 @@ impl Worker {
                 break;
             };
             let map = self.study.map;
-            let update = AgentUpdate { sender: slot, round, map, weights: Vec::new() };
+            let update = AgentUpdate { sender: slot, round, map, weights: Weights::default() };
             let steps = leader.machine.receive(update, came_ms);
             self.apply(steps)?;
         }

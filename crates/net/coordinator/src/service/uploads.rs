@@ -43,7 +43,7 @@ pub(super) async fn put(
         sender: slot,
         round,
         map: MapHash(upload.map.0),
-        weights: std::mem::take(&mut upload.weights),
+        weights: std::mem::take(&mut upload.weights).into(),
     };
     drop(body);
     check_state(&served, round)?;

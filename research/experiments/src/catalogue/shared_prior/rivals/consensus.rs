@@ -112,7 +112,7 @@ impl UsesHandouts for Consensus {
             return Vec::new();
         };
         let Some(progress) = self.progress() else {
-            let unit = own.weights.clone();
+            let unit = own.weights.to_vec();
             self.next = Some(Proposal { unit, source: Source::Random });
             return Vec::new();
         };

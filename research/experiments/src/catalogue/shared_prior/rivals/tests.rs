@@ -136,7 +136,7 @@ fn a_consensus_goes_from_the_average_to_the_own_candidate() {
             sender,
             round: query,
             map: hash,
-            weights: weights.clone(),
+            weights: weights.into(),
         };
         let messages = vec![message(4, &own), message(9, &other)];
         party.take(Broadcast { round: query + 1, messages, stragglers: Vec::new() }, 4);
