@@ -30,18 +30,36 @@ fn charged() -> Setup {
     Setup { privacy: PRIVACY, ..Setup::charged(3, 10, 1.0) }
 }
 
+/// All agents end well, with the trials that they have in one process.
+fn plays_as_one_process_does(cluster: &Cluster) {
+    let expected = cluster.world.in_process();
+    for (agent, process) in cluster.start_agents().iter_mut().enumerate() {
+        assert_eq!(process.end(), Some(0), "{:#?}", process.said);
+        assert_eq!(cluster.world.trials(agent), expected[agent], "agent {agent}");
+    }
+}
+
+/// The database is killed amid rounds, so many milliseconds after a charge is there.
+fn kill_the_database(setup: &Setup, times: [(u64, u64); 3]) {
+    let mut cluster = Cluster::new(setup, 2);
+    let mut agents = cluster.start_agents();
+    for (n_entries, wait_ms) in times {
+        cluster.wait_for_entries(n_entries);
+        sleep(Duration::from_millis(wait_ms));
+        cluster.server.kill_all();
+        sleep(Duration::from_millis(wait_ms));
+        cluster.server.restart();
+    }
+    cluster.check(&mut agents, setup.rounds);
+}
+
 /// With two coordinators behind a proxy, every trial is that of one process.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn two_coordinators_do_what_one_process_does() {
     let setup = Setup::simulated(3, 4, 4.0);
     let cluster = Cluster::new(&setup, 2);
-    let expected = cluster.world.in_process();
-    let mut agents = cluster.start_agents();
-    for (agent, process) in agents.iter_mut().enumerate() {
-        assert_eq!(process.end(), Some(0), "{:#?}", process.said);
-        assert_eq!(cluster.world.trials(agent), expected[agent], "agent {agent}");
-    }
+    plays_as_one_process_does(&cluster);
     cluster.wait_until_finished();
     assert!(cluster.inbox().iter().all(|(_, has_vector)| !has_vector), "INV-16");
 }
@@ -52,11 +70,7 @@ fn two_coordinators_do_what_one_process_does() {
 fn two_coordinators_relay_what_one_process_does() {
     let setup = Setup { algorithm: "fts", privacy: "", ..Setup::simulated(3, 4, 60.0) };
     let cluster = Cluster::new(&setup, 2);
-    let expected = cluster.world.in_process();
-    for (agent, process) in cluster.start_agents().iter_mut().enumerate() {
-        assert_eq!(process.end(), Some(0), "{:#?}", process.said);
-        assert_eq!(cluster.world.trials(agent), expected[agent], "agent {agent}");
-    }
+    plays_as_one_process_does(&cluster);
 }
 
 /// With four coordinators that add up what each of them takes, every trial is that of one process.
@@ -65,12 +79,7 @@ fn two_coordinators_relay_what_one_process_does() {
 fn four_shards_do_what_one_process_does() {
     let setup = Setup { sharded: true, ..Setup::simulated(5, 4, 4.0) };
     let cluster = Cluster::new(&setup, 4);
-    let expected = cluster.world.in_process();
-    let mut agents = cluster.start_agents();
-    for (agent, process) in agents.iter_mut().enumerate() {
-        assert_eq!(process.end(), Some(0), "{:#?}", process.said);
-        assert_eq!(cluster.world.trials(agent), expected[agent], "agent {agent}");
-    }
+    plays_as_one_process_does(&cluster);
     cluster.wait_until_finished();
     assert!(cluster.inbox().is_empty(), "no vector was stored");
     assert!(cluster.n_shards_of_a_round() > 1, "one has done all");
@@ -122,16 +131,7 @@ fn shards_that_die_at_each_step() {
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn database_of_shards_killed() {
     let setup = Setup { sharded: true, ..charged() };
-    let mut cluster = Cluster::new(&setup, 2);
-    let mut agents = cluster.start_agents();
-    for (n_entries, wait_ms) in [(1, 0), (2, 150), (4, 900)] {
-        cluster.wait_for_entries(n_entries);
-        sleep(Duration::from_millis(wait_ms));
-        cluster.server.kill_all();
-        sleep(Duration::from_millis(wait_ms));
-        cluster.server.restart();
-    }
-    cluster.check(&mut agents, setup.rounds);
+    kill_the_database(&setup, [(1, 0), (2, 150), (4, 900)]);
 }
 
 /// The one that plays the rounds is stopped amid a round for longer than its lease, twice: the other goes on, and it cannot commit
@@ -184,17 +184,7 @@ fn two_coordinators_that_are_killed() {
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn database_killed() {
-    let setup = charged();
-    let mut cluster = Cluster::new(&setup, 2);
-    let mut agents = cluster.start_agents();
-    for (n_entries, wait_ms) in [(1, 0), (2, 150), (4, 500)] {
-        cluster.wait_for_entries(n_entries);
-        sleep(Duration::from_millis(wait_ms));
-        cluster.server.kill_all();
-        sleep(Duration::from_millis(wait_ms));
-        cluster.server.restart();
-    }
-    cluster.check(&mut agents, setup.rounds);
+    kill_the_database(&charged(), [(1, 0), (2, 150), (4, 500)]);
 }
 
 /// A replica with another key would be another coordinator; a database that may lose what it acknowledged is none.

@@ -322,7 +322,7 @@ impl Session<'_> {
             after: self.follower.round(),
             entries: self.follower.head().seq,
             helper: self.follower.helper_seq(),
-            wait_s: POLL_S,
+            wait_s: if self.pace.is_crowd() { 0 } else { POLL_S },
             delivered: None,
             state: Some(state),
             bytes_max: self.follower.bytes_max(),
@@ -392,7 +392,7 @@ impl Session<'_> {
             return Ok(step);
         }
         let elapsed_ms = self.clock.elapsed_ms();
-        let wait_s = match self.pace.asks_again(self.asked_ms, elapsed_ms) {
+        let wait_s = match self.pace.asks_again(self.follower.round(), self.asked_ms, elapsed_ms) {
             Some(at) if at > elapsed_ms => {
                 let left = Duration::from_millis(at - elapsed_ms);
                 return Ok(Step::Waits(left.min(POLL_PAUSE)));
@@ -507,6 +507,9 @@ impl Session<'_> {
         }
         if progress.state == StudyState::Finished {
             return self.finish(Ended::StudyOver);
+        }
+        if self.pace.is_crowd() && progress.state != StudyState::Running {
+            return Ok(Step::Waits(Duration::from_millis(self.pace.crowds_pause())));
         }
         let took = Duration::from_millis(self.clock.now_ms().saturating_sub(asked_ms));
         Ok(Step::Waits(POLL_PAUSE.saturating_sub(took)))

@@ -105,7 +105,7 @@ impl Pace {
     /// The time over which the instants of all agents are spread, of which they need so much if they are few: many need more, but not more than
     /// `most`.
     fn spread_ms(&self, few: u64, most: u64) -> u64 {
-        match self.n_agents > CROWD {
+        match self.is_crowd() {
             true => few.max((u64::from(self.n_agents) / AGENTS_A_MS).min(most)),
             false => few,
         }
@@ -243,6 +243,7 @@ impl Pace {
         let (shortest, longest) = ASK_PAUSE_MS;
         let longest = if plays(known.state) { longest } else { ASK_WAITING_MS };
         let pause = (round_ms / WAITING_PARTS).clamp(shortest, longest);
+        let pause = if self.is_crowd() { pause.max(self.crowds_pause()) } else { pause };
         let later = now_ms.saturating_add(pause);
         if !plays(known.state) {
             return later;
@@ -260,9 +261,18 @@ impl Pace {
 
     /// The time at which an agent that has nothing else to do asks again, having asked last at `asked_ms`: where many would wait for the end of
     /// a round by polls that stay open, each asks at two instants instead, while an upload that was lost can still be sent again, and after the
-    /// round. `None` where they are few, or rounds have no set instants.
-    pub(crate) fn asks_again(&self, asked_ms: Option<u64>, now_ms: u64) -> Option<u64> {
-        self.network.collect_ms.filter(|_| self.n_agents > CROWD)?;
+    /// round. Where that is late, they ask again now and then. An agent that has only the handout of an earlier round (`has`) asks at once. `None`
+    /// where they are few, or rounds have no set instants.
+    pub(crate) fn asks_again(
+        &self,
+        has: Option<u64>,
+        asked_ms: Option<u64>,
+        now_ms: u64,
+    ) -> Option<u64> {
+        self.network.collect_ms.filter(|_| self.is_crowd())?;
+        if plays(self.known.state) && self.known.round > has.unwrap_or(0) {
+            return Some(now_ms);
+        }
         if !plays(self.known.state) {
             let again = asked_ms.map(|asked| asked.saturating_add(ASK_WAITING_MS));
             return Some(again.unwrap_or(now_ms));
@@ -273,8 +283,23 @@ impl Pace {
         let check = closes.saturating_sub(margin).saturating_add(drawn);
         match now_ms < closes && asked_ms.is_none_or(|asked| asked < check) {
             true => Some(check),
-            false => Some(self.asks_after()),
+            false => {
+                let after = self.asks_after();
+                let since = asked_ms.filter(|asked| *asked >= after);
+                Some(since.map_or(after, |asked| asked.saturating_add(self.crowds_pause())))
+            }
         }
+    }
+
+    /// Returns true if the agents are too many to wait by polls that stay open.
+    pub(crate) fn is_crowd(&self) -> bool {
+        self.n_agents > CROWD
+    }
+
+    /// The pause of each of many agents between two questions, while what they wait for is late.
+    pub(crate) fn crowds_pause(&self) -> u64 {
+        let (_, shortest) = ASK_PAUSE_MS;
+        self.spread_ms(shortest, self.network.round_ms / 4).clamp(shortest, ASK_WAITING_MS)
     }
 
     /// The round that is being played, as far as is known.
@@ -370,14 +395,18 @@ mod tests {
         for slot in 0..2_000 {
             let mut pace = pace(Some(54_000));
             (pace.slot, pace.n_agents) = (slot, 100_000);
-            assert_eq!(pace.asks_again(None, 700), Some(700), "nothing is known yet");
-            assert_eq!(pace.asks_again(Some(700), 900), Some(15_700));
+            assert_eq!(pace.asks_again(None, None, 700), Some(700), "nothing is known yet");
+            assert_eq!(pace.asks_again(None, Some(700), 900), Some(15_700));
             heard(&mut pace, 3, 0, 1_000);
             sent.push(at(pace.upload_at(3)) - 1_000);
-            let check = pace.asks_again(Some(700), 20_000).unwrap();
+            assert_eq!(pace.asks_again(Some(2), Some(700), 20_000), Some(20_000), "it is behind");
+            let check = pace.asks_again(Some(3), Some(700), 20_000).unwrap();
             assert!((45_000..=50_000).contains(&check), "{check}");
-            let after = pace.asks_again(Some(check), check).unwrap();
-            assert_eq!(pace.asks_again(None, 55_000), Some(after), "it is too late to send again");
+            let after = pace.asks_again(Some(3), Some(check), check).unwrap();
+            let late = pace.asks_again(Some(3), None, 55_000);
+            assert_eq!(late, Some(after), "it is too late to send again");
+            let again = pace.asks_again(Some(3), Some(after + 5), after + 10);
+            assert_eq!(again, Some(after + 5 + 15_000), "the round is late");
             asked.push(after - 61_000);
         }
         let range = |found: &[u64]| (found.iter().min().copied(), found.iter().max().copied());
@@ -385,10 +414,10 @@ mod tests {
         assert!(first >= 17_000 && last <= 44_000 && last - first > 26_000, "{first} to {last}");
         let (Some(first), Some(last)) = range(&asked) else { panic!("nobody asks") };
         assert!(last <= 15_000 && last - first > 14_000, "{first} to {last}");
-        assert_eq!(pace(Some(54_000)).asks_again(None, 700), None, "few wait");
+        assert_eq!(pace(Some(54_000)).asks_again(None, None, 700), None, "few wait");
         let mut relayed = pace(None);
         relayed.n_agents = 100_000;
-        assert_eq!(relayed.asks_again(None, 700), None, "rounds end when all have delivered");
+        assert_eq!(relayed.asks_again(None, None, 700), None, "no instants");
     }
 
     #[test]

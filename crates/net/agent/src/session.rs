@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use fedbo_database::Lock;
 use fedbo_failpoints::pass;
-use fedbo_federation::Federation;
+use fedbo_federation::{Collaboration, Federation};
 use fedbo_objective::{FailureCounter, FailuresMax, Objective};
 use fedbo_party::{Evaluated, HomeError, Identity, Trials, evaluate_trial};
 use fedbo_privacy::accounting::Budget;
@@ -207,7 +207,7 @@ impl<'a> Session<'a> {
             behind_since_ms: None,
             pace: Pace::new(
                 membership.digest,
-                (membership.slot, u32::try_from(federation.agents.len()).unwrap_or(u32::MAX)),
+                (membership.slot, n_at_one_time(&federation)),
                 federation.network,
                 federation.last_round(),
             ),
@@ -391,6 +391,14 @@ fn check_config(home: &Home, membership: &Membership) -> Result<(), HomeError> {
             membership.study
         ),
     })
+}
+
+/// The agents that would ask at one time. Where rounds end as soon as all have delivered, there is no such time.
+fn n_at_one_time(federation: &Federation) -> u32 {
+    match federation.collaboration {
+        Collaboration::Relayed(_) if federation.free.is_none() => 1,
+        _ => u32::try_from(federation.agents.len()).unwrap_or(u32::MAX),
+    }
 }
 
 /// The budget that a study charges.

@@ -27,6 +27,8 @@ pub(crate) enum NotTaken {
     Rejected(UpdateRejected),
     /// No round has begun: the same vector will be taken soon.
     BeforeTheFirst,
+    /// The store has not been reached for so long that others may take this replica for gone.
+    Away,
 }
 
 impl From<UpdateRejected> for NotTaken {

@@ -527,6 +527,8 @@ fn shards_contract() {
     assert!(report(a, anew, &[3], false));
     assert_eq!(shards.parts(study.key, anew, lease).unwrap()[0].sealed, None);
     assert_eq!(shards.parts(study.key, opening, 0).unwrap().len(), 1, "that of b");
+    shards.leave(study.key, a).unwrap();
+    assert!(!shards.parts(study.key, anew, lease).unwrap()[0].is_live);
     shards.choose(&lead, anew, &[], 0).unwrap();
     assert_eq!(
         shards.parts(study.key, opening, 0).unwrap(),

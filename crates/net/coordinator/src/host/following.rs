@@ -96,9 +96,23 @@ impl Worker {
         if self.epoch.is_some_and(|known| known != epoch) {
             tracing::warn!(study = %self.study.name, "the database has lost the vectors of the round; agents send them again");
             self.publish(|_| {});
+            self.heed_loss(epoch);
         }
         self.epoch = Some(epoch);
         Ok(())
+    }
+
+    /// A round that is still open for longer than a lease goes on: until it is shut, shards that are there have reported again.
+    fn heed_loss(&mut self, epoch: i64) {
+        let lease_ms = self.lease_ms();
+        let Some(leader) = self.leader.as_mut().filter(|leader| leader.gathering.is_none()) else {
+            return;
+        };
+        let now_ms = leader.clock.now_ms();
+        let left_ms = leader.machine.deadline().map_or(0, |at| at.saturating_sub(now_ms));
+        if left_ms > lease_ms {
+            leader.epoch = Some(epoch);
+        }
     }
 
     /// Publishes what the store says, while another replica leads.

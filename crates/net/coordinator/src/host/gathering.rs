@@ -1,16 +1,23 @@
 //! The work of a leader whose vectors are at shards: it shuts the round, says which vectors count, and reads a sum of each shard.
 
+use std::time::{Duration, Instant};
+
 use fedbo_failpoints::pass;
+use fedbo_wire::StudyState;
 
 use super::error::HostError;
 use super::worker::Worker;
 use crate::shards::SlotSet;
 use crate::store::{Opening, ShardId, ShardPart};
 
+/// The time after a round was shut in which a shard that has not reported for a lease may still be there: its host was asleep, or the database's
+/// clock was set.
+const SURELY_GONE: Duration = Duration::from_secs(2);
+
 /// The progress of a round that is shut.
 pub(super) enum Gathering {
-    /// Shards say of which slots they have a vector.
-    Listing,
+    /// Shards say of which slots they have a vector, since then.
+    Listing(Instant),
     /// They add up the vectors that count.
     Adding(Vec<(ShardId, SlotSet)>),
 }
@@ -21,7 +28,9 @@ impl Worker {
         let Some(shards) = &self.shards else {
             return;
         };
-        if !self.is_away()
+        let is_idle = self.publisher.borrow().state != StudyState::Running && !shards.is_playing();
+        if !is_idle
+            && !self.is_away()
             && let Err(error) = shards.tend()
         {
             self.stop(&error.into());
@@ -47,21 +56,34 @@ impl Worker {
             }
             intake.shut(&leader.lead)?;
             pass("coordinator: the round is shut for shards");
-            leader.gathering = Some(Gathering::Listing);
-        }
-        if self.epoch.is_some_and(|known| Some(known) != leader.epoch) {
-            return Err(HostError::ShardsLost { round: opening.round });
+            leader.gathering = Some(Gathering::Listing(Instant::now()));
         }
         let parts = shards.parts(opening)?;
-        let Some(Gathering::Adding(chosen)) = &leader.gathering else {
-            if parts.iter().any(|part| part.is_live && !part.is_final) {
+        // After them: what was lost before is not taken for what nobody had.
+        if leader.epoch != Some(intake.epoch()?) {
+            return Err(HostError::ShardsLost { round: opening.round });
+        }
+        let chosen = match &leader.gathering {
+            Some(Gathering::Adding(chosen)) => chosen,
+            listing => {
+                let is_early = match listing {
+                    Some(Gathering::Listing(since)) => since.elapsed() < SURELY_GONE,
+                    _ => false,
+                };
+                let is_due = |part: &ShardPart| !part.is_final && (part.is_live || is_early);
+                if parts.iter().any(is_due) {
+                    return Ok(());
+                }
+                for part in parts.iter().filter(|part| !(part.is_live && part.is_final)) {
+                    let n = SlotSet::of(part.slots.clone(), self.study.n_slots).len();
+                    tracing::warn!(study = %self.study.name, round = opening.round, n, "a replica is gone, and with it the vectors that it took");
+                }
+                let chosen = chosen(&parts, &leader.machine.spent(), self.study.n_slots);
+                shards.choose(&leader.lead, opening, &chosen)?;
+                pass("coordinator: shards know which vectors count");
+                leader.gathering = Some(Gathering::Adding(chosen));
                 return Ok(());
             }
-            let chosen = chosen(&parts, &leader.machine.spent(), self.study.n_slots);
-            shards.choose(&leader.lead, opening, &chosen)?;
-            pass("coordinator: shards know which vectors count");
-            leader.gathering = Some(Gathering::Adding(chosen));
-            return Ok(());
         };
         let part = |shard: ShardId| parts.iter().find(|part| part.shard == shard);
         let is_due = |shard| part(shard).is_some_and(|part| part.is_live && part.sealed.is_none());
@@ -76,7 +98,8 @@ impl Worker {
             match sealed.is_some_and(is_kept) {
                 true => slots.add(counts),
                 false => {
-                    tracing::warn!(study = %self.study.name, round = opening.round, "a replica is gone, and with it the vectors that it took");
+                    let n = counts.len();
+                    tracing::warn!(study = %self.study.name, round = opening.round, n, "a replica handed in no sum in time: its vectors are not in the release");
                 }
             }
         }

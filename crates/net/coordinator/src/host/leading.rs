@@ -83,6 +83,9 @@ impl Worker {
         // Whether a vector came to another replica that led is in the store; whoever sent one need not send it again.
         if let (Some(intake), true) = (&self.intake, is_released) {
             intake.forget(&lead, round)?;
+            if let Some(shards) = &self.shards {
+                shards.forget(&lead, round)?;
+            }
         }
         if record.began_ms != Some(began_ms) {
             self.store.begin_round(
@@ -268,6 +271,9 @@ impl Worker {
                     if let Some(intake) = &self.intake {
                         leader.is_open = false;
                         intake.forget(&leader.lead, round)?; // INV-16
+                        if let Some(shards) = &self.shards {
+                            shards.forget(&leader.lead, round)?;
+                        }
                     }
                     let now_ms = leader.clock.now_ms();
                     queue.extend(leader.machine.committed(round, now_ms)?);

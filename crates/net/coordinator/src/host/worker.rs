@@ -111,6 +111,11 @@ impl Worker {
             self.tick_and_renew();
         }
         self.publish(|published| published.closes = true);
+        if let Some(shards) = &self.shards
+            && let Err(error) = shards.leave()
+        {
+            tracing::warn!(study = %self.study.name, "others wait for this replica's vectors until its lease ends: {error}");
+        }
         if let Some(leader) = self.leader.take()
             && let Err(error) = self.store.resign(&leader.lead)
         {
@@ -131,7 +136,7 @@ impl Worker {
                 None => idle,
             };
         };
-        if self.sum.is_some() {
+        if self.sum.is_some() || leader.gathering.is_some() {
             return COLLECT;
         }
         let idle = match (is_shared, leader.is_open) {

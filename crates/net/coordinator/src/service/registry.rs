@@ -9,6 +9,7 @@ use fedbo_wire::PublicKey;
 use super::Shared;
 use crate::attendance::Attendance;
 use crate::host::Host;
+use crate::intake::IntakeError;
 use crate::metrics::StudyMetrics;
 use crate::shards::ShardIntake;
 use crate::store::{StoreError, StudyKey};
@@ -87,6 +88,8 @@ impl Registry {
                     let shards = ShardIntake::of(&study, &shared.store, &shared.key, shared.lease);
                     let shards = match shards {
                         Ok(shards) => shards,
+                        // Read again soon.
+                        Err(IntakeError::Store(error)) => return Err(error),
                         Err(error) => {
                             tracing::error!(study = %record.name, "cannot be served: {error}");
                             continue;

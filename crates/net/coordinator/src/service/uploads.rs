@@ -192,6 +192,10 @@ fn refused(served: &Served, round: u64, not_taken: &NotTaken) -> Refusal {
             let message = "the round is about to begin; send this again in a moment";
             Refusal::new(ProblemCode::Early, message)
         }
+        NotTaken::Away => {
+            let message = "the coordinator cannot use its store at present; try again later";
+            Refusal::new(ProblemCode::Unavailable, message)
+        }
         NotTaken::Rejected(rejected) => match check_state(served, round) {
             Ok(()) => refusal::of_update(rejected),
             Err(refusal) => refusal,

@@ -19,8 +19,10 @@ use crate::store::{
 };
 use crate::study::Study;
 
-/// The interval at which a shard reports what it has.
+/// The longest interval at which a shard reports what it has; a quarter of the lease if that is shorter.
 const REPORT: Duration = Duration::from_secs(1);
+/// The longest time for which a shard that does not report counts as there when agents ask whether their vector is: asking for it in vain does no harm.
+const MISSED_MS: u64 = 4_000;
 /// The time after which a delivery is known at every shard.
 pub(crate) const KNOWN: Duration = Duration::from_secs(3);
 
@@ -32,7 +34,7 @@ pub(crate) struct ShardIntake {
     mechanism: Mechanism,
     schedule: ReleaseSchedule,
     shard: ShardId,
-    lease_ms: u64,
+    lease: Duration,
     state: Mutex<State>,
     /// The sums of shards that the leader has read, until the round closes.
     sums: Mutex<(u64, Vec<PartialSum>)>,
@@ -53,8 +55,8 @@ enum Stage {
 struct State {
     /// The round that this shard takes part in.
     played: Option<Played>,
-    /// The newest round that the store was seen to be in.
-    seen: Option<u64>,
+    /// The newest round that the store was seen to be in, and whether it takes vectors.
+    seen: Option<(u64, bool)>,
     /// The slots of the round before that are known to have delivered: they are told so when they ask again (INV-6).
     before: Option<(u64, SlotSet)>,
 }
@@ -101,7 +103,7 @@ impl ShardIntake {
             study: Arc::clone(study),
             store: Arc::clone(store),
             shard: ShardId(i64::from_le_bytes(drawn)),
-            lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
+            lease,
             state: Mutex::default(),
             sums: Mutex::default(),
         })))
@@ -112,12 +114,21 @@ impl ShardIntake {
         self.store.shards().ok_or(StoreError::Superseded)
     }
 
+    fn lease_ms(&self) -> u64 {
+        u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Returns true while a round may be under way here.
+    pub(crate) fn is_playing(&self) -> bool {
+        self.state().played.is_some()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a vector, unread. It counts once the round is over, unless this process ends before. The refusals are those of the round's
-    /// machine (INV-4, INV-5).
+    /// Takes a vector, unread. It counts once the round is over, unless this process ends before. It is refused for public reasons alone (INV-4,
+    /// INV-5); that of a slot that is in as many releases as it may be is taken, and not counted.
     pub(crate) fn post(&self, update: &AgentUpdate) -> Result<(), NotTaken> {
         let AgentUpdate { sender, round, map, ref weights } = *update;
         self.check(sender, map, weights.len())?;
@@ -129,18 +140,22 @@ impl ShardIntake {
         let seen = state.seen;
         let Some(played) = &mut state.played else {
             return match seen {
-                Some(seen) => Err(self.past(sender, round, seen)),
+                Some((current, is_open)) => Err(self.past(sender, round, current, is_open)),
                 None => Err(NotTaken::BeforeTheFirst),
             };
         };
         if round != played.opening.round {
-            return Err(self.past(sender, round, played.opening.round));
+            return Err(self.past(sender, round, played.opening.round, false));
         }
         if played.own.has(sender) || played.others.has(sender) {
             return Ok(());
         }
         if played.stage != Stage::Open {
             return Err(UpdateRejected::Late { sender, round }.into());
+        }
+        // Nobody may know of it any more, as where the database cannot be reached.
+        if played.reported.is_none_or(|at| at.elapsed() > self.lease / 2) {
+            return Err(NotTaken::Away);
         }
         match Arc::get_mut(&mut played.vectors).map(|vectors| vectors.receive(sender, weights)) {
             Some(Ok(())) => played.own.insert(sender),
@@ -151,14 +166,14 @@ impl ShardIntake {
     }
 
     /// The refusal of a round that is not the one that is played.
-    fn past(&self, sender: u32, round: u64, current: u64) -> NotTaken {
+    fn past(&self, sender: u32, round: u64, current: u64, is_open: bool) -> NotTaken {
         match () {
             () if round > current => UpdateRejected::Early { sender, round, current }.into(),
             () if !self.study.collects(round) => {
                 UpdateRejected::NotCollected { sender, round }.into()
             }
             // It has begun, and this shard is about to take part in it.
-            () if round == current => NotTaken::BeforeTheFirst,
+            () if round == current && is_open => NotTaken::BeforeTheFirst,
             () => UpdateRejected::Late { sender, round }.into(),
         }
     }
@@ -187,16 +202,22 @@ impl ShardIntake {
         })
     }
 
+    /// Ends this shard's part. Where that cannot be said, it counts as gone after a lease.
+    pub(crate) fn leave(&self) -> Result<(), StoreError> {
+        self.state().played = None;
+        self.shards()?.leave(self.study.key, self.shard)
+    }
+
     /// Does what is due at this shard: takes part in the round, reports, adds up. Called by the study's thread now and then.
     pub(crate) fn tend(&self) -> Result<(), IntakeError> {
         let shards = self.shards()?;
-        let view = shards.view(self.study.key, self.shard, self.lease_ms)?;
+        let view = shards.view(self.study.key, self.shard, self.lease_ms().min(MISSED_MS))?;
         self.follow(&view);
         let standing = self.standing().filter(|(opening, ..)| view.opening == Some(*opening));
         let Some((opening, stage, reported)) = standing else {
             return self.take_part(&view, shards);
         };
-        let is_due = reported.is_none_or(|at| at.elapsed() >= REPORT);
+        let is_due = reported.is_none_or(|at| at.elapsed() >= REPORT.min(self.lease / 4));
         match stage {
             Stage::Open if !view.is_open => {
                 // From here on nothing is added to what is reported.
@@ -233,7 +254,7 @@ impl ShardIntake {
             others.add(&SlotSet::of(slots.clone(), self.study.n_slots));
         }
         let mut state = self.state();
-        state.seen = view.opening.map(|opening| opening.round);
+        state.seen = view.opening.map(|opening| (opening.round, view.is_open));
         let Some(mut played) = state.played.take() else {
             return;
         };
@@ -242,12 +263,15 @@ impl ShardIntake {
             state.played = Some(played);
             return;
         }
-        if state.seen == Some(played.opening.round) {
+        if view.opening.is_some_and(|opening| opening.round == played.opening.round) {
             state.played = Some(played); // it begins anew, with the vectors that are here
             return;
         }
-        played.own.add(&played.others);
-        state.before = Some((played.opening.round, played.own));
+        let Played { opening, vectors, mut own, others, .. } = played;
+        own.add(&others);
+        state.before = Some((opening.round, own));
+        drop(state);
+        drop(vectors); // which are overwritten, while nobody waits for it
     }
 
     /// Takes part in a round that is open: from the moment on at which whoever leads knows of this shard.
@@ -361,7 +385,7 @@ impl ShardIntake {
 
     /// The parts of a round, for whoever leads.
     pub(crate) fn parts(&self, opening: Opening) -> Result<Vec<ShardPart>, StoreError> {
-        self.shards()?.parts(self.study.key, opening, self.lease_ms)
+        self.shards()?.parts(self.study.key, opening, self.lease_ms())
     }
 
     /// Says which vectors count at each shard.
@@ -373,7 +397,7 @@ impl ShardIntake {
     ) -> Result<(), StoreError> {
         let counts = chosen.iter().map(|(shard, slots)| (*shard, slots.bytes().to_vec()));
         let counts: Vec<_> = counts.collect();
-        self.shards()?.choose(lead, opening, &counts, self.lease_ms)
+        self.shards()?.choose(lead, opening, &counts, self.lease_ms())
     }
 
     /// Reads a shard's sum and keeps it for the round's end; false if it cannot be used.
@@ -406,6 +430,11 @@ impl ShardIntake {
                 false
             }
         }
+    }
+
+    /// Removes the sums of a round whose release is durable.
+    pub(crate) fn forget(&self, lead: &Lead, round: u64) -> Result<(), StoreError> {
+        self.shards()?.forget(lead, round)
     }
 
     /// Forgets sums that were kept for a round that begins anew.

@@ -58,8 +58,8 @@ pub struct ShardReport<'a> {
     pub is_final: bool,
 }
 
-/// The place where shards and the replica that leads meet. Its content ends with the round, and with a crash of the database: then the round has what is
-/// reported anew. Sets of slots are bits, the lowest first.
+/// The place where shards and the replica that leads meet. Sums are removed when the round's release is durable; all of it goes with a crash of
+/// the database, and live shards report again. Sets of slots are bits, the lowest first.
 pub trait Shards: Send + Sync {
     /// Makes the place ready, once.
     ///
@@ -93,6 +93,12 @@ pub trait Shards: Send + Sync {
         sealed: &[u8],
     ) -> Result<(), StoreError>;
 
+    /// Notes that a shard ends: nobody waits for it, and its agents are asked again. A sum that it has left still counts.
+    ///
+    /// # Errors
+    /// If the store cannot be written.
+    fn leave(&self, study: StudyKey, shard: ShardId) -> Result<(), StoreError>;
+
     /// The parts of a round, by shard.
     ///
     /// # Errors
@@ -103,6 +109,12 @@ pub trait Shards: Send + Sync {
         opening: Opening,
         lease_ms: u64,
     ) -> Result<Vec<ShardPart>, StoreError>;
+
+    /// Removes the sums of all rounds up to this one, and takes no more of them (INV-16).
+    ///
+    /// # Errors
+    /// [`StoreError::Superseded`] if somebody else leads; or if the store cannot be written.
+    fn forget(&self, lead: &Lead, round: u64) -> Result<(), StoreError>;
 
     /// Says which vectors count at each shard, and forgets shards of earlier rounds that are gone.
     ///

@@ -40,6 +40,7 @@ CREATE TABLE fedbo_coordinator.slots (
     PRIMARY KEY (study, slot)
 );
 CREATE UNIQUE INDEX slots_by_key ON fedbo_coordinator.slots (study, key) WHERE key IS NOT NULL;
+CREATE INDEX slots_without_key ON fedbo_coordinator.slots (study) WHERE key IS NULL;
 
 CREATE TABLE fedbo_coordinator.tokens (
     secret bytea PRIMARY KEY CHECK (length(secret) = 32),
@@ -107,8 +108,8 @@ CREATE TABLE IF NOT EXISTS fedbo_coordinator.commitments (
     PRIMARY KEY (study, round)
 )";
 
-/// The parts of rounds that shards have: slots and sums, sealed. Added to a schema that first needs it; in no backup, and empty after a crash
-/// of the server, as vectors are.
+/// The parts of rounds that shards have: slots and sums, sealed. Added to a schema that first needs it; in no base backup, archive or standby,
+/// and empty after a crash of the server, as vectors are.
 pub(super) const SHARDS: &str = "
 CREATE UNLOGGED TABLE IF NOT EXISTS fedbo_coordinator.shards (
     study bigint NOT NULL,

@@ -15,7 +15,15 @@ const NOW_MS: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
 impl Shards for PostgresStore {
     fn prepare(&self) -> Result<(), StoreError> {
-        self.write(|tx| Ok(tx.batch_execute(SHARDS)?))
+        self.write(|tx| {
+            // Of replicas that start at once, one lays it out.
+            tx.query_typed("SELECT FROM fedbo_coordinator.generation FOR UPDATE", &[])?;
+            let is_there = "SELECT to_regclass('fedbo_coordinator.shards') IS NOT NULL";
+            if !tx.query_typed_one(is_there, &[])?.try_get::<_, bool>(0)? {
+                tx.batch_execute(SHARDS)?;
+            }
+            Ok(())
+        })
     }
 
     fn view(
@@ -104,6 +112,16 @@ impl Shards for PostgresStore {
         })
     }
 
+    fn leave(&self, study: StudyKey, shard: ShardId) -> Result<(), StoreError> {
+        self.write(|tx| {
+            // A sum that it has handed in still counts.
+            let sql =
+                "UPDATE fedbo_coordinator.shards SET seen_ms = 0 WHERE study = $1 AND shard = $2";
+            tx.query_typed(sql, &[int(&study.0), int(&shard.0)])?;
+            Ok(())
+        })
+    }
+
     fn parts(
         &self,
         study: StudyKey,
@@ -129,6 +147,19 @@ impl Shards for PostgresStore {
         let rows = self.read(|tx| Ok(tx.query_typed(&sql, &values)?))?;
         let parts: Outcome<_> = rows.iter().map(part).collect();
         parts.map_err(|ended| self.refusal(ended, Operation::Read))
+    }
+
+    fn forget(&self, lead: &Lead, round: u64) -> Result<(), StoreError> {
+        let round = signed(round);
+        self.lead_on(lead, |tx, _| {
+            // What is handed in later finds nothing that counts.
+            tx.query_typed(
+                "UPDATE fedbo_coordinator.shards SET sealed = NULL, counts = NULL
+                 WHERE study = $1 AND round <= $2 AND (sealed IS NOT NULL OR counts IS NOT NULL)",
+                &[int(&lead.study.0), int(&round)],
+            )?;
+            Ok(())
+        })
     }
 
     fn choose(

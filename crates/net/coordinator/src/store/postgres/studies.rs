@@ -68,10 +68,6 @@ impl Store for PostgresStore {
                  SELECT $1, place - 1, name FROM unnest($2) WITH ORDINALITY AS roster (name, place)",
                 &[int(&record.key.0), (&roster, Type::TEXT_ARRAY)],
             )?;
-            // With it the last enrolment of many does not look at all others.
-            tx.batch_execute(
-                "CREATE INDEX IF NOT EXISTS slots_without_key ON fedbo_coordinator.slots (study) WHERE key IS NULL",
-            )?;
             changed(tx)?;
             Ok(record)
         })
