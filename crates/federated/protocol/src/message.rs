@@ -21,15 +21,10 @@ pub struct AgentUpdate {
 }
 
 impl fmt::Debug for AgentUpdate {
-    /// Prints lengths only: weights stay out of logs.
+    /// Prints the number of weights only: they stay out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "AgentUpdate {{ sender: {}, round: {}, {} weights }}",
-            self.sender,
-            self.round,
-            self.weights.len()
-        )
+        let Self { sender, round, weights, .. } = self;
+        write!(f, "AgentUpdate {{ sender: {sender}, round: {round}, {weights:?} }}")
     }
 }
 
