@@ -32,14 +32,13 @@ pub(crate) fn check() -> Result<()> {
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
 pub(crate) struct Test {
-    /// Also the tests with PostgreSQL and Python, comparisons with published data, fuzzing, mutants and the feature otlp
+    /// Also the tests with PostgreSQL and Python, comparisons with published data, mutants but for those of services, and the feature otlp
     #[arg(long)]
     all: bool,
     /// Only what --all adds: to go on where `cargo xtask test` ended
     #[arg(long, conflicts_with = "all")]
     rest: bool,
-    /// As --all, and the long forms of tests, such as audits with a million trials, in a release build, and fifty times as much
-    /// fuzzing
+    /// As --all, and the long forms of tests, such as audits with a million trials, in a release build, all mutants, and fuzzing
     #[arg(long)]
     long: bool,
     /// With --all or --rest: fail where the published data are not there, instead of listing the tests that were not run
@@ -112,10 +111,10 @@ impl Test {
         stages.step("no seeded noise in production", production::has_no_seeded_noise)?;
         self.discard(&target(), &["doc"])?;
         self.discard(&target().join("debug"), &["deps", "build", "incremental", ".fingerprint"])?;
-        stages.step("fuzzing", || Fuzz::all(self.long).run())?;
-        self.discard(&root().join("fuzz"), &["target"])?;
-        stages.step("mutants", || Mutants::all().run())?;
+        let mutants = if self.long { Mutants::all() } else { Mutants::quick() };
+        stages.step("mutants", || mutants.run())?;
         if self.long {
+            stages.step("fuzzing", || Fuzz::all(true).run())?;
             stages.tests("long forms", || Marked::find(Need::Long)?.run_optimised())?;
             met.push(Need::Long);
         }
