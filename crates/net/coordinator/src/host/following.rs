@@ -96,14 +96,14 @@ impl Worker {
         if self.epoch.is_some_and(|known| known != epoch) {
             tracing::warn!(study = %self.study.name, "the database has lost the vectors of the round; agents send them again");
             self.publish(|_| {});
-            self.heed_loss(epoch);
+            self.go_on_after_loss(epoch);
         }
         self.epoch = Some(epoch);
         Ok(())
     }
 
     /// A round that is still open for longer than a lease goes on: until it is shut, shards that are there have reported again.
-    fn heed_loss(&mut self, epoch: i64) {
+    fn go_on_after_loss(&mut self, epoch: i64) {
         let lease_ms = self.lease_ms();
         let Some(leader) = self.leader.as_mut().filter(|leader| leader.gathering.is_none()) else {
             return;

@@ -21,7 +21,8 @@ use crate::study::Study;
 
 /// The longest interval at which a shard reports what it has; a quarter of the lease if that is shorter.
 const REPORT: Duration = Duration::from_secs(1);
-/// The longest time for which a shard that does not report counts as there when agents ask whether their vector is: asking for it in vain does no harm.
+/// A shard that has not reported for so many milliseconds counts as gone when agents ask whether their vector is there: one that is sent again in
+/// vain does no harm.
 const MISSED_MS: u64 = 4_000;
 /// The time after which a delivery is known at every shard.
 pub(crate) const KNOWN: Duration = Duration::from_secs(3);
@@ -133,8 +134,8 @@ impl ShardIntake {
         let AgentUpdate { sender, round, map, ref weights } = *update;
         self.check(sender, map, weights.len())?;
         let mut state = self.state();
-        let n_before = state.before.as_ref().filter(|(before, _)| *before == round);
-        if n_before.is_some_and(|(_, slots)| slots.has(sender)) {
+        let before = state.before.as_ref().filter(|(before, _)| *before == round);
+        if before.is_some_and(|(_, slots)| slots.has(sender)) {
             return Ok(()); // INV-6: a repeat, already answered
         }
         let seen = state.seen;
@@ -167,15 +168,17 @@ impl ShardIntake {
 
     /// The refusal of a round that is not the one that is played.
     fn past(&self, sender: u32, round: u64, current: u64, is_open: bool) -> NotTaken {
-        match () {
-            () if round > current => UpdateRejected::Early { sender, round, current }.into(),
-            () if !self.study.collects(round) => {
-                UpdateRejected::NotCollected { sender, round }.into()
-            }
-            // It has begun, and this shard is about to take part in it.
-            () if round == current && is_open => NotTaken::BeforeTheFirst,
-            () => UpdateRejected::Late { sender, round }.into(),
+        if round > current {
+            return UpdateRejected::Early { sender, round, current }.into();
         }
+        if !self.study.collects(round) {
+            return UpdateRejected::NotCollected { sender, round }.into();
+        }
+        // It has begun, and this shard is about to take part in it.
+        if round == current && is_open {
+            return NotTaken::BeforeTheFirst;
+        }
+        UpdateRejected::Late { sender, round }.into()
     }
 
     fn check(&self, sender: u32, found: MapHash, length: usize) -> Result<(), UpdateRejected> {
