@@ -43,6 +43,8 @@ class Insight:
     """Its standard deviation, without noise."""
     noise_std: float
     """The standard deviation of the noise that the model sees."""
+    output_transform: str | None
+    """The transform of the values before they are modelled, in words."""
     n_values: int
     """Number of values that it rests on: all up to 2000, else the best 1000 and an even spread of the others."""
 

@@ -40,7 +40,7 @@ pub use joint::JointSampler;
 pub use kernel::{Columns, Family, Kernel};
 pub use linalg::NotPositiveDefinite;
 pub use multi_task::{MultiTaskHyperparameters, MultiTaskPosterior, TaskObservations};
-pub use output_transform::OutputTransform;
+pub use output_transform::{OutputTransform, Warping};
 pub use pathwise::{PathwiseSample, Prior};
 pub use posterior::Posterior;
 pub use prediction::{Prediction, Predictor};

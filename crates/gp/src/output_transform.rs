@@ -1,4 +1,8 @@
-//! Outputs brought nearer to a normal distribution.
+//! Outputs brought nearer to what a stationary Gaussian process can model.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
 
 use crate::Standardizer;
 
@@ -7,53 +11,166 @@ const N_POWERS: u32 = 60;
 /// Of these, how many steps apart the first are that are tried: the likelihood has one maximum.
 const STRIDE: usize = 5;
 
-/// Standardized outputs through the Yeo–Johnson power transform, standardized again (Yeo & Johnson 2000):
-///
-/// ψ(z) = ((1 + z)^λ − 1)/λ for z ≥ 0,   ψ(z) = −((1 − z)^(2−λ) − 1)/(2 − λ) for z < 0
-///
-/// with the logarithm where a power is 0. λ = 1 is the identity; a larger one draws in bad outputs far below the rest,
-/// which would else set the scale of all that is learned of the good ones (Cowen-Rivers et al. 2022). It
-/// increases strictly, so that the order of outputs stays.
+/// A family of strictly increasing maps of standardized outputs z, whose parameters follow from the outputs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Warping {
+    /// The power transform of Yeo & Johnson (2000), with λ between two bounds:
+    ///
+    /// ψ(z) = ((1 + z)^λ − 1)/λ for z ≥ 0,   ψ(z) = −((1 − z)^(2−λ) − 1)/(2 − λ) for z < 0
+    ///
+    /// and the logarithm where a power is 0. λ = 1 is the identity; a larger one draws in bad outputs far below the rest, which would
+    /// else set the scale of all that is learned of the good ones (Cowen-Rivers et al. 2022).
+    Power {
+        /// The smallest λ.
+        low: f64,
+        /// The largest λ.
+        high: f64,
+    },
+    /// The logarithm of the gap to a little above the best output:
+    ///
+    /// ψ(z) = −ln(z* + δ − z),   z* = max z,   δ = the quantile of the gaps z* − z at a share q
+    ///
+    /// It tells the best outputs apart, however many decades lie between them and the rest. δ is at least 1e-12 of a standard
+    /// deviation.
+    LogGap {
+        /// q, above 0 and at most 1.
+        quantile: f64,
+    },
+}
+
+impl Warping {
+    /// None but an affine map.
+    pub const AFFINE: Self = Self::Power { low: 1.0, high: 1.0 };
+    /// The power transform with λ in `[0, 2]`, all of which are onto.
+    pub const YEO_JOHNSON: Self = Self::Power { low: 0.0, high: 2.0 };
+}
+
+/// A warping with its parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Warp {
+    Power(f64),
+    /// z* + δ.
+    LogGap(f64),
+}
+
+/// Standardized outputs through a [`Warping`], standardized again. It increases strictly, so that the order of outputs stays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OutputTransform {
     before: Standardizer,
-    power: f64,
+    warp: Warp,
     after: Standardizer,
 }
 
 impl OutputTransform {
-    /// The transform for these finite outputs, with the λ within `bounds` under which they are most likely a normal sample:
+    /// The transform for these finite outputs: of powers, the one under which they are most likely a normal sample:
     ///
     /// max_λ −n/2 ln var ψ(z) + (λ − 1) Σ_i sign(z_i) ln(1 + |z_i|)
     ///
-    /// λ = 1 for fewer than three outputs or constant ones. Cost O(n).
+    /// The identity for fewer than three outputs or constant ones. Cost O(n), with a logarithm of gaps O(n log n).
     ///
     /// # Panics
-    /// If the bounds are not in order.
-    pub fn new(y: &[f64], bounds: (f64, f64)) -> Self {
-        assert!(bounds.0 <= bounds.1, "bounds {bounds:?} of a power");
+    /// If bounds of a power are not in order.
+    pub fn new(y: &[f64], warping: Warping) -> Self {
         let before = Standardizer::new(y);
         let z: Vec<f64> = y.iter().map(|v| before.standardize(*v)).collect();
-        let power = if z.len() < 3 { 1.0 } else { most_likely_power(&z, bounds) };
-        let powered: Vec<f64> = z.iter().map(|v| yeo_johnson(*v, power)).collect();
-        Self { before, power, after: Standardizer::new(&powered) }
+        let warp = match warping {
+            Warping::Power { low, high } => {
+                assert!(low <= high, "bounds {low} and {high} of a power");
+                Warp::Power(if z.len() < 3 { 1.0 } else { most_likely_power(&z, (low, high)) })
+            }
+            Warping::LogGap { quantile } => log_gap(&z, quantile),
+        };
+        let warped: Vec<f64> = z.iter().map(|v| warp.apply(*v)).collect();
+        Self { before, warp, after: Standardizer::new(&warped) }
     }
 
-    /// λ.
-    pub fn power(&self) -> f64 {
-        self.power
+    /// λ, if it is a power transform.
+    pub fn power(&self) -> Option<f64> {
+        match self.warp {
+            Warp::Power(power) => Some(power),
+            Warp::LogGap(_) => None,
+        }
     }
 
-    /// The transformed output.
+    /// The transformed output. Above z* + δ a logarithm of gaps has no value, and the answer is that just below.
     pub fn apply(&self, y: f64) -> f64 {
-        self.after.standardize(yeo_johnson(self.before.standardize(y), self.power))
+        self.after.standardize(self.warp.apply(self.before.standardize(y)))
     }
 
-    /// The output whose transformed value is z. For λ in `[0, 2]` every z has one; else, beyond the range of ψ, the answer
-    /// is that of a value at its end, far outside the outputs.
+    /// The output whose transformed value is z. For λ in `[0, 2]` and the logarithm of gaps every z has one; else, beyond the range of ψ,
+    /// the answer is that of a value at its end, far outside the outputs.
     pub fn restore(&self, z: f64) -> f64 {
-        self.before.restore(inverse_yeo_johnson(self.after.restore(z), self.power))
+        self.before.restore(self.warp.invert(self.after.restore(z)))
     }
+
+    /// ln of the derivative of the transformed output by the standardized one, at an output: by their sum over observations, likelihoods under
+    /// different transforms can be compared.
+    pub fn ln_slope(&self, y: f64) -> f64 {
+        self.warp.ln_slope(self.before.standardize(y)) - self.after.restore_std(1.0).ln()
+    }
+}
+
+impl fmt::Display for OutputTransform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.warp {
+            Warp::Power(power) => write!(f, "Yeo-Johnson with λ = {power:.2}"),
+            Warp::LogGap(_) => f.write_str("logarithm of the gap to the best value"),
+        }
+    }
+}
+
+impl Serialize for OutputTransform {
+    /// In words.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl Warp {
+    fn apply(self, z: f64) -> f64 {
+        match self {
+            Self::Power(power) => yeo_johnson(z, power),
+            Self::LogGap(top) => -ln_gap(top, z),
+        }
+    }
+
+    fn invert(self, value: f64) -> f64 {
+        match self {
+            Self::Power(power) => inverse_yeo_johnson(value, power),
+            Self::LogGap(top) => top - (-value).exp(),
+        }
+    }
+
+    fn ln_slope(self, z: f64) -> f64 {
+        match self {
+            Self::Power(power) => (power - 1.0) * z.signum() * z.abs().ln_1p(),
+            Self::LogGap(top) => -ln_gap(top, z),
+        }
+    }
+}
+
+/// ln(z* + δ − z).
+fn ln_gap(top: f64, z: f64) -> f64 {
+    (top - z).max(f64::EPSILON * top.abs().max(f64::MIN_POSITIVE)).ln()
+}
+
+/// The logarithm of gaps whose δ is the gap's quantile; the identity for fewer than three outputs or constant ones.
+fn log_gap(z: &[f64], quantile: f64) -> Warp {
+    const LEAST_OFFSET: f64 = 1e-12;
+    let best = z.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mut gaps: Vec<f64> = z.iter().map(|v| best - v).collect();
+    gaps.sort_unstable_by(f64::total_cmp);
+    if z.len() < 3 || gaps.last().is_none_or(|widest| *widest <= 0.0) {
+        return Warp::Power(1.0);
+    }
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an index of an observation"
+    )]
+    let index = (quantile * gaps.len() as f64).ceil() as usize;
+    Warp::LogGap(best + gaps[index.clamp(1, gaps.len() - 1)].max(LEAST_OFFSET))
 }
 
 /// The most likely of [`N_POWERS`] + 1 evenly spaced powers: every [`STRIDE`]-th is tried, then those beside the best.
@@ -148,18 +265,55 @@ mod tests {
         let quantiles: Vec<f64> = (1..200).map(|i| f64::from(i) / 200.0).collect();
         let tail: Vec<f64> = quantiles.iter().map(|p| 50.0 * p.ln()).collect();
         let mirrored: Vec<f64> = tail.iter().map(|v| -v).collect();
-        let power = |y: &[f64]| OutputTransform::new(y, (0.0, 2.0)).power();
+        let power = |y: &[f64]| OutputTransform::new(y, Warping::YEO_JOHNSON).power().unwrap();
         assert!(power(&tail) > 1.3 && power(&mirrored) < 0.7);
         assert!((power(&quantiles) - 1.0).abs() < 0.06);
-        let map = OutputTransform::new(&tail, (0.0, 2.0));
-        let z: Vec<f64> = tail.iter().map(|v| map.apply(*v)).collect();
-        assert!(z.windows(2).all(|w| w[0] < w[1]));
-        for (y, z) in tail.iter().zip(&z) {
-            assert!((map.restore(*z) / y - 1.0).abs() < 1e-9);
+        for warping in [Warping::YEO_JOHNSON, Warping::LogGap { quantile: 0.1 }] {
+            let map = OutputTransform::new(&tail, warping);
+            let z: Vec<f64> = tail.iter().map(|v| map.apply(*v)).collect();
+            assert!(z.windows(2).all(|w| w[0] < w[1]));
+            for (y, z) in tail.iter().zip(&z) {
+                assert!((map.restore(*z) / y - 1.0).abs() < 1e-9);
+            }
+            let mean = z.iter().sum::<f64>() / 199.0;
+            let variance = z.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 199.0;
+            assert!(mean.abs() < 1e-12 && (variance - 1.0).abs() < 1e-12);
         }
-        let mean = z.iter().sum::<f64>() / 199.0;
-        let variance = z.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 199.0;
-        assert!(mean.abs() < 1e-12 && (variance - 1.0).abs() < 1e-12);
+    }
+
+    /// Against central differences, whose error is about 1e-9 here.
+    #[test]
+    fn slopes_are_those_of_the_map() {
+        let outputs: Vec<f64> = (0..40).map(|i| -(0.3 * f64::from(i)).exp()).collect();
+        let affine = OutputTransform::new(&outputs, Warping::AFFINE);
+        let size = 1.0 / (affine.apply(1.0) - affine.apply(0.0));
+        for warping in [
+            Warping::AFFINE,
+            Warping::YEO_JOHNSON,
+            Warping::LogGap { quantile: 0.1 },
+            Warping::LogGap { quantile: 0.5 },
+        ] {
+            let map = OutputTransform::new(&outputs, warping);
+            for y in &outputs[5..] {
+                let step = 1e-5 * y.abs();
+                let slope = (map.apply(y + step) - map.apply(y - step)) / (2.0 * step) * size;
+                assert!((map.ln_slope(*y) - slope.ln()).abs() < 1e-7, "{warping:?} at {y}");
+            }
+        }
+    }
+
+    /// Gaps over nine decades are told apart evenly, where the power transform takes the best third for equal.
+    #[test]
+    fn decades_of_gaps_are_told_apart() {
+        let gaps = (0..10).map(|i| 10_f64.powi(-i));
+        let outputs: Vec<f64> = gaps.map(|gap| 5.0 - gap).collect();
+        let steps = |warping: Warping| -> Vec<f64> {
+            let map = OutputTransform::new(&outputs, warping);
+            outputs.windows(2).map(|w| map.apply(w[1]) - map.apply(w[0])).collect()
+        };
+        let even = steps(Warping::LogGap { quantile: 0.1 });
+        assert!(even[..7].iter().all(|step| (step / even[0] - 1.0).abs() < 0.1), "{even:?}");
+        assert!(steps(Warping::YEO_JOHNSON)[6] < 1e-3);
     }
 
     #[test]
@@ -170,9 +324,14 @@ mod tests {
             vec![4.0; 5],
             vec![1e308, -1.7e308, 1e307, 0.0],
             vec![0.0, 1e-320, 2e-320],
+            vec![1.0, 1.0 + f64::EPSILON, 1.0, -1e15],
         ] {
-            let map = OutputTransform::new(&y, (0.0, 2.0));
-            assert!(y.iter().all(|v| map.apply(*v).is_finite()), "{y:?}");
+            for warping in [Warping::YEO_JOHNSON, Warping::LogGap { quantile: 0.1 }] {
+                let map = OutputTransform::new(&y, warping);
+                let fine = |v: &f64| map.apply(*v).is_finite() && map.ln_slope(*v).is_finite();
+                assert!(y.iter().all(fine), "{warping:?} of {y:?}");
+                assert!(!map.restore(50.0).is_nan());
+            }
         }
     }
 }

@@ -236,6 +236,8 @@ impl Study {
         found.set_item("mean", insight.mean)?;
         found.set_item("std", insight.std)?;
         found.set_item("noise_std", insight.noise_std)?;
+        let transform = insight.output_transform.map(|transform| transform.to_string());
+        found.set_item("output_transform", transform)?;
         found.set_item("n_values", insight.n_values)?;
         Ok(Some(found))
     }

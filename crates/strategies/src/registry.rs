@@ -420,6 +420,7 @@ fn fields_of<T: DeserializeOwned>() -> &'static [&'static str] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::OutputOption;
 
     /// The stored form is the name and the options, as studies in databases have it.
     #[test]
@@ -427,9 +428,9 @@ mod tests {
         let stored = |spec: &StrategySpec| serde_json::to_string(spec).unwrap();
         let of_strategies: Vec<String> = StrategySpec::all().iter().map(stored).collect();
         let expected = [
-            r#"{"name":"ts","ucb_multiplier":1.0}"#,
-            r#"{"name":"gp-ucb","ucb_multiplier":2.0}"#,
-            r#"{"name":"log-ei"}"#,
+            r#"{"name":"ts","ucb_multiplier":1.0,"output_transform":"automatic"}"#,
+            r#"{"name":"gp-ucb","ucb_multiplier":2.0,"output_transform":"automatic"}"#,
+            r#"{"name":"log-ei","output_transform":"automatic"}"#,
             r#"{"name":"rm-gp-ucb"}"#,
             r#"{"name":"rm-gp-ts"}"#,
             r#"{"name":"rgpe"}"#,
@@ -455,6 +456,10 @@ mod tests {
             let text = serde_json::to_string(&spec).unwrap();
             assert_eq!(serde_json::from_str::<StrategySpec>(&text).unwrap(), spec);
         }
+        // Studies that were stored before there was this option go on as they began.
+        let old = serde_json::from_str::<StrategySpec>(r#"{"name":"log-ei"}"#).unwrap();
+        let yeo_johnson = LogEiOptions { output_transform: OutputOption::YeoJohnson };
+        assert_eq!(old, StrategySpec::LogEi(yeo_johnson));
         for spec in StoppingRuleSpec::all(50) {
             let text = serde_json::to_string(&spec).unwrap();
             assert_eq!(serde_json::from_str::<StoppingRuleSpec>(&text).unwrap(), spec);

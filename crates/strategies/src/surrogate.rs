@@ -4,13 +4,23 @@ use std::sync::Arc;
 
 use fedbo_gp::{
     Family, FitCriterion, FitOptions, Fitted, GpError, Hyperparameters, JointSampler, Kernel,
-    LogNormal, OutputTransform, Posterior, Prior, Standardizer, default_lengthscale, fit,
+    LogNormal, OutputTransform, Posterior, Prior, Standardizer, Warping, default_lengthscale, fit,
 };
 use fedbo_optim::Points;
 use fedbo_space::{Kind, Space};
 use fedbo_streams::{Purpose, Seed};
 
-use crate::{Observation, schedule};
+use crate::{Observation, OutputOption, schedule};
+
+/// The lead in ln evidence that another warping than the first must have.
+const LEAST_LEAD: f64 = 8.0;
+/// The power from which on others than a power transform are tried.
+const LIMIT_POWER: f64 = 1.9;
+
+/// Returns true if a power transform would bend outputs more if it could.
+fn is_at_its_limit(transform: &OutputTransform) -> bool {
+    transform.power().is_some_and(|power| power >= LIMIT_POWER)
+}
 
 /// The schedule of hyperparameter fits, by the number n of observations.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,9 +73,13 @@ pub enum HyperparameterPolicy {
         initial: Hyperparameters,
         /// Options of a fit's search.
         options: FitOptions,
-        /// Bounds of the power λ of the [`OutputTransform`] that standardized outputs pass, fitted to all of them anew with
-        /// every observation; (1, 1) leaves them.
-        power_bounds: (f64, f64),
+        /// The families among which every fit chooses one for the [`OutputTransform`] of standardized outputs; its parameters
+        /// follow from all outputs, anew with every observation.
+        ///
+        /// The first is taken unless it is a power transform with λ ≥ 1.9 and another one has a criterion of the fit plus
+        /// Σ_i ln ψ'(z_i), by which it is that of the outputs themselves, that is larger by 8: as few steps of a search are lost by
+        /// too little bending as by a model that changes back and forth.
+        warpings: Vec<Warping>,
     },
 }
 
@@ -139,6 +153,8 @@ pub struct Surrogate {
     standardizer: Standardizer,
     /// In place of the standardizer, with scheduled fits of standardized outputs.
     transform: Option<OutputTransform>,
+    /// The family that the last scheduled fit chose.
+    warping: Warping,
     posterior: Posterior,
     joint: Option<Arc<JointSampler>>,
     last_fit: usize,
@@ -178,6 +194,7 @@ impl Surrogate {
             failed: Points::new(dim),
             standardizer: Standardizer::RAW,
             transform: None,
+            warping: Warping::AFFINE,
             posterior,
             joint: finite_domain,
             last_fit: 0,
@@ -273,6 +290,11 @@ impl Surrogate {
         self.diagnostics
     }
 
+    /// The transform that standardized outputs pass, with scheduled fits.
+    pub fn output_transform(&self) -> Option<&OutputTransform> {
+        self.transform.as_ref()
+    }
+
     /// Adds observations; failed and non-finite ones are kept apart from the model. Refits when due. Cost O(n² m) for m
     /// observations without a refit.
     ///
@@ -347,49 +369,54 @@ impl Surrogate {
     /// [`HyperparameterPolicy::Scheduled`] after new observations.
     fn follow_schedule(&mut self) -> Result<(), GpError> {
         let n = self.outputs.len();
-        let (y, transform) = self.transformed(n);
         let n_fitted = schedule::last_scheduled(n);
         if n_fitted == self.last_fit && n == self.posterior.len() + 1 {
+            let (y, transform) = self.transformed(n, self.warping);
             self.posterior.append(self.inputs.row(n - 1), y[n - 1])?;
             self.transform = transform;
             return self.posterior.set_outputs(y);
         }
-        let base = if n_fitted > self.last_fit {
-            self.fitted_to_first(n_fitted, &y)?
-        } else {
-            self.posterior.clone()
+        let fitted = (n_fitted > self.last_fit).then(|| self.fit_first(n_fitted));
+        let warping = fitted.as_ref().map_or(self.warping, |(_, warping)| *warping);
+        let (y, transform) = self.transformed(n, warping);
+        let base = match fitted {
+            Some((fitted, _)) => self.conditioned_on_first(n_fitted, &y, &fitted)?,
+            None => self.posterior.clone(),
         };
         let first = base.len();
         let mut posterior = base.extended(&self.inputs_between(first, n), &y[first..])?;
         posterior.set_outputs(y)?;
         self.replace_posterior(posterior)?;
         self.transform = transform;
+        self.warping = warping;
         self.last_fit = n_fitted;
         Ok(())
     }
 
     /// The first m outputs in the units of a posterior over them, and the transform to these.
-    fn transformed(&self, m: usize) -> (Vec<f64>, Option<OutputTransform>) {
+    fn transformed(&self, m: usize, warping: Warping) -> (Vec<f64>, Option<OutputTransform>) {
         let outputs = &self.outputs[..m];
-        match &self.settings.hyperparameters {
-            HyperparameterPolicy::Scheduled { power_bounds, .. } if self.settings.standardize => {
-                let transform = OutputTransform::new(outputs, *power_bounds);
-                let y = outputs.iter().map(|v| transform.apply(*v)).collect();
-                (y, Some(transform))
-            }
-            _ => (outputs.to_vec(), None),
+        if !self.settings.standardize {
+            return (outputs.to_vec(), None);
         }
+        let transform = OutputTransform::new(outputs, warping);
+        let y = outputs.iter().map(|v| transform.apply(*v)).collect();
+        (y, Some(transform))
     }
 
-    /// A posterior over the first m observations, with hyperparameters from nothing else.
-    fn fitted_to_first(&mut self, m: usize, y: &[f64]) -> Result<Posterior, GpError> {
-        let fitted = self.fit_first(m);
+    /// A posterior over the first m observations; with the initial hyperparameters if these give none.
+    fn conditioned_on_first(
+        &mut self,
+        m: usize,
+        y: &[f64],
+        fitted: &Hyperparameters,
+    ) -> Result<Posterior, GpError> {
         let inputs = self.inputs_between(0, m);
         let build = |h: &Hyperparameters| {
             let y = y[..m].to_vec();
             Posterior::new(h.kernel.clone(), h.noise_variance, inputs.clone(), y)
         };
-        match build(&fitted) {
+        match build(fitted) {
             Ok(posterior) => Ok(posterior),
             Err(_) => {
                 self.diagnostics.n_rejected_fits += 1;
@@ -404,30 +431,49 @@ impl Surrogate {
         Points::from_flat(dim, self.inputs.as_flat()[from * dim..to * dim].to_vec())
     }
 
-    /// Hyperparameters from the first m observations and nothing else; the initial ones if the fit fails.
-    fn fit_first(&mut self, m: usize) -> Hyperparameters {
-        let HyperparameterPolicy::Scheduled { initial, options, .. } =
+    /// Hyperparameters and the warping of outputs from the first m observations and nothing else; the initial ones and the first warping
+    /// if no fit succeeds.
+    fn fit_first(&mut self, m: usize) -> (Hyperparameters, Warping) {
+        let HyperparameterPolicy::Scheduled { initial, options, warpings } =
             &self.settings.hyperparameters
         else {
-            return self.settings.initial().clone();
+            return (self.settings.initial().clone(), Warping::AFFINE);
         };
-        let (y, _) = self.transformed(m);
         let seen = schedule::representative(&self.outputs[..m], schedule::MAX_FITTED);
         let inputs =
             Points::from_rows(self.inputs.dim(), seen.iter().map(|index| self.inputs.row(*index)));
-        let y: Vec<f64> = seen.into_iter().map(|index| y[index]).collect();
         let mut options = options.clone();
         if m > schedule::LAST_RESTARTED {
             options.n_restarts = 0;
         }
-        let mut stream = self.seed.stream(Purpose::HyperparameterFit, m as u64, 0);
-        self.diagnostics.n_fits += 1;
-        match fit(initial, &inputs, &y, &options, &mut stream) {
-            Ok(fitted) => fitted.hyperparameters,
-            Err(_) => {
-                self.diagnostics.n_failed_fits += 1;
-                initial.clone()
+        let first = warpings.first().copied().unwrap_or(Warping::AFFINE);
+        let mut best: Option<(f64, Hyperparameters, Warping)> = None;
+        for (index, warping) in warpings.iter().enumerate() {
+            let (y, transform) = self.transformed(m, *warping);
+            let y: Vec<f64> = seen.iter().map(|index| y[*index]).collect();
+            let jacobian: f64 = transform.map_or(0.0, |transform| {
+                seen.iter().map(|index| transform.ln_slope(self.outputs[*index])).sum()
+            });
+            let mut stream = self.seed.stream(Purpose::HyperparameterFit, m as u64, 0);
+            self.diagnostics.n_fits += 1;
+            match fit(initial, &inputs, &y, &options, &mut stream) {
+                Ok(fitted) => {
+                    let lead = if index == 0 { 0.0 } else { LEAST_LEAD };
+                    let value = fitted.value + jacobian - lead;
+                    if best.as_ref().is_none_or(|(most, ..)| value > *most) {
+                        best = Some((value, fitted.hyperparameters, *warping));
+                    }
+                }
+                Err(_) => self.diagnostics.n_failed_fits += 1,
             }
+            // The others bend more; they are of use where this one would, if it could.
+            if index == 0 && !transform.is_some_and(|transform| is_at_its_limit(&transform)) {
+                break;
+            }
+        }
+        match best {
+            Some((_, hyperparameters, warping)) => (hyperparameters, warping),
+            None => (initial.clone(), first),
         }
     }
 
@@ -490,8 +536,8 @@ impl Surrogate {
 }
 
 impl SurrogateSettings {
-    /// Settings for one party's study: Matérn-5/2 with one length scale a dimension, standardized outputs through a power
-    /// transform with λ in `[0, 2]`, exact samples and [`HyperparameterPolicy::Scheduled`] fits with priors
+    /// Settings for one party's study: Matérn-5/2 with one length scale a dimension, standardized outputs through a
+    /// transform by [`OutputOption::Automatic`], exact samples and [`HyperparameterPolicy::Scheduled`] fits with priors
     /// ℓ_j ~ LogNormal(ln(d)/2, 1) and a² ~ LogNormal(0, 1).
     ///
     /// With `noisy` the noise variance has the usual prior, LogNormal(−4, 1). Without, the objective answers the same at
@@ -514,7 +560,7 @@ impl SurrogateSettings {
             hyperparameters: HyperparameterPolicy::Scheduled {
                 initial,
                 options,
-                power_bounds: (0.0, 2.0),
+                warpings: OutputOption::Automatic.warpings(),
             },
             standardize: true,
             // Regrets are those with 1024 features, in half the time.
@@ -522,10 +568,12 @@ impl SurrogateSettings {
         }
     }
 
-    /// The same without a power transform: outputs pass an affine map, so that those of several parties can be compared.
-    pub(crate) fn with_affine_outputs(mut self) -> Self {
-        if let HyperparameterPolicy::Scheduled { power_bounds, .. } = &mut self.hyperparameters {
-            *power_bounds = (1.0, 1.0);
+    /// The same with another transform of outputs, where fits are scheduled. With [`OutputOption::None`] outputs of several models can
+    /// be compared and added.
+    #[must_use]
+    pub fn with_outputs(mut self, option: OutputOption) -> Self {
+        if let HyperparameterPolicy::Scheduled { warpings, .. } = &mut self.hyperparameters {
+            *warpings = option.warpings();
         }
         self
     }
@@ -541,7 +589,7 @@ impl SurrogateSettings {
     pub fn for_trainings(space: &Space) -> Self {
         let mut offsets = lengthscale_offsets(space);
         offsets.push(0.0);
-        Self::for_coordinates(offsets, true)
+        Self::for_coordinates(offsets, true).with_outputs(OutputOption::YeoJohnson)
     }
 
     /// [`SurrogateSettings::for_study`] with logarithms of length scales that differ by `offsets` in prior and start.

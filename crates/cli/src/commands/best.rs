@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use fedbo_gp::OutputTransform;
 use fedbo_storage::{Told, Trial};
 use fedbo_study::{Insight, ParameterImportance, StudyError, TransferStep};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -49,6 +50,7 @@ struct ModelRecord<'a> {
     mean: f64,
     std: f64,
     noise_std: f64,
+    output_transform: Option<OutputTransform>,
     n_values: usize,
     importance: &'a [ParameterImportance],
 }
@@ -75,6 +77,7 @@ impl Best {
                     mean: insight.mean,
                     std: insight.std,
                     noise_std: insight.noise_std,
+                    output_transform: insight.output_transform,
                     n_values: insight.n_values,
                     importance: &insight.importance,
                 }),
@@ -97,6 +100,9 @@ impl Best {
         let Some(insight) = insight else {
             return Ok(Exit::Done);
         };
+        if let Some(transform) = insight.output_transform.filter(|each| each.power().is_none()) {
+            console::result(&format!("\nmodel of the {transform}: values span decades"))?;
+        }
         if opened.study.definition().noisy {
             let (mean, std) = (number(insight.mean), number(insight.std));
             let noise = number(insight.noise_std);

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::acquisition::upper_bound;
 use crate::proposer::Proposer;
 use crate::{
-    Domain, Maximizer, Observation, Proposal, Repeats, Setup, Strategy, StrategyError,
-    StrategyOptions, Surrogate, SurrogateSettings, UcbMultiplier,
+    Domain, Maximizer, Observation, OutputOption, Proposal, Repeats, Setup, Strategy,
+    StrategyError, StrategyOptions, Surrogate, SurrogateSettings, UcbMultiplier,
 };
 
 /// The options of `gp-ucb`.
@@ -17,20 +17,26 @@ use crate::{
 pub struct GpUcbOptions {
     /// β_t; it multiplies the standard deviation.
     pub ucb_multiplier: UcbMultiplier,
+    /// The transform of outputs before they are modelled. Where trials report as they train it is Yeo–Johnson's.
+    #[serde(default = "OutputOption::of_stored_without")]
+    pub output_transform: OutputOption,
 }
 
 impl Default for GpUcbOptions {
-    /// 2 at every step, about the 97.5 % quantile of the standard normal distribution (scikit-optimize takes 1.96). The values of
+    /// β_t = 2 at every step, about the 97.5 % quantile of the standard normal distribution (scikit-optimize takes 1.96). The values of
     /// theory explore too much at the scale of practical studies (Srinivas et al. 2010 divide them by 5 in their experiments).
     fn default() -> Self {
-        Self { ucb_multiplier: UcbMultiplier::Constant(2.0) }
+        Self {
+            ucb_multiplier: UcbMultiplier::Constant(2.0),
+            output_transform: OutputOption::default(),
+        }
     }
 }
 
 impl StrategyOptions for GpUcbOptions {
     fn make(&self, setup: &Setup<'_>) -> Result<Box<dyn Strategy>, StrategyError> {
         let settings = GpUcbSettings {
-            surrogate: setup.surrogate(),
+            surrogate: setup.surrogate().with_outputs(self.output_transform),
             ucb_multiplier: self.ucb_multiplier,
             ..GpUcbSettings::for_study(setup.dim(), setup.noisy)
         };

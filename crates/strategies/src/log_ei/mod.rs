@@ -8,19 +8,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::proposer::Proposer;
 use crate::{
-    Domain, Maximizer, Observation, Proposal, Repeats, Score, Setup, Strategy, StrategyError,
-    StrategyOptions, Surrogate, SurrogateSettings, log_expected_improvement,
+    Domain, Maximizer, Observation, OutputOption, Proposal, Repeats, Score, Setup, Strategy,
+    StrategyError, StrategyOptions, Surrogate, SurrogateSettings, log_expected_improvement,
 };
 
-/// The options of `log-ei`: none.
+/// The options of `log-ei`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LogEiOptions {}
+pub struct LogEiOptions {
+    /// The transform of outputs before they are modelled.
+    #[serde(default = "OutputOption::of_stored_without")]
+    pub output_transform: OutputOption,
+}
 
 impl StrategyOptions for LogEiOptions {
     fn make(&self, setup: &Setup<'_>) -> Result<Box<dyn Strategy>, StrategyError> {
         let settings = LogEiSettings {
-            surrogate: setup.surrogate(),
+            surrogate: setup.surrogate().with_outputs(self.output_transform),
             ..LogEiSettings::for_study(setup.dim(), setup.noisy)
         };
         let strategy = LogEi::new(setup.domain(), settings, setup.seed)?;

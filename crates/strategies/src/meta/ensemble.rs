@@ -12,7 +12,7 @@ use super::ranking::Ranked;
 use super::{MetaTask, OutputScale, TaskModel, TaskModels};
 use crate::proposer::Proposer;
 use crate::{
-    Domain, HyperparameterPolicy, Maximizer, Observation, Proposal, Repeats, Source, StrategyError,
+    Domain, Maximizer, Observation, OutputOption, Proposal, Repeats, Source, StrategyError,
     Surrogate, SurrogateSettings,
 };
 
@@ -89,16 +89,13 @@ impl Ensemble {
     pub(super) fn new(
         domain: Domain,
         tasks: Vec<Arc<dyn TaskModel>>,
-        mut surrogate: SurrogateSettings,
+        surrogate: SurrogateSettings,
         maximizer: Maximizer,
         repeats: Repeats,
         seed: Seed,
     ) -> Result<Self, StrategyError> {
         check_dims(&domain, tasks.iter().map(|task| (task.dim(), task.name())))?;
-        if let HyperparameterPolicy::Scheduled { power_bounds, .. } = &mut surrogate.hyperparameters
-        {
-            *power_bounds = (1.0, 1.0); // means of several models are added
-        }
+        let surrogate = surrogate.with_outputs(OutputOption::None); // means of several models are added
         let proposer = Proposer::new(domain, surrogate, maximizer, repeats, false, seed)?;
         let mut ensemble =
             Self { proposer, known: Vec::new(), tasks: Vec::new(), table: None, seed };

@@ -9,9 +9,7 @@ use fedbo_streams::{Purpose, Seed};
 
 use super::OutputScale;
 use super::comparison::{Exchange, TaskUnits};
-use crate::{
-    HyperparameterPolicy, Observation, Source, StrategyError, Surrogate, SurrogateSettings,
-};
+use crate::{Observation, OutputOption, Source, StrategyError, Surrogate, SurrogateSettings};
 
 /// The observations of an earlier task.
 #[derive(Clone, Debug, PartialEq)]
@@ -285,8 +283,5 @@ impl TaskModels {
 /// A surrogate's settings with or without standardized outputs, which pass an affine map at most: others are nowhere compared.
 fn affine(mut settings: SurrogateSettings, standardize: bool) -> SurrogateSettings {
     settings.standardize = standardize;
-    if let HyperparameterPolicy::Scheduled { power_bounds, .. } = &mut settings.hyperparameters {
-        *power_bounds = (1.0, 1.0);
-    }
-    settings
+    settings.with_outputs(OutputOption::None)
 }

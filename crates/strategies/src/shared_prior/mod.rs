@@ -28,8 +28,8 @@ use self::units::UnitsPrior;
 use crate::meta::{GpTask, MetaTask, Transfer, check_dims};
 use crate::proposer::Proposer;
 use crate::{
-    Domain, Incumbent, Observation, Proposal, Source, Strategy, StrategyError, Surrogate,
-    SurrogateSettings,
+    Domain, Incumbent, Observation, OutputOption, Proposal, Source, Strategy, StrategyError,
+    Surrogate, SurrogateSettings,
 };
 
 /// One party that learns from others by a prior of functions.
@@ -101,7 +101,7 @@ impl SharedPrior {
         }
         let mut own = settings.own.clone();
         if settings.others == OthersUse::Prior && settings.compares_units {
-            own.surrogate = own.surrogate.with_affine_outputs();
+            own.surrogate = own.surrogate.with_outputs(OutputOption::None);
         }
         Ok(Self {
             proposer: Proposer::new(
@@ -220,7 +220,7 @@ impl SharedPrior {
         seed: Seed,
     ) -> Result<SharedMessage, StrategyError> {
         check_dims(self.domain(), [(task.inputs.dim(), &task.name[..])].into_iter())?;
-        let task = GpTask::new(task, &surrogate.clone().with_affine_outputs(), seed)?;
+        let task = GpTask::new(task, &surrogate.clone().with_outputs(OutputOption::None), seed)?;
         let (inputs, outputs) = (task.inputs(), task.outputs());
         self.message_of(task.predictor().posterior(), inputs, outputs, Some(task.level_and_size()))
     }

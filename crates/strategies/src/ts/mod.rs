@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::domain::Candidates;
 use crate::proposer::Proposer;
 use crate::{
-    Domain, LogEiQuery, LogEiSettings, Maximizer, Observation, OwnSampler, Proposal, Repeats,
-    Setup, Source, Strategy, StrategyError, StrategyOptions, Surrogate, SurrogateSettings,
+    Domain, LogEiQuery, LogEiSettings, Maximizer, Observation, OutputOption, OwnSampler, Proposal,
+    Repeats, Setup, Source, Strategy, StrategyError, StrategyOptions, Surrogate, SurrogateSettings,
     UcbMultiplier,
 };
 
@@ -19,19 +19,25 @@ use crate::{
 pub struct TsOptions {
     /// β_t, by which a sample's deviation from the mean is widened.
     pub ucb_multiplier: UcbMultiplier,
+    /// The transform of outputs before they are modelled.
+    #[serde(default = "OutputOption::of_stored_without")]
+    pub output_transform: OutputOption,
 }
 
 impl Default for TsOptions {
-    /// 1: samples of the posterior as it is.
+    /// β_t = 1: samples of the posterior as it is.
     fn default() -> Self {
-        Self { ucb_multiplier: UcbMultiplier::Constant(1.0) }
+        Self {
+            ucb_multiplier: UcbMultiplier::Constant(1.0),
+            output_transform: OutputOption::default(),
+        }
     }
 }
 
 impl StrategyOptions for TsOptions {
     fn make(&self, setup: &Setup<'_>) -> Result<Box<dyn Strategy>, StrategyError> {
         let settings = ThompsonSettings {
-            surrogate: setup.surrogate(),
+            surrogate: setup.surrogate().with_outputs(self.output_transform),
             ucb_multiplier: self.ucb_multiplier,
             ..ThompsonSettings::for_study(setup.dim(), setup.noisy)
         };

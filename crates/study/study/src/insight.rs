@@ -1,5 +1,6 @@
 //! Insight that the trials of a study give into its parameters and into the place of the best point.
 
+use fedbo_gp::OutputTransform;
 use fedbo_optim::{Points, sobol};
 use fedbo_space::{Parameter, Space};
 use fedbo_storage::Trial;
@@ -23,6 +24,8 @@ pub struct Insight {
     pub std: f64,
     /// Standard deviation of the noise that the surrogate sees, in the objective's units.
     pub noise_std: f64,
+    /// The transform of the values before they are modelled, standardized and to be maximized.
+    pub output_transform: Option<OutputTransform>,
     /// Number of values that it rests on: all up to 2000, else the best 1000 and an even spread of the others.
     pub n_values: usize,
 }
@@ -129,6 +132,7 @@ impl Insight {
             mean: definition.direction.to_maximize(mean),
             std,
             noise_std: surrogate.noise_std(),
+            output_transform: surrogate.output_transform().copied(),
             n_values: fitted.n_values(),
             best_by_mean: fitted.best().clone(),
         }))

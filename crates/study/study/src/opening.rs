@@ -2,7 +2,8 @@
 
 use fedbo_config::Changes;
 use fedbo_storage::{Mode, StorageError};
-use fedbo_strategies::StoppingRuleSpec;
+use fedbo_strategies::Registered;
+use serde::de::DeserializeOwned;
 
 use crate::definition::STORED;
 use crate::{ArchiveFile, Definition, OldStudy, Study, StudyError, StudyFile};
@@ -76,10 +77,28 @@ impl StudyFile {
         }
         let mut given =
             Definition { archive: stored.archive.clone(), ..self.definition_with(studies) };
-        if !self.source.keys_in_order(&["early_stopping"]).iter().any(|key| key == "expected_end") {
-            keep_expected_end(&mut given, stored);
+        self.keep(["strategy", "output_transform"], &mut given.strategy, &stored.strategy);
+        if let (Some(given), Some(stored)) = (&mut given.early_stopping, &stored.early_stopping) {
+            self.keep(["early_stopping", "expected_end"], &mut given.rule, &stored.rule);
         }
         stored.difference(&given)
+    }
+
+    /// Takes an option of the stored entry where the file leaves it out: its default was another one when the study began.
+    fn keep<E: Registered + DeserializeOwned>(
+        &self,
+        [table, key]: [&str; 2],
+        given: &mut E,
+        stored: &E,
+    ) {
+        let is_given = self.source.keys_in_order(&[table]).iter().any(|each| each == key);
+        if is_given || given.name() != stored.name() {
+            return;
+        }
+        if let (Ok(mut kept), Some(value)) = (serde_json::to_value(*given), stored.value(key)) {
+            kept[key] = value;
+            *given = serde_json::from_value(kept).unwrap_or(*given);
+        }
     }
 
     /// Goes on with the study that is stored, or creates it: then, and only then, old studies are read.
@@ -122,16 +141,5 @@ impl StudyFile {
             return Vec::new();
         };
         file.news(&self.definition, &self.space, &self.storage, &stored.studies)
-    }
-}
-
-/// Gives a definition the `expected_end` of the stored one: what a file leaves out is as it was by default when the study began.
-fn keep_expected_end(given: &mut Definition, stored: &Definition) {
-    let stored = stored.early_stopping.as_ref().map(|spec| &spec.rule);
-    if let Some(StoppingRuleSpec::BoBos(stored)) = stored
-        && let Some(StoppingRuleSpec::BoBos(given)) =
-            given.early_stopping.as_mut().map(|spec| &mut spec.rule)
-    {
-        given.expected_end = stored.expected_end;
     }
 }

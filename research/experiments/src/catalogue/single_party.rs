@@ -32,6 +32,7 @@ fn arms() -> [(&'static str, StrategySpec); 6] {
             norm_bound: NORM_BOUND,
             failure_prob: FAILURE_PROB,
         },
+        ..GpUcbOptions::default()
     });
     [
         ("log-ei", StrategySpec::log_ei()),

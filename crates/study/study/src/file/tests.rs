@@ -44,7 +44,8 @@ fn a_whole_file_is_read_as_it_says() {
     let names: Vec<&str> = study.definition.space.iter().map(|p| p.name.as_str()).collect();
     assert_eq!(names, ["rate", "kind"], "in the order of the file");
     let beta = UcbMultiplier::Constant(1.5);
-    let strategy = StrategySpec::GpUcb(GpUcbOptions { ucb_multiplier: beta });
+    let strategy =
+        StrategySpec::GpUcb(GpUcbOptions { ucb_multiplier: beta, ..GpUcbOptions::default() });
     assert_eq!(study.definition.strategy, strategy);
     assert_eq!(study.definition.n_initial, 8, "two for each of four coordinates");
     assert_eq!((study.n_trials, study.jobs), (40, 1));
