@@ -80,9 +80,9 @@ pub mod strategy {
     pub use fedbo_strategies::{
         Acquisition, Domain, GpUcb, GpUcbOptions, GpUcbSettings, Incumbent, LogEi, LogEiOptions,
         LogEiSettings, Maximizer, Observation, OutputOption, Points, Proposal, Proposer,
-        RandomOptions, RandomSearch, Repeats, Score, SobolOptions, SobolSearch, Source, Strategy,
-        StrategyError, Surrogate, SurrogateSettings, ThompsonSampling, ThompsonSettings, TsOptions,
-        UcbMultiplier, expected_improvement, log_expected_improvement,
+        RandomOptions, RandomSearch, Repeats, SampleSearch, Score, SobolOptions, SobolSearch,
+        Source, Strategy, StrategyError, Surrogate, SurrogateSettings, ThompsonSampling,
+        ThompsonSettings, TsOptions, UcbMultiplier, expected_improvement, log_expected_improvement,
     };
     pub use fedbo_streams::{Seed, Stream};
 }

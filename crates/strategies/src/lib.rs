@@ -62,5 +62,5 @@ pub use surrogate::{
     Diagnostics, HyperparameterPolicy, OwnSampler, Refit, Surrogate, SurrogateSettings,
 };
 pub use trials::Repeats;
-pub use ts::{OwnQuery, ThompsonSampling, ThompsonSettings, TsOptions};
+pub use ts::{OwnQuery, SampleSearch, ThompsonSampling, ThompsonSettings, TsOptions};
 pub use ucb_multiplier::UcbMultiplier;

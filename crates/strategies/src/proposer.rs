@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use fedbo_gp::JointSampler;
-use fedbo_optim::{Function, Points};
+use fedbo_optim::{Function, MultiStart, Points};
 use fedbo_space::Space;
 use fedbo_streams::{Seed, Stream};
 
@@ -214,6 +214,38 @@ impl Proposer {
         let extra = self.extra_starts(stream);
         let candidates = self.search(&self.maximizer, function, &extra, stream)?;
         open.pick(candidates, source, stream)
+    }
+
+    /// Query for the largest maximum of a function that ascents from the best trials and from points near the best one reach, and from one
+    /// point elsewhere. Before the first value, and in a discrete space that is small enough to be evaluated altogether, the search is that
+    /// of [`Proposer::propose_maximum`].
+    ///
+    /// # Errors
+    /// If no finite query exists.
+    pub(crate) fn propose_local_maximum(
+        &self,
+        function: &dyn Function,
+        pending: &Points,
+        stream: &mut Stream,
+    ) -> Result<Proposal, StrategyError> {
+        let open = self.open(pending)?;
+        let extra = self.extra_starts(stream);
+        let maximizer = match &self.maximizer {
+            Maximizer::Snapped(search) if !extra.is_empty() && !self.is_enumerable(search) => {
+                Maximizer::Snapped(MultiStart { n_starts: 1, ..*search })
+            }
+            other => other.clone(),
+        };
+        let candidates = self.search(&maximizer, function, &extra, stream)?;
+        open.pick(candidates, Source::Own, stream)
+    }
+
+    /// Returns true if the search evaluates all points of the space.
+    fn is_enumerable(&self, search: &MultiStart) -> bool {
+        match self.domain() {
+            Domain::Space(space) => space.n_points().is_some_and(|n| n <= search.n_starts as u64),
+            _ => true,
+        }
     }
 
     /// Query for the maximum of an acquisition function, an evaluation of which costs O(n²) for n observations. None of `pending`, the

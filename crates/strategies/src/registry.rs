@@ -428,7 +428,7 @@ mod tests {
         let stored = |spec: &StrategySpec| serde_json::to_string(spec).unwrap();
         let of_strategies: Vec<String> = StrategySpec::all().iter().map(stored).collect();
         let expected = [
-            r#"{"name":"ts","ucb_multiplier":1.0,"output_transform":"automatic"}"#,
+            r#"{"name":"ts","ucb_multiplier":1.0,"output_transform":"automatic","search":"local"}"#,
             r#"{"name":"gp-ucb","ucb_multiplier":2.0,"output_transform":"automatic"}"#,
             r#"{"name":"log-ei","output_transform":"automatic"}"#,
             r#"{"name":"rm-gp-ucb"}"#,

@@ -14,8 +14,8 @@ use fedbo_strategies::meta::{
 };
 use fedbo_strategies::{
     Domain, GpUcb, GpUcbSettings, HyperparameterPolicy, Maximizer, Observation, OwnQuery,
-    OwnSampler, Points, Repeats, Source, Strategy, SurrogateSettings, ThompsonSettings,
-    UcbMultiplier,
+    OwnSampler, Points, Repeats, SampleSearch, Source, Strategy, SurrogateSettings,
+    ThompsonSettings, UcbMultiplier,
 };
 use fedbo_streams::{Purpose, Seed, Stream};
 use fedbo_testkit::{test_stream, uniform_points};
@@ -526,6 +526,7 @@ fn sampling_asks_the_meta_tasks_by_their_share() {
             maximizer: settings(None).maximizer,
             ucb_multiplier: UcbMultiplier::Constant(1.0),
             repeats: Repeats::Allow,
+            search: SampleSearch::Global,
             own_query: OwnQuery::Sample,
         },
         scale: OutputScale::Raw,

@@ -11,7 +11,8 @@ use fedbo_objective::Problems;
 use fedbo_optim::MultiStart;
 use fedbo_space::Direction;
 use fedbo_strategies::{
-    LogEiSettings, Maximizer, OwnQuery, Repeats, ThompsonSettings, UcbMultiplier, in_words,
+    LogEiSettings, Maximizer, OwnQuery, Repeats, SampleSearch, ThompsonSettings, UcbMultiplier,
+    in_words,
 };
 
 use crate::checked::{AgentObjective, Collaboration, Federation, FederationAgent, Objectives};
@@ -110,6 +111,7 @@ impl FederationFile {
             maximizer: Maximizer::MultiStart(MultiStart::for_dim(dim)),
             ucb_multiplier: UcbMultiplier::Constant(1.0),
             repeats: if noisy { Repeats::Allow } else { Repeats::Avoid },
+            search: SampleSearch::Global,
             own_query: OwnQuery::Sample,
         };
         let mut log_ei = LogEiSettings::for_agent(&space, noisy);

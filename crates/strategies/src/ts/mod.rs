@@ -22,7 +22,38 @@ pub struct TsOptions {
     /// The transform of outputs before they are modelled.
     #[serde(default = "OutputOption::of_stored_without")]
     pub output_transform: OutputOption,
+    /// The search for a sample's maximum.
+    #[serde(default = "SampleSearch::of_stored_without")]
+    pub search: SampleSearch,
 }
+
+/// The search for the maximum of a function drawn from the posterior.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SampleSearch {
+    /// Ascents from the best trials and from points near the best one, on samples of which every other one, by a coin, deviates from the
+    /// mean by 0.3 of what it would.
+    ///
+    /// In many dimensions nearly all of a sample's volume is far from all trials, where it follows the prior: its global maximum then
+    /// explores for ever. On the suite of functions this search ends where log expected improvement does, and ahead of it with ten trials at
+    /// once (docs/results.md).
+    #[default]
+    Local,
+    /// From points all over the space: Thompson sampling as published.
+    Global,
+}
+
+impl SampleSearch {
+    /// The search of a definition that was stored before there was this option.
+    fn of_stored_without() -> Self {
+        Self::Global
+    }
+}
+
+/// The share of its deviation from the mean that a narrow sample of [`SampleSearch::Local`] keeps.
+const NARROW: f64 = 0.3;
+/// The share of narrow samples.
+const NARROW_SHARE: f64 = 0.5;
 
 impl Default for TsOptions {
     /// β_t = 1: samples of the posterior as it is.
@@ -30,6 +61,7 @@ impl Default for TsOptions {
         Self {
             ucb_multiplier: UcbMultiplier::Constant(1.0),
             output_transform: OutputOption::default(),
+            search: SampleSearch::default(),
         }
     }
 }
@@ -39,6 +71,7 @@ impl StrategyOptions for TsOptions {
         let settings = ThompsonSettings {
             surrogate: setup.surrogate().with_outputs(self.output_transform),
             ucb_multiplier: self.ucb_multiplier,
+            search: self.search,
             ..ThompsonSettings::for_study(setup.dim(), setup.noisy)
         };
         let strategy = ThompsonSampling::new(setup.domain(), settings, setup.seed)?;
@@ -63,6 +96,8 @@ pub struct ThompsonSettings {
     pub surrogate: SurrogateSettings,
     /// The search for a function's maximum.
     pub maximizer: Maximizer,
+    /// The part of the space in which the search for the maximum of an own sample begins; of a finite domain all points are compared.
+    pub search: SampleSearch,
     /// β_t.
     pub ucb_multiplier: UcbMultiplier,
     /// Repeated points.
@@ -77,6 +112,7 @@ impl ThompsonSettings {
         Self {
             surrogate: SurrogateSettings::default_for(dim),
             maximizer: Maximizer::MultiStart(MultiStart::for_dim(dim)),
+            search: SampleSearch::Global,
             ucb_multiplier: UcbMultiplier::Constant(1.0),
             repeats: Repeats::Avoid,
             own_query: OwnQuery::Sample,
@@ -91,6 +127,7 @@ impl ThompsonSettings {
         Self {
             surrogate: SurrogateSettings::for_study(dim, noisy),
             maximizer: Maximizer::Snapped(MultiStart::for_dim(dim)),
+            search: SampleSearch::Global,
             ucb_multiplier: UcbMultiplier::Constant(1.0),
             repeats: Repeats::for_study(noisy),
             own_query: OwnQuery::Sample,
@@ -102,6 +139,7 @@ impl ThompsonSettings {
         Self {
             surrogate: settings.surrogate.clone(),
             maximizer: settings.maximizer.clone(),
+            search: SampleSearch::Global,
             ucb_multiplier: UcbMultiplier::Constant(1.0),
             repeats: settings.repeats,
             own_query: OwnQuery::LogEi(settings.query()),
@@ -111,12 +149,14 @@ impl ThompsonSettings {
 
 /// Thompson sampling with a Gaussian process: f_t ~ GP(μ_{t−1}, β_t² σ²_{t−1}), x_t = argmax f_t (FTS Algorithm 1 line 4).
 ///
-/// Queries of one batch are independent samples (Kandasamy et al. 2018): running trials only are not proposed again. With
+/// Queries of one batch are independent samples (Kandasamy et al. 2018): running trials only are not proposed again. In a study the maximum is
+/// that of [`SampleSearch::Local`] unless it asks for another. With
 /// [`OwnQuery::LogEi`] own queries are those of [`crate::LogEi`] instead.
 #[derive(Clone, Debug)]
 pub struct ThompsonSampling {
     proposer: Proposer,
     ucb_multiplier: UcbMultiplier,
+    search: SampleSearch,
     own_query: OwnQuery,
     /// Points that cover the domain, for γ_t.
     cover: Points,
@@ -145,6 +185,7 @@ impl ThompsonSampling {
         )?;
         Ok(Self {
             own_query: settings.own_query,
+            search: settings.search,
             ucb_multiplier: settings.ucb_multiplier.validate()?,
             cover: proposer.domain().cover(),
             proposer,
@@ -188,6 +229,11 @@ impl ThompsonSampling {
                 let points = joint.domain();
                 let values = joint.sample(posterior, beta, stream)?;
                 self.proposer.propose_ranked(&values, points, pending, stream)
+            }
+            (OwnSampler::Exact(prior), ..) if self.search == SampleSearch::Local => {
+                let beta = if stream.uniform() < NARROW_SHARE { NARROW * beta } else { beta };
+                let sample = PathwiseSample::draw(posterior, prior, beta, stream)?;
+                self.proposer.propose_local_maximum(&sample, pending, stream)
             }
             (OwnSampler::Exact(prior), ..) => {
                 let sample = PathwiseSample::draw(posterior, prior, beta, stream)?;

@@ -7,8 +7,8 @@ use fedbo_optim::{MultiStart, Points};
 use fedbo_space::{ParameterSpec, Space};
 use fedbo_strategies::{
     Domain, HyperparameterPolicy, Maximizer, Observation, OwnQuery, OwnSampler, Proposal, Repeats,
-    Source, Strategy, StrategyError, SurrogateSettings, ThompsonSampling, ThompsonSettings,
-    UcbMultiplier,
+    SampleSearch, Source, Strategy, StrategyError, SurrogateSettings, ThompsonSampling,
+    ThompsonSettings, UcbMultiplier,
 };
 use fedbo_streams::{Seed, Stream};
 
@@ -61,6 +61,7 @@ pub(crate) fn own(dim: usize) -> ThompsonSettings {
         }),
         ucb_multiplier: UcbMultiplier::Constant(1.0),
         repeats: Repeats::Allow,
+        search: SampleSearch::Global,
         own_query: OwnQuery::Sample,
     }
 }

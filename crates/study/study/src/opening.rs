@@ -77,7 +77,9 @@ impl StudyFile {
         }
         let mut given =
             Definition { archive: stored.archive.clone(), ..self.definition_with(studies) };
-        self.keep(["strategy", "output_transform"], &mut given.strategy, &stored.strategy);
+        for key in ["output_transform", "search"] {
+            self.keep(["strategy", key], &mut given.strategy, &stored.strategy);
+        }
         if let (Some(given), Some(stored)) = (&mut given.early_stopping, &stored.early_stopping) {
             self.keep(["early_stopping", "expected_end"], &mut given.rule, &stored.rule);
         }

@@ -20,8 +20,8 @@ use fedbo_report::{
 };
 use fedbo_space::Direction;
 use fedbo_strategies::{
-    Domain, HyperparameterPolicy, Maximizer, OwnQuery, OwnSampler, Repeats, SurrogateSettings,
-    ThompsonSettings, UcbMultiplier,
+    Domain, HyperparameterPolicy, Maximizer, OwnQuery, OwnSampler, Repeats, SampleSearch,
+    SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
 use fedbo_streams::{Purpose, Seed};
 
@@ -211,6 +211,7 @@ fn own() -> anyhow::Result<ThompsonSettings> {
         maximizer: Maximizer::MultiStart(MultiStart::for_dim(1)), // not used: a finite domain is scanned
         ucb_multiplier: UcbMultiplier::Constant(1.0),
         repeats: Repeats::Allow,
+        search: SampleSearch::Global,
         own_query: OwnQuery::Sample,
     })
 }

@@ -18,8 +18,8 @@ use fedbo_problems::{N_FIELDS, Problem};
 use fedbo_protocol::{Agent, AgentPlan};
 use fedbo_strategies::{
     Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise,
-    MessageSettings, Observation, OwnQuery, OwnSampler, Refit, Repeats, Source, SurrogateSettings,
-    ThompsonSettings, UcbMultiplier,
+    MessageSettings, Observation, OwnQuery, OwnSampler, Refit, Repeats, SampleSearch, Source,
+    SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
 use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
@@ -426,6 +426,7 @@ pub(super) fn paper(content: MessageContent) -> anyhow::Result<FtsSettings> {
             }),
             ucb_multiplier: UcbMultiplier::Constant(1.0),
             repeats: Repeats::Randomize,
+            search: SampleSearch::Global,
             own_query: OwnQuery::Sample,
         },
         local_prob: LocalProb::InverseSquare,

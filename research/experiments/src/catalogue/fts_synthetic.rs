@@ -15,8 +15,8 @@ use fedbo_protocol::{Agent, AgentPlan, AgentUpdate};
 use fedbo_space::Direction;
 use fedbo_strategies::{
     Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise,
-    MessageSettings, Observation, OwnQuery, OwnSampler, Repeats, Source, SurrogateSettings,
-    ThompsonSettings, UcbMultiplier,
+    MessageSettings, Observation, OwnQuery, OwnSampler, Repeats, SampleSearch, Source,
+    SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
 use fedbo_streams::{Purpose, Seed};
 
@@ -259,6 +259,7 @@ fn settings(arm: &Arm) -> anyhow::Result<FtsSettings> {
             maximizer: Maximizer::MultiStart(MultiStart::for_dim(1)), // not used: a finite domain is scanned
             ucb_multiplier: UcbMultiplier::Constant(1.0),
             repeats: Repeats::Allow,
+            search: SampleSearch::Global,
             own_query: OwnQuery::Sample,
         },
         local_prob: arm.local_prob.clone(),

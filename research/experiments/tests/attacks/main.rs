@@ -29,7 +29,7 @@ use fedbo_protocol::{
 use fedbo_space::Partition;
 use fedbo_strategies::{
     Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, OwnQuery, OwnSampler,
-    Points, Repeats, Source, SurrogateSettings, ThompsonSettings, UcbMultiplier,
+    Points, Repeats, SampleSearch, Source, SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
 use fedbo_streams::{Purpose, Seed};
 
@@ -177,6 +177,7 @@ fn own(dim: usize, lengthscale: f64, sampler: OwnSampler) -> ThompsonSettings {
         maximizer: Maximizer::MultiStart(MultiStart::for_dim(dim)),
         ucb_multiplier: UcbMultiplier::Constant(1.0),
         repeats: Repeats::Avoid,
+        search: SampleSearch::Global,
         own_query: OwnQuery::Sample,
     }
 }

@@ -11,8 +11,8 @@ use fedbo_optim::{MultiStart, Points};
 use fedbo_protocol::{Agent, AgentPlan, AgentUpdate, Broadcast};
 use fedbo_strategies::{
     Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise,
-    MessageSettings, Observation, OwnQuery, OwnSampler, Repeats, Source, SurrogateSettings,
-    ThompsonSettings, UcbMultiplier,
+    MessageSettings, Observation, OwnQuery, OwnSampler, Repeats, SampleSearch, Source,
+    SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
 use fedbo_streams::{Purpose, Seed};
 
@@ -50,6 +50,7 @@ pub(crate) fn strategy(local_prob: f64) -> Fts {
             maximizer: Maximizer::MultiStart(MultiStart::for_dim(1)),
             ucb_multiplier: UcbMultiplier::Constant(1.0),
             repeats: Repeats::Allow,
+            search: SampleSearch::Global,
             own_query: OwnQuery::Sample,
         },
         local_prob: LocalProb::Constant(local_prob),

@@ -27,7 +27,7 @@ use fedbo_runner::{
 use fedbo_space::{Partition, Point, Value};
 use fedbo_strategies::{
     Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageSettings, OwnQuery, OwnSampler,
-    Points, Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
+    Points, Repeats, SampleSearch, SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
 use fedbo_streams::{Purpose, Seed};
 
@@ -77,6 +77,7 @@ fn strategy(map: &Arc<FeatureMap>) -> DpFtsDe {
             maximizer: Maximizer::MultiStart(MultiStart::for_dim(1)),
             ucb_multiplier: UcbMultiplier::Constant(1.0),
             repeats: Repeats::Avoid,
+            search: SampleSearch::Global,
             own_query: OwnQuery::Sample,
         },
         local_prob: LocalProb::Constant(0.3),

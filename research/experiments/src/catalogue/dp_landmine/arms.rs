@@ -9,7 +9,8 @@ use fedbo_privacy::accounting::SamplingRate;
 use fedbo_privacy::mechanism::PaperSampling;
 use fedbo_strategies::{
     HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise, MessageSettings,
-    OwnQuery, OwnSampler, Refit, Repeats, SurrogateSettings, ThompsonSettings, UcbMultiplier,
+    OwnQuery, OwnSampler, Refit, Repeats, SampleSearch, SurrogateSettings, ThompsonSettings,
+    UcbMultiplier,
 };
 
 use super::costs::multiplier_for;
@@ -86,6 +87,7 @@ impl Setting {
             }),
             ucb_multiplier: UcbMultiplier::Constant(1.0),
             repeats: Repeats::Randomize,
+            search: SampleSearch::Global,
             own_query: OwnQuery::Sample,
         })
     }

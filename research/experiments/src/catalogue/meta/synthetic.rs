@@ -19,7 +19,7 @@ use fedbo_strategies::meta::{
 };
 use fedbo_strategies::{
     Domain, GpUcb, GpUcbSettings, HyperparameterPolicy, Maximizer, OwnQuery, OwnSampler, Repeats,
-    Strategy, SurrogateSettings, ThompsonSampling, ThompsonSettings, UcbMultiplier,
+    SampleSearch, Strategy, SurrogateSettings, ThompsonSampling, ThompsonSettings, UcbMultiplier,
 };
 use fedbo_streams::{Purpose, Seed};
 
@@ -361,6 +361,7 @@ fn strategy(
         maximizer: maximizer.clone(),
         ucb_multiplier: UcbMultiplier::Constant(1.0),
         repeats: Repeats::Allow,
+        search: SampleSearch::Global,
         own_query: OwnQuery::Sample,
     };
     Ok(match rule {
