@@ -8,7 +8,8 @@ use fedbo_storage::{Told, Trial};
 use fedbo_strategies::early_stopping::{EpochGpUcb, EpochGpUcbSettings};
 use fedbo_strategies::meta::{Transfer, WarmStart};
 use fedbo_strategies::{
-    Domain, Earlier, Maker, Observation, Proposal, Repeats, Setup, SobolSearch, Source, Strategy,
+    Domain, Earlier, Maker, Observation, Outcomes, Proposal, Repeats, Setup, SobolSearch, Source,
+    Strategy,
 };
 use fedbo_streams::{Purpose, Seed, Stream};
 
@@ -134,6 +135,7 @@ impl Model {
                         "initial" => Source::Initial,
                         _ => Source::Own,
                     },
+                    further: Vec::new(),
                 })
             })
             .collect::<Result<Vec<_>, StudyError>>()?;
@@ -218,7 +220,7 @@ fn chooser(
     space: &Space,
     seed: Seed,
 ) -> Result<ModelStrategy, StudyError> {
-    let setup = Setup { space, noisy: definition.noisy, seed };
+    let setup = Setup { space, noisy: definition.noisy, seed, outcomes: Outcomes::default() };
     // Trials that report as they train are modelled over points and epochs, by strategies that know such a bound.
     if let (Some(spec), Some(ucb_multiplier)) =
         (&definition.early_stopping, definition.strategy.epoch_bound())

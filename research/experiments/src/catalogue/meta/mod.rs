@@ -102,6 +102,7 @@ impl OneParty<'_> {
                 unit,
                 value: value.map(|value| self.direction.to_maximize(value)),
                 source,
+                further: Vec::new(),
             }])?;
         }
         Ok((course, Ended::Complete))
