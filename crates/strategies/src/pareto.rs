@@ -1,14 +1,17 @@
 //! Non-dominated points.
 
 /// The indices, in order, of the points that no other point dominates: is at least as large in each coordinate and larger in one. Of
-/// equal points the first.
+/// equal points the first. Cost O(n f) comparisons of points for n points with at most f non-dominated ones among the first ones.
 pub fn non_dominated(points: &[Vec<f64>]) -> Vec<usize> {
-    let at_least = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| a >= b);
-    let is_beaten = |i: usize, j: usize| {
-        let (a, b) = (&points[j], &points[i]);
-        i != j && at_least(a, b) && (j < i || !at_least(b, a))
-    };
-    (0..points.len()).filter(|&i| !(0..points.len()).any(|j| is_beaten(i, j))).collect()
+    let covers = |a: usize, b: usize| points[a].iter().zip(&points[b]).all(|(a, b)| a >= b);
+    let mut front: Vec<usize> = Vec::new();
+    for index in 0..points.len() {
+        if !front.iter().any(|&other| covers(other, index)) {
+            front.retain(|&other| !covers(index, other));
+            front.push(index);
+        }
+    }
+    front
 }
 
 #[cfg(test)]

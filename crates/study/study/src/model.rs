@@ -8,8 +8,7 @@ use fedbo_storage::{Told, Trial};
 use fedbo_strategies::early_stopping::{EpochGpUcb, EpochGpUcbSettings};
 use fedbo_strategies::meta::{Transfer, WarmStart};
 use fedbo_strategies::{
-    Domain, Earlier, Maker, Observation, Outcomes, Proposal, Repeats, Setup, SobolSearch, Source,
-    Strategy,
+    Domain, Earlier, Maker, Observation, Proposal, Repeats, Setup, SobolSearch, Source, Strategy,
 };
 use fedbo_streams::{Purpose, Seed, Stream};
 
@@ -131,11 +130,11 @@ impl Model {
                         .filter(|_| !matches!(trial.told(), Some(Told::Failed { .. })))
                         .map(|value| self.definition.direction.to_maximize(value)),
                     // What the initial design shows is weighed as a whole, before the first query.
+                    further: self.definition.further(trial),
                     source: match trial.origin() {
                         "initial" => Source::Initial,
                         _ => Source::Own,
                     },
-                    further: Vec::new(),
                 })
             })
             .collect::<Result<Vec<_>, StudyError>>()?;
@@ -220,7 +219,7 @@ fn chooser(
     space: &Space,
     seed: Seed,
 ) -> Result<ModelStrategy, StudyError> {
-    let setup = Setup { space, noisy: definition.noisy, seed, outcomes: Outcomes::default() };
+    let setup = Setup { space, noisy: definition.noisy, seed, outcomes: definition.outcomes() };
     // Trials that report as they train are modelled over points and epochs, by strategies that know such a bound.
     if let (Some(spec), Some(ucb_multiplier)) =
         (&definition.early_stopping, definition.strategy.epoch_bound())
