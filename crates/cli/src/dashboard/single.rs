@@ -145,6 +145,7 @@ fn of_study(entry: &Entry) -> anyhow::Result<Markup> {
             Err(
                 PictureError::NoTrial { .. }
                 | PictureError::NoCurves { .. }
+                | PictureError::OtherObjectives { .. }
                 | PictureError::NoTransfer { .. },
             ) => {}
             Err(error) => return Err(error.into()),

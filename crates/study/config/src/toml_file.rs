@@ -355,6 +355,14 @@ impl TomlFile {
                 Some(index) => path.truncate(index + 1),
                 None => path.push(key.clone()),
             }
+            if path.len() == 1 && matches!(key.as_str(), "objectives" | "constraints") {
+                let place = self.place_at(&span);
+                let message = format!(
+                    "[[{key}]] is for the file of a study (fedbo tune): what this file describes has one objective without constraints; \
+                     remove it"
+                );
+                return FileError::Invalid { place, message };
+            }
             let steps: Vec<&str> = path.iter().map(String::as_str).collect();
             let named = self.span_of(&steps).map_or_else(|| span.clone(), |(key, _)| key);
             return FileError::UnknownKey {
