@@ -9,10 +9,12 @@ const ROWS = 50;
 export class Table {
   /**
    * @param {string[]} parameters
+   * @param {string[]} outcomes names of further numbers
    * @param {(trial: any) => void} chosen
    */
-  constructor(parameters, chosen) {
+  constructor(parameters, outcomes, chosen) {
     this.parameters = parameters;
+    this.outcomes = outcomes;
     this.chosen = chosen;
     /** @type {any[]} */
     this.trials = [];
@@ -40,8 +42,9 @@ export class Table {
   columns() {
     return [
       ["number", (trial) => trial.number],
-      ["state", (trial) => trial.state],
+      ["state", (trial) => state(trial)],
       ["value", (trial) => trial.value],
+      ...this.outcomes.map((name) => /** @type {[string, (trial: any) => any]} */ ([name, (trial) => trial.outcomes?.[name]])),
       ...this.parameters.map((name) => /** @type {[string, (trial: any) => any]} */ ([name, (trial) => trial.parameters[name]])),
       ["seconds", (trial) => trial.evaluate_seconds],
       ["source", (trial) => trial.source],
@@ -97,13 +100,19 @@ export class Table {
     settle(this.body, ...found.slice(first, first + ROWS).map((trial) =>
       h("tr", {},
         h("th", { scope: "row" }, h("a", { href: `?${withTrial(trial.number)}`, onclick: (/** @type {Event} */ event) => { event.preventDefault(); this.chosen(trial); } }, trial.number)),
-        h("td", {}, trial.state),
+        h("td", {}, state(trial)),
         h("td", {}, number(trial.value)),
+        ...this.outcomes.map((name) => h("td", {}, shown(trial.outcomes?.[name]))),
         ...this.parameters.map((parameter) => h("td", {}, shown(trial.parameters[parameter]))),
         h("td", {}, duration(trial.evaluate_seconds)),
         h("td", {}, trial.source),
         h("td", { class: "long" }, short(reason(trial))))));
   }
+}
+
+/** The state of a trial, or that it misses a constraint. @param {any} trial */
+export function state(trial) {
+  return trial.feasible === false ? "infeasible" : trial.state;
 }
 
 /** @param {number} trial */
