@@ -218,7 +218,7 @@ struct View {
     /// The definition, where a trial has more than a value.
     definition: Option<Definition>,
     best: Option<Best>,
-    /// Where there are several objectives: the feasible trials so far that no other one dominates.
+    /// The feasible trials so far that no other one dominates, where there are several objectives.
     front: Vec<Trial>,
     /// The best value so far after each telling since there is one.
     curve: Vec<f64>,

@@ -25,7 +25,7 @@ pub(crate) struct TrialRecord<'a> {
     /// All its numbers by name, where a trial has more than a value.
     #[serde(skip_serializing_if = "Map::is_empty")]
     outcomes: Map<String, serde_json::Value>,
-    /// Whether it meets all constraints, where a trial has more than a value.
+    /// True if it meets all constraints; `None` where trials have a value alone, and for a trial without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     feasible: Option<bool>,
     failure: Option<FailureRecord<'a>>,
@@ -97,16 +97,14 @@ pub(crate) fn outcomes(definition: &Definition, numbers: &[f64]) -> Map<String, 
     names.zip(numbers.iter().map(|number| (*number).into())).collect()
 }
 
-/// Numbers of a trial in few words: `0.5`; where there are several, `error 0.1, size_mb 12`.
+/// Numbers of a trial in few words, each but the value with its name: `0.5, latency_ms 40`, or `error 0.1, size_mb 12`.
 pub(crate) fn numbers_in_words(definition: &Definition, numbers: &[f64]) -> String {
-    match numbers {
-        [value] => number(*value),
-        _ => {
-            let names = definition.number_names().into_iter();
-            let each = names.zip(numbers).map(|(name, value)| format!("{name} {}", number(*value)));
-            each.collect::<Vec<_>>().join(", ")
-        }
-    }
+    let names = definition.number_names().into_iter();
+    let each = names.zip(numbers).map(|(name, value)| match name {
+        "value" => number(*value),
+        name => format!("{name} {}", number(*value)),
+    });
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// Numbers of a trial as arguments of `fedbo tell`, exactly.

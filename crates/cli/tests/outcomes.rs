@@ -78,7 +78,7 @@ fn two_objectives_and_a_constraint_go_from_the_command_to_the_front() {
     assert_eq!(trial["feasible"], true);
 
     let shown = sandbox.fedbo(&["best", "s.toml"]);
-    let line = format!("{n_feasible} of 40 trials with a value feasible: ms at most 50");
+    let line = format!("feasible: {n_feasible} of 40 trials with a value (ms at most 50)");
     assert!(shown.expect(0, &[]).stdout.contains(&line), "{}", shown.stdout);
     let listed = sandbox.fedbo(&["trials", "s.toml"]);
     let head = listed.stdout.lines().next().expect("a head");

@@ -33,7 +33,7 @@ pub struct Setup<'a> {
     pub noisy: bool,
     /// Seed of hyperparameter fits and designs.
     pub seed: Seed,
-    /// What a trial reports. Only strategies of [`StrategyOptions::takes_outcomes`] see other than the default.
+    /// The numbers of objectives and constraints. Only strategies of [`StrategyOptions::takes_outcomes`] see other than the default.
     pub outcomes: Outcomes,
 }
 

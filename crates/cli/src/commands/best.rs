@@ -121,7 +121,8 @@ impl Best {
         let (Some(insight), Some(best)) = (insight, found.best) else {
             return Ok(Exit::Done);
         };
-        if definition.noisy {
+        // The model knows no constraints.
+        if definition.noisy && definition.constraints.is_empty() {
             let (mean, std) = (number(insight.mean), number(insight.std));
             let noise = number(insight.noise_std);
             let text = if insight.best_by_mean.number == best.number {

@@ -9,7 +9,7 @@ use crate::table::{self, Column};
 use crate::text::{counted, number, value};
 use crate::trial_record::{TrialRecord, numbers_in_words};
 
-/// What was found so far.
+/// The best trials of a study so far.
 pub(super) struct Found<'a> {
     /// The best feasible trial, if the study has one objective and there is such a trial.
     pub(super) best: Option<&'a Trial>,
@@ -72,7 +72,7 @@ impl<'a> Found<'a> {
                 definition.constraints.iter().map(Constraint::in_words).collect();
             let n = counted(self.n_values as u64, "trial");
             let bounds = bounds.join(", ");
-            console::result(&format!("{n_feasible} of {n} with a value feasible: {bounds}\n"))?;
+            console::result(&format!("feasible: {n_feasible} of {n} with a value ({bounds})\n"))?;
         }
         if let Some((nearest, violation)) = self.nearest {
             let numbers = numbers_in_words(definition, nearest.numbers());
@@ -94,11 +94,10 @@ impl<'a> Found<'a> {
             return Ok(());
         };
         if let Some(value) = best.value() {
-            let further = match definition.constraints.is_empty() {
-                true => String::new(),
-                false => format!(": {}", numbers_in_words(definition, best.numbers())),
-            };
-            let line = format!("best value {value:?} (trial {}){further}\n\n", best.number);
+            let numbers = definition.column_names().into_iter().zip(best.numbers().iter().skip(1));
+            let further: String =
+                numbers.map(|(name, value)| format!(", {name} {value:?}")).collect();
+            let line = format!("best value {value:?}{further} (trial {})\n\n", best.number);
             console::result(&line)?;
         }
         print_parameters(best, insight)

@@ -374,8 +374,12 @@ impl Tune {
         self.print_remaining_work(opened, report, &trials);
         if !console::is_quiet() && !self.json && !in_memory {
             let word = &opened.word;
+            let found = match definition.objectives.is_empty() {
+                true => "which parameters matter",
+                false => "the front",
+            };
             console::note(&format!(
-                "\nfedbo best {word}    which parameters matter\nfedbo plot {word}    pictures\nfedbo trials {word}  all trials"
+                "\nfedbo best {word}    {found}\nfedbo plot {word}    pictures\nfedbo trials {word}  all trials"
             ));
             if report.ended == Ended::Complete {
                 console::note(&self.continuation_hint(opened));

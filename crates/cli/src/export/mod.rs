@@ -119,7 +119,7 @@ fn named_numbers<'a>(
 }
 
 impl<'a> Valued<'a> {
-    /// What is drawn of it: `value`, `best` and its further numbers.
+    /// Its scalars: `value`, `best` and its further numbers.
     fn scalars(&self) -> Vec<(&'a str, f64)> {
         let best = self.best.map(|best| ("best", best));
         [("value", self.value)]

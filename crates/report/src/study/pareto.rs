@@ -75,7 +75,9 @@ fn panel(
     let mark = size_for(n_drawn, 120.0, (1.3, if size.0 > 400.0 { 4.0 } else { 3.4 }));
     let mut panel = Panel {
         x_label: labelled(&x.name, x.direction),
-        y_label: labelled(&y.name, y.direction),
+        y_label: if is_lined { labelled(&y.name, y.direction) } else { String::new() },
+        // Beside each other, panels have the name of their vertical axis above it.
+        title: if is_lined { String::new() } else { labelled(&y.name, y.direction) },
         nothing: if n_drawn == 0 { "no trial has a value".to_owned() } else { String::new() },
         ..Panel::new(size, axes[0].1.axis.with_ticks(n_ticks), axes[1].1.axis.with_ticks(n_ticks))
     };

@@ -50,6 +50,7 @@ fn study(minimize: bool, values: &[Option<f64>]) -> StudyPlot {
     StudyPlot {
         title: "a < b".to_owned(),
         minimize,
+        objectives: Vec::new(),
         trials: (0..).zip(values).map(trial).collect(),
         n_stopped: 0,
         parameters: parameters(),

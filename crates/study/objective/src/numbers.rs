@@ -32,7 +32,7 @@ pub enum NumbersError {
     NoNumber {
         /// Its name.
         name: String,
-        /// What stands there.
+        /// The value that stands there.
         found: String,
     },
     /// One is NaN or infinite.

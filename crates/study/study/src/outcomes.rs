@@ -38,7 +38,7 @@ pub struct Constraint {
 }
 
 impl Constraint {
-    /// How far a number is on the good side of the bound: at least 0 where it meets it. A difference beyond the largest number is that one.
+    /// The distance of a number from the bound on its good side: at least 0 where it meets it. A difference beyond the largest number is that one.
     pub fn slack(&self, number: f64) -> f64 {
         let slack = match (self.at_most, self.at_least) {
             (Some(bound), _) => bound - number,
@@ -175,7 +175,7 @@ impl Definition {
         (alone, trials)
     }
 
-    /// By how much a trial misses its constraints in all, each in its own unit: 0 if it is feasible; `None` if it has no value.
+    /// The amount by which a trial misses its constraints in all, each in its own unit: 0 if it is feasible; `None` if it has no value.
     pub fn violation(&self, trial: &Trial) -> Option<f64> {
         trial.value()?;
         let missed = self.slacks_of(trial).into_iter().map(|slack| (-slack).max(0.0));

@@ -626,8 +626,16 @@ impl Study {
     /// # Panics
     /// If the study has no such objective.
     pub fn insight_of(&self, objective: usize) -> Result<Option<Insight>, StudyError> {
-        let (definition, trials) = self.definition.of_objective(objective, self.trials()?);
-        Insight::of(&definition, &self.space, trials)
+        let trials = self.trials()?;
+        let (definition, alone) = self.definition.of_objective(objective, trials.clone());
+        let mut insight = Insight::of(&definition, &self.space, alone)?;
+        if let Some(insight) = &mut insight
+            && let Some(whole) =
+                trials.into_iter().find(|trial| trial.number == insight.best_by_mean.number)
+        {
+            insight.best_by_mean = whole; // with all its numbers
+        }
+        Ok(insight)
     }
 
     /// Returns the surrogate over the parameters `x` and `y`, with all others as in the trial with the best posterior mean; `None` while
