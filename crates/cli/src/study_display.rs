@@ -376,9 +376,9 @@ impl View {
                 None => text::number(value),
                 Some(definition) => {
                     let numbers = numbers_in_words(definition, trial.numbers());
-                    match definition.is_feasible(trial) {
-                        true => numbers,
-                        false => format!("{numbers}, infeasible"),
+                    match definition.is_infeasible(trial) {
+                        false => numbers,
+                        true => format!("{numbers}, infeasible"),
                     }
                 }
             },

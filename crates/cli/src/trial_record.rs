@@ -107,6 +107,15 @@ pub(crate) fn numbers_in_words(definition: &Definition, numbers: &[f64]) -> Stri
     each.collect::<Vec<_>>().join(", ")
 }
 
+/// The arguments by which `fedbo tell` is told the numbers of a trial: `VALUE`, `VALUE --outcome latency_ms=NUMBER`.
+pub(crate) fn tell_usage(definition: &Definition) -> String {
+    let each = definition.number_names().into_iter().map(|name| match name {
+        "value" => "VALUE".to_owned(),
+        name => format!("--outcome {name}=NUMBER"),
+    });
+    each.collect::<Vec<_>>().join(" ")
+}
+
 /// Numbers of a trial as arguments of `fedbo tell`, exactly.
 pub(crate) fn tell_arguments(definition: &Definition, numbers: &[f64]) -> String {
     let names = definition.number_names().into_iter();

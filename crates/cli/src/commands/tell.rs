@@ -10,7 +10,7 @@ use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::study_ref::StudyRef;
 use crate::text::{self, counted, whole};
-use crate::trial_record::{numbers_in_words, outcomes};
+use crate::trial_record::{numbers_in_words, outcomes, tell_usage};
 
 /// Tell the value of a trial, or that it failed
 ///
@@ -129,12 +129,8 @@ impl Tell {
         }
         let names = NumberNames::new(definition.number_names());
         names.of_entries(&entries).map_err(|error| {
-            let arguments = names.iter().map(|name| match name {
-                "value" => "VALUE".to_owned(),
-                name => format!("--outcome {name}=NUMBER"),
-            });
-            let arguments = arguments.collect::<Vec<_>>().join(" ");
-            BadInput(format!("{error}: fedbo tell {word} {} {arguments}", self.trial))
+            let usage = tell_usage(definition);
+            BadInput(format!("{error}: fedbo tell {word} {} {usage}", self.trial))
         })
     }
 }

@@ -114,9 +114,7 @@ pub(super) fn number_columns(definition: &Definition, trials: &[Trial]) -> Vec<C
 /// Describes the state of a trial in few words; `retried` has the later trials of those whose points are tried again.
 fn state(definition: &Definition, trial: &Trial, retried: &BTreeMap<u64, u64>) -> String {
     match &trial.state {
-        TrialState::Told(_) if trial.value().is_some() && !definition.is_feasible(trial) => {
-            "infeasible".to_owned()
-        }
+        TrialState::Told(_) if definition.is_infeasible(trial) => "infeasible".to_owned(),
         TrialState::Told(Told::Failed { kind, .. }) => match retried.get(&trial.number) {
             Some(by) => format!("failed: {kind}; again as {by}"),
             None => format!("failed: {kind}"),

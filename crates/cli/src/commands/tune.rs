@@ -20,7 +20,7 @@ use crate::progress::one_line;
 use crate::study_display::StudyDisplay;
 use crate::study_ref::{OpenStudy, StudyRef, persistence_hint};
 use crate::text::{self, counted, whole};
-use crate::trial_record::{SCHEMA_VERSION, TrialRecord, tell_arguments};
+use crate::trial_record::{SCHEMA_VERSION, TrialRecord, tell_arguments, tell_usage};
 
 /// The time for which a trial is a worker's while nothing is heard of it.
 const LEASE: Duration = Duration::from_secs(60);
@@ -155,13 +155,10 @@ impl Tune {
         let n_trials = self.n_trials(&file)?;
         let Some(command) = &file.command else {
             let (path, word) = (&self.file, reference.word());
-            let numbers = match file.definition.outcomes_table() {
-                None => "VALUE",
-                Some(_) => "--outcome NAME=NUMBER ..",
-            };
+            let usage = tell_usage(&file.definition);
             return Err(BadInput(format!(
                 "{path} names no command; add [objective] with command = [\"program\", \"argument\", ..], or evaluate by \
-                 hand with fedbo ask {word} and fedbo tell {word} TRIAL {numbers}"
+                 hand with fedbo ask {word} and fedbo tell {word} TRIAL {usage}"
             ))
             .into());
         };
@@ -478,8 +475,9 @@ impl Tune {
         let held: Vec<u64> = trials.iter().filter(by_hand).map(|t| t.number).collect();
         if !held.is_empty() {
             let (numbers, word) = (text::numbers(&held), &opened.word);
+            let usage = tell_usage(opened.study.definition());
             console::note(&format!(
-                "held by hand and not told yet: {numbers}; fedbo tell {word} TRIAL VALUE, or fedbo release {word} TRIAL"
+                "held by hand and not told yet: {numbers}; fedbo tell {word} TRIAL {usage}, or fedbo release {word} TRIAL"
             ));
         }
     }

@@ -187,6 +187,11 @@ impl Definition {
         self.violation(trial) == Some(0.0)
     }
 
+    /// Returns true if a trial has a value and misses a constraint.
+    pub fn is_infeasible(&self, trial: &Trial) -> bool {
+        self.violation(trial).is_some_and(|violation| violation > 0.0)
+    }
+
     /// The feasible trials that no other one dominates, of equal ones the earliest; with one objective the best one alone.
     pub fn best_trials<'a>(&self, trials: &'a [Trial]) -> Vec<&'a Trial> {
         let feasible: Vec<&Trial> = trials.iter().filter(|each| self.is_feasible(each)).collect();
@@ -237,8 +242,9 @@ impl Definition {
         };
         let n = self.objectives.len();
         if n == 1 || n > OBJECTIVES_MAX {
+            let entries = if n == 1 { "one entry".to_owned() } else { format!("{n} entries") };
             let message = format!(
-                "objectives has {n} entries, expected 2 to {OBJECTIVES_MAX}; a single objective is study.direction"
+                "objectives has {entries}, expected 2 to {OBJECTIVES_MAX}; a single objective is study.direction"
             );
             return bad(&["objectives"], message);
         }

@@ -371,7 +371,7 @@ fn mistakes_about_objectives_and_constraints_are_named_with_their_place_and_a_wa
             "trials = 40\ndirection = \"minimize\"",
             &["study.direction is for a single objective", "remove one"],
         ),
-        (second, "", &["objectives has 1 entries, expected 2 to 4", "study.direction"]),
+        (second, "", &["objectives has one entry, expected 2 to 4", "study.direction"]),
         (
             "name = \"speed\"",
             "name = \"error\"",
