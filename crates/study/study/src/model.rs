@@ -130,7 +130,7 @@ impl Model {
                         .filter(|_| !matches!(trial.told(), Some(Told::Failed { .. })))
                         .map(|value| self.definition.direction.to_maximize(value)),
                     // What the initial design shows is weighed as a whole, before the first query.
-                    further: self.definition.further(trial),
+                    further: self.definition.further(trial)?,
                     source: match trial.origin() {
                         "initial" => Source::Initial,
                         _ => Source::Own,

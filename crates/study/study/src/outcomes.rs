@@ -147,9 +147,16 @@ impl Definition {
     }
 
     /// The numbers of a trial beside its value, as strategies see them: the further objectives, each to be maximized, then slacks.
-    pub(crate) fn further(&self, trial: &Trial) -> Vec<f64> {
+    ///
+    /// # Errors
+    /// If they are not as many as the definition names: the storage is damaged.
+    pub(crate) fn further(&self, trial: &Trial) -> Result<Vec<f64>, StudyError> {
+        if self.outcomes_table().is_none() || trial.value().is_none() {
+            return Ok(Vec::new());
+        }
+        self.check_numbers(trial.numbers())?;
         let objectives = self.objectives_of(trial).into_iter().skip(1);
-        objectives.chain(self.slacks_of(trial)).collect()
+        Ok(objectives.chain(self.slacks_of(trial)).collect())
     }
 
     /// The slacks of a trial's constraints; empty if it has no value.

@@ -557,12 +557,17 @@ impl Study {
     }
 
     /// Returns the contradictions between the stored trials and the study's definition, trial by trial: points that are
-    /// not in its space.
+    /// not in its space, and more or fewer numbers than it names.
     ///
     /// # Errors
     /// If the storage fails.
     pub fn check(&self) -> Result<Vec<String>, StudyError> {
+        let n_numbers = self.definition.number_names().len();
         let problem = |trial: &Trial| match self.space.normalize(&trial.point) {
+            _ if trial.value().is_some() && trial.numbers().len() != n_numbers => {
+                let found = trial.numbers().len();
+                Some(format!("it has {found} numbers, and the study names {n_numbers}"))
+            }
             Ok(point) if point == trial.point => None,
             Ok(_) => Some("its parameters are not in the space's order and types".to_owned()),
             Err(error) => Some(error.to_string()),
