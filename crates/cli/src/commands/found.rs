@@ -86,7 +86,7 @@ impl<'a> Found<'a> {
         if let Some(front) = &self.front {
             let n = counted(front.len() as u64, "trial");
             console::result(&format!(
-                "{n} on the front: no other one is better in all objectives\n\n"
+                "{n} on the front: no other feasible one dominates them\n\n"
             ))?;
             return print_front(definition, front);
         }

@@ -21,7 +21,7 @@ pub(super) fn chart(study: &StudyPlot) -> Chart {
         false => Sign::Point(Glyph::best(VERMILION)),
     };
     let keys = [
-        (shown(&|trial| trial.on_front), front, "front: no trial is better in all objectives"),
+        (shown(&|trial| trial.on_front), front, "front: no other one dominates these"),
         (
             shown(&|trial| trial.feasible && !trial.on_front),
             Sign::Point(Glyph::disc(BLUE)),
