@@ -47,7 +47,7 @@ class Call:
         """
         Ends it with a value.
         """
-    def tell_numbers(self, /, numbers: SupportsLenAndGetItem[SupportsFloat | SupportsIndex]) -> None:
+    def tell_numbers(self, /, numbers: SupportsGetItem[int, SupportsFloat | SupportsIndex]) -> None:
         """
         Ends it with several numbers, in the order of the study's `number_names`.
         """
@@ -330,7 +330,7 @@ class Study:
         """
         Tells that a trial failed.
         """
-    def tell_numbers(self, /, number: SupportsIndex, numbers: SupportsLenAndGetItem[SupportsFloat | SupportsIndex]) -> None:
+    def tell_numbers(self, /, number: SupportsIndex, numbers: SupportsGetItem[int, SupportsFloat | SupportsIndex]) -> None:
         """
         Tells the numbers of a trial, in the order of `number_names`.
         """

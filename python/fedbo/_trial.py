@@ -75,7 +75,8 @@ class Trial:
 
     def _repr_html_(self) -> str:
         rows: list[tuple[str, object]] = [("trial", self.number), ("state", self.state)]
-        rows += [*(self.outcomes or {"value": self.value}).items(), *self.params.items()]
+        numbers: Mapping[str, object] = self.outcomes or {"value": self.value}
+        rows += [*numbers.items(), *self.params.items()]
         cells = (f"<tr><th>{escape(str(a))}</th><td>{escape(str(b))}</td></tr>" for a, b in rows)
         return f"<table>{''.join(cells)}</table>"
 

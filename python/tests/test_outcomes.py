@@ -114,7 +114,7 @@ def test_definitions_that_cannot_be_used_are_refused() -> None:
         ({"direction": "minimize", "constraints": {"ms": {"at_most": 1, "at_least": 0}}}, "both at_most and at_least"),
         ({"direction": "minimize", "constraints": {"x": {"at_most": 1}}}, "is the name of a parameter too"),
         ({"direction": "minimize", "constraints": {"ms": {"at_most": 1}}, "strategy": "ts"}, "does not go with"),
-        ({"direction": "minimize", "constraints": {"ms": {"at_most": 1}}, "early_stopping": {"epochs": 5}}, "cannot be combined"),
+        ({"direction": "minimize", "constraints": {"ms": {"at_most": 1}}, "early_stopping": {"rule": "median", "epochs": 5}}, "cannot be combined"),
     ]
     for options, message in cases:
         with pytest.raises(fedbo.DefinitionError, match=message):
