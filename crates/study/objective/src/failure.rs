@@ -95,14 +95,10 @@ pub enum Failure {
         stderr: String,
     },
     /// The last line that the command printed has not the numbers that the study expects.
-    #[error("the command's last line is {line:?}: {problem}; expected {expected}{}", Tail(stderr))]
+    #[error("the command's last line is {what}{}", Tail(stderr))]
     Numbers {
-        /// Start of the line.
-        line: String,
-        /// The problem, with the entry's name.
-        problem: String,
-        /// An example of the line.
-        expected: String,
+        /// The start of the line, the problem with the entry's name, and an example of the line.
+        what: String,
         /// Tail of standard error.
         stderr: String,
     },

@@ -153,6 +153,26 @@ impl Study {
     /// The same for a study with constraints or several objectives: the function returns the numbers in the order of
     /// [`Definition::number_names`](crate::Definition::number_names).
     ///
+    /// ```
+    /// use fedbo_space::{Direction, ParameterSpec};
+    /// use fedbo_study::{Definition, StrategySpec, Study};
+    ///
+    /// let definition = Definition::new("front")
+    ///     .parameter("x", ParameterSpec::float(-2.0, 2.0))
+    ///     .objective("near_0", Direction::Minimize)
+    ///     .objective("near_1", Direction::Minimize)
+    ///     .at_most("distance", 0.75)
+    ///     .strategy(StrategySpec::random());
+    /// let study = Study::in_memory(&definition)?;
+    /// study.optimize_numbers(40, |point| {
+    ///     let x = point.number("x");
+    ///     Ok([x * x, (x - 1.0).powi(2), x.abs()])
+    /// })?;
+    /// let front = study.best_trials()?;
+    /// assert!(front.iter().all(|trial| trial.numbers()[2] <= 0.75));
+    /// # Ok::<(), fedbo_study::StudyError>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Study::optimize`].
     pub fn optimize_numbers<const N: usize>(

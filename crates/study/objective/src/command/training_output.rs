@@ -51,11 +51,10 @@ pub(super) fn numbers(
     let Some(line) = last_line(text) else {
         return Err(Failure::NoValue { stderr });
     };
-    let refused = |problem: String, stderr| Failure::Numbers {
-        line: line.chars().take(LINE_CHARS).collect(),
-        problem,
-        expected: names.example(),
-        stderr,
+    let refused = |problem: String, stderr| {
+        let start: String = line.chars().take(LINE_CHARS).collect();
+        let what = format!("{start:?}: {problem}; expected {}", names.example());
+        Failure::Numbers { what, stderr }
     };
     match object(line) {
         None => Err(refused("it is no JSON object".to_owned(), stderr)),
