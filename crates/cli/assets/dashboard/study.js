@@ -83,7 +83,7 @@ class Page {
     const chart = h("div", { class: "chart" });
     this.history = new History(chart, this.minimize, (index) => this.choose(this.told[index]));
     const names = about.parameters.map((/** @type {any} */ each) => each.name);
-    this.table = new Table(names, about.outcomes ?? [], (trial) => this.choose(trial));
+    this.table = new Table(names, [...(this.objectives.length > 0 ? [] : ["value"]), ...(about.outcomes ?? [])], (trial) => this.choose(trial));
     const log = h("input", { type: "checkbox", onchange: (/** @type {any} */ event) => {
       this.history.setLog(event.target.checked);
       event.target.checked = this.history.log;

@@ -9,12 +9,12 @@ const ROWS = 50;
 export class Table {
   /**
    * @param {string[]} parameters
-   * @param {string[]} outcomes names of further numbers
+   * @param {string[]} numbers names of a trial's numbers
    * @param {(trial: any) => void} chosen
    */
-  constructor(parameters, outcomes, chosen) {
+  constructor(parameters, numbers, chosen) {
     this.parameters = parameters;
-    this.outcomes = outcomes;
+    this.numbers = numbers;
     this.chosen = chosen;
     /** @type {any[]} */
     this.trials = [];
@@ -43,8 +43,7 @@ export class Table {
     return [
       ["number", (trial) => trial.number],
       ["state", (trial) => state(trial)],
-      ["value", (trial) => trial.value],
-      ...this.outcomes.map((name) => /** @type {[string, (trial: any) => any]} */ ([name, (trial) => trial.outcomes?.[name]])),
+      ...this.numbers.map((name) => /** @type {[string, (trial: any) => any]} */ ([name, (trial) => numberOf(trial, name)])),
       ...this.parameters.map((name) => /** @type {[string, (trial: any) => any]} */ ([name, (trial) => trial.parameters[name]])),
       ["seconds", (trial) => trial.evaluate_seconds],
       ["source", (trial) => trial.source],
@@ -101,13 +100,17 @@ export class Table {
       h("tr", {},
         h("th", { scope: "row" }, h("a", { href: `?${withTrial(trial.number)}`, onclick: (/** @type {Event} */ event) => { event.preventDefault(); this.chosen(trial); } }, trial.number)),
         h("td", {}, state(trial)),
-        h("td", {}, number(trial.value)),
-        ...this.outcomes.map((name) => h("td", {}, shown(trial.outcomes?.[name]))),
+        ...this.numbers.map((name) => h("td", {}, number(numberOf(trial, name)))),
         ...this.parameters.map((parameter) => h("td", {}, shown(trial.parameters[parameter]))),
         h("td", {}, duration(trial.evaluate_seconds)),
         h("td", {}, trial.source),
         h("td", { class: "long" }, short(reason(trial))))));
   }
+}
+
+/** A number of a trial by its name; `value` also of one that was stopped. @param {any} trial @param {string} name */
+function numberOf(trial, name) {
+  return name === "value" ? trial.value : trial.outcomes?.[name] ?? null;
 }
 
 /** The state of a trial, or that it misses a constraint. @param {any} trial */

@@ -167,7 +167,8 @@ fn of_study(entry: &Entry) -> anyhow::Result<Markup> {
     let names: Vec<&str> =
         study.space().parameters().iter().map(fedbo_space::Parameter::name).collect();
     let definition = study.definition();
-    let heads = ["trial", "state", "value"].into_iter().chain(definition.column_names());
+    let value = definition.objectives.is_empty().then_some("value");
+    let heads = ["trial", "state"].into_iter().chain(value).chain(definition.column_names());
     let heads = heads.chain(names.iter().copied()).chain(["source"]);
     let heads: Vec<String> = heads.map(str::to_owned).collect();
     let rows: Vec<Vec<String>> =
@@ -176,9 +177,13 @@ fn of_study(entry: &Entry) -> anyhow::Result<Markup> {
         Some(n) => format!("{} of {n}", listed.n_told),
         None => listed.n_told.to_string(),
     };
+    let (best, found) = match definition.objectives.is_empty() {
+        true => ("best", number(listed.best)),
+        false => ("on the front", study.best_trials()?.len().to_string()),
+    };
     Ok(html! {
         (facts(&[
-            ("best", number(listed.best)),
+            (best, found),
             ("trials told", told),
             ("failed", listed.n_failed.to_string()),
             ("running", listed.n_running.to_string()),
@@ -203,7 +208,10 @@ fn row(definition: &Definition, trial: &Trial, names: &[&str]) -> Vec<String> {
         true => "infeasible",
         false => trial.state.word(),
     };
-    let mut cells = vec![trial.number.to_string(), state.to_owned(), number(value)];
+    let mut cells = vec![trial.number.to_string(), state.to_owned()];
+    if definition.objectives.is_empty() {
+        cells.push(number(value));
+    }
     let outcomes = outcomes(definition, trial.numbers());
     let outcome = |name: &str| number(outcomes.get(name).and_then(serde_json::Value::as_f64));
     cells.extend(definition.column_names().into_iter().map(outcome));
