@@ -47,6 +47,10 @@ class Call:
         """
         Ends it with a value.
         """
+    def tell_numbers(self, /, numbers: SupportsGetItem[int, SupportsFloat | SupportsIndex]) -> None:
+        """
+        Ends it with several numbers, in the order of the study's `number_names`.
+        """
 
 @final
 class Federation:
@@ -202,6 +206,15 @@ class Study:
         """
         The trial with the best value.
         """
+    def best_trials(self, /) -> list:
+        """
+        The feasible trials that no other one dominates.
+        """
+    @property
+    def constraints(self, /) -> list[tuple[str, float | None, float | None]]:
+        """
+        Names and bounds of the constraints: the largest and the least number that meets each.
+        """
     @property
     def direction(self, /) -> str:
         """
@@ -235,9 +248,9 @@ class Study:
         """
         Stores trials as the study that a text in the layout of a `study.toml` describes, or adds those that it has not yet.
         """
-    def insight(self, /) -> dict | None:
+    def insight(self, /, objective: SupportsIndex = 0) -> dict | None:
         """
-        The findings of a model of all trials; None while there are fewer than two values.
+        The findings of a model of all trials about an objective, by its place; None while there are fewer than two values.
         """
     @staticmethod
     def load(address: str, name: str | None = None) -> Study:
@@ -254,9 +267,19 @@ class Study:
         """
         True if values of one point differ.
         """
+    @property
+    def number_names(self, /) -> list[str]:
+        """
+        The names of a trial's numbers: objectives, then constraints; `value` for a single objective.
+        """
+    @property
+    def objectives(self, /) -> list[tuple[str, str]]:
+        """
+        Names and directions of the objectives, where there are several.
+        """
     def picture(self, /, name: str) -> Picture:
         """
-        Draws `history`, `slices`, `importance`, `learning_curves` or `transfer`.
+        Draws `history`, `slices`, `importance`, `learning_curves`, `transfer` or `pareto`.
         """
     def release(self, /, number: SupportsIndex) -> None:
         """
@@ -306,6 +329,10 @@ class Study:
     def tell_failed(self, /, number: SupportsIndex, message: str) -> None:
         """
         Tells that a trial failed.
+        """
+    def tell_numbers(self, /, number: SupportsIndex, numbers: SupportsGetItem[int, SupportsFloat | SupportsIndex]) -> None:
+        """
+        Tells the numbers of a trial, in the order of `number_names`.
         """
     def trials(self, /) -> list:
         """

@@ -6,7 +6,7 @@ import inspect
 import logging
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -17,8 +17,14 @@ from fedbo._trial import Trial
 
 logger = logging.getLogger("fedbo")
 
-Objective: TypeAlias = Callable[[dict[str, Any]], float] | Callable[[Trial], float]
-"""A function of a dict of parameters; or of a :class:`Trial`, if its parameter is named ``trial`` or annotated so."""
+Objective: TypeAlias = (
+    Callable[[dict[str, Any]], float]
+    | Callable[[Trial], float]
+    | Callable[[dict[str, Any]], Mapping[str, float]]
+    | Callable[[Trial], Mapping[str, float]]
+)
+"""A function of a dict of parameters; or of a :class:`Trial`, if its parameter is named ``trial`` or annotated so. In a study with
+constraints or several objectives it returns a dict with all numbers by name."""
 
 
 def takes_trial(objective: Callable[..., Any]) -> bool:
@@ -52,6 +58,20 @@ def number(value: object, what: str = "the objective returned") -> float:
         raise TypeError(f"{what} {type(given).__name__}, which is not a number") from None
 
 
+def numbers(given: object, names: Sequence[str], what: str = "the objective returned") -> list[float]:
+    """The numbers of a dict with exactly these names, in their order. ``what`` begins the error."""
+    expected = f"a dict with {', '.join(names)}"
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{what} {given!r}, expected {expected}")
+    for name in given:
+        if name not in names:
+            raise TypeError(f"{what} a dict with {name!r}, which is no number of this study; expected {expected}")
+    for name in names:
+        if name not in given:
+            raise TypeError(f"{what} a dict without {name!r}; expected {expected}")
+    return [number(given[name], f"{what} {name!r} =") for name in names]
+
+
 @dataclass(frozen=True)
 class _Evaluation:
     """A trial at an executor."""
@@ -69,9 +89,13 @@ class Evaluator:
     """Begins calls of the native module, here or by an executor, and ends them."""
 
     def __init__(
-        self, objective: Callable[..., Any] | Mapping[int, Callable[..., Any]], executor: Executor | None
+        self,
+        objective: Callable[..., Any] | Mapping[int, Callable[..., Any]],
+        executor: Executor | None,
+        names: Sequence[str] = ("value",),
     ) -> None:
-        """``objective`` is the function of every agent, or those of agents by their index."""
+        """``objective`` is the function of every agent, or those of agents by their index; ``names`` are those of a trial's numbers."""
+        self._names = names
         functions = objective if isinstance(objective, Mapping) else {None: objective}
         self._objective = {agent: (function, takes_trial(function)) for agent, function in functions.items()}
         self._executor = executor
@@ -174,14 +198,22 @@ class Evaluator:
             call.stop()
             return
         try:
-            value = number(result)
+            values = numbers(result, self._names) if len(self._names) > 1 else [number(result)]
         except TypeError as error:
             self._failed(call, stopped, error)
-        else:
+            return
+        for name, value in zip(self._names, values, strict=True):
             if not math.isfinite(value):
-                not_finite = ValueError(f"the objective returned {value}, which is not a finite number")
+                which = f"{name!r} = " if len(values) > 1 else ""
+                not_finite = ValueError(f"the objective returned {which}{value}, which is not a finite number")
                 self._log(call, not_finite, describe(not_finite))
-            call.tell(value)
+                if len(values) > 1:
+                    call.fail(describe(not_finite))
+                    return
+        if len(values) > 1:
+            call.tell_numbers(values)
+        else:
+            call.tell(values[0])
 
     def _failed(
         self, call: _fedbo.Call, stopped: threading.Event, error: Exception, message: str | None = None

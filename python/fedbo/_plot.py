@@ -99,10 +99,16 @@ class Plots:
         """The weights of old studies, query by query; of a study that learns from some."""
         return self._draw("transfer")
 
+    def pareto(self) -> Picture:
+        """The objectives of a study that has several against each other, and the front; in place of history, slices and importance."""
+        return self._draw("pareto")
+
     def _draw(self, name: str) -> Picture:
         return Picture(self._study._native.picture(name))
 
     def _matplotlib_history(self) -> Figure:
+        if self._study.objectives:
+            raise Error(f"study {self._study.name!r} has several objectives: its picture is plot.pareto()")
         figure, axes = _figure(self._study.name)
         told = [trial for trial in self._study.trials if trial.state in ("complete", "failed")]
         if not told:
@@ -110,15 +116,18 @@ class Plots:
         told.sort(key=lambda trial: trial._order if trial._order is not None else trial.number)
         better = min if self._study.direction == "minimize" else max
         places: list[int] = []
+        steps: list[int] = []
         values: list[float] = []
         best: list[float] = []
         for place, trial in enumerate(told):
             if trial.value is not None:
                 places.append(place)
                 values.append(trial.value)
-                best.append(trial.value if not best else better(best[-1], trial.value))
+                if trial.feasible:
+                    steps.append(place)
+                    best.append(trial.value if not best else better(best[-1], trial.value))
         axes.scatter(places, values, s=14, label="trial")
-        axes.step(places, best, where="post", label="best so far")
+        axes.step(steps, best, where="post", label="best so far")
         for place, trial in enumerate(told):
             if trial.value is None:
                 axes.axvline(place, color="0.8", linewidth=1, zorder=0)

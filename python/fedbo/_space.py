@@ -155,7 +155,7 @@ def _is_number(value: object) -> bool:
 
 
 def study_tables(
-    name: str, space: Mapping[str, Parameter], *, direction: str, noisy: bool, **keys: object
+    name: str, space: Mapping[str, Parameter], *, direction: str | None, noisy: bool, **keys: object
 ) -> dict[str, Mapping[str, object]]:
     """The tables ``[study]``, with further ``keys``, and ``[space]`` of a study."""
     # How many trials there are to be is said where they are asked for.
@@ -163,11 +163,16 @@ def study_tables(
     return {"study": study, "space": {key: each._keys() for key, each in space.items()}}
 
 
-def toml(tables: Mapping[str, Mapping[str, object]]) -> str:
-    """Tables as TOML, in their order; a value that is a mapping is a table of its own, and None is left out."""
+def toml(tables: Mapping[str, Mapping[str, object] | Sequence[Mapping[str, object]]]) -> str:
+    """Tables and arrays of tables as TOML, in their order; a value that is a mapping is a table of its own, and None is left out."""
     lines: list[str] = []
     for name, table in tables.items():
-        _write_table([name], table, lines)
+        if isinstance(table, Mapping):
+            _write_table([name], table, lines)
+            continue
+        for each in table:
+            lines.append(f"[[{_key(name)}]]")
+            lines += [f"{_key(key)} = {_value([name, key], value)}" for key, value in each.items() if value is not None]
     return "\n".join(lines) + "\n"
 
 

@@ -17,7 +17,7 @@ from fedbo import _fedbo, _insight, _space, _trial
 from fedbo._errors import DefinitionError, Error, ObjectiveError
 from fedbo._executors import Executor, n_workers
 from fedbo._insight import Insight
-from fedbo._objective import Evaluator, Objective, logger, number
+from fedbo._objective import Evaluator, Objective, logger, number, numbers
 from fedbo._plot import Plots
 from fedbo._require import require
 from fedbo._space import Parameter, ParameterLike, Value
@@ -70,7 +70,12 @@ class Study:
     ``space``
         A parameter for each name: :class:`Float`, :class:`Int`, :class:`Categorical`, or a list of choices.
     ``direction``
-        ``"minimize"`` or ``"maximize"``.
+        ``"minimize"`` or ``"maximize"``; of a study with one objective.
+    ``objectives``
+        In its place, two to four objectives by name, each with its direction: ``{"error": "minimize", "size_mb": "minimize"}``.
+    ``constraints``
+        Bounds on further numbers, by name: ``{"latency_ms": {"at_most": 50.0}}``, or ``at_least``. With several objectives or constraints
+        the function returns a dict with all numbers; the single objective is called ``value``.
     ``storage``
         ``"memory:"``, ``"sqlite:FILE"`` or ``"postgresql://USER@HOST/DATABASE"``.
     ``strategy``, ``strategy_options``
@@ -101,7 +106,9 @@ class Study:
         name: str,
         space: Mapping[str, ParameterLike],
         *,
-        direction: Direction,
+        direction: Direction | None = None,
+        objectives: Mapping[str, Direction] | None = None,
+        constraints: Mapping[str, Mapping[str, float]] | None = None,
         storage: str | os.PathLike[str] = "memory:",
         strategy: str | None = None,
         strategy_options: Mapping[str, object] | None = None,
@@ -115,7 +122,7 @@ class Study:
         space = _space.mapping("space", space, "parameters by their names")
         if not space:
             raise DefinitionError("space has no parameter; give it at least one, such as {'x': fedbo.Float(0.0, 1.0)}")
-        tables = _space.study_tables(
+        tables: dict[str, Any] = _space.study_tables(
             name,
             {key: _space.parameter(key, given) for key, given in space.items()},
             direction=direction,
@@ -142,6 +149,15 @@ class Study:
             tables["archive"] = {"file": os.fspath(archive)}
         if early_stopping is not None:
             tables["early_stopping"] = _space.mapping("early_stopping", early_stopping, "keys of that table and their values")
+        if objectives is not None:
+            objectives = _space.mapping("objectives", objectives, "directions by the names of objectives")
+            tables["objectives"] = [{"name": key, "direction": each} for key, each in objectives.items()]
+        if constraints is not None:
+            constraints = _space.mapping("constraints", constraints, "bounds by the names of numbers")
+            tables["constraints"] = [
+                {**_space.mapping(f"constraints[{key!r}]", each, "at_most or at_least and its bound"), "name": key}
+                for key, each in constraints.items()
+            ]
         native = _fedbo.Study.from_text(_label(name), _space.toml(tables))
         self._take(native, has_file=False)
 
@@ -191,6 +207,21 @@ class Study:
         return "minimize" if self._native.direction == "minimize" else "maximize"
 
     @property
+    def objectives(self) -> dict[str, Direction]:
+        """Its objectives with their directions, if it has several; else empty."""
+        named = self._native.objectives
+        return {name: "minimize" if direction == "minimize" else "maximize" for name, direction in named}
+
+    @property
+    def constraints(self) -> dict[str, dict[str, float]]:
+        """Its constraints by name, each with its bound as ``at_most`` or ``at_least``."""
+        bounds: dict[str, dict[str, float]] = {}
+        for name, at_most, at_least in self._native.constraints:
+            given = {"at_most": at_most, "at_least": at_least}
+            bounds[name] = {key: bound for key, bound in given.items() if bound is not None}
+        return bounds
+
+    @property
     def space(self) -> dict[str, Parameter]:
         """Its parameters, in their order."""
         return {name: _space.from_keys(keys) for name, keys in self._native.space.items()}
@@ -222,11 +253,23 @@ class Study:
 
     @property
     def best_trial(self) -> Trial:
-        """The trial with the best value, the earliest of equals. Raises :class:`Error` while there is no value."""
+        """The trial with the best value that meets all constraints, the earliest of equals. Raises :class:`Error` while there is none.
+
+        A study with several objectives has :attr:`best_trials`.
+        """
         best = self._native.best()
         if best is None:
-            raise Error(f"study {self.name!r} has no trial with a value yet")
+            what = "feasible trial" if self._native.constraints else "trial with a value"
+            raise Error(f"study {self.name!r} has no {what} yet")
         return _trial.from_native(best)
+
+    @property
+    def best_trials(self) -> list[Trial]:
+        """The trials that meet all constraints and that no other one dominates, in the order of asking; with one objective the best alone.
+
+        A trial dominates another one if it is at least as good in all objectives and better in one.
+        """
+        return [_trial.from_native(fields) for fields in self._native.best_trials()]
 
     @property
     def best_value(self) -> float:
@@ -246,12 +289,19 @@ class Study:
         held = fields["number"]
         return _trial.from_native(fields, lambda epoch, value: self.report(held, epoch, value))
 
-    def tell(self, trial: Trial | int, value: float | None = None, *, failed: str | None = None) -> None:
-        """Tell the value of a trial, or why it failed. It is durable when this returns."""
+    def tell(
+        self, trial: Trial | int, value: float | Mapping[str, float] | None = None, *, failed: str | None = None
+    ) -> None:
+        """Tell the value of a trial, or why it failed. It is durable when this returns.
+
+        In a study with constraints or several objectives the value is a dict with all numbers by name.
+        """
         if (value is None) == (failed is None):
             raise DefinitionError("tell a value, or failed='why': one of both")
         if failed is not None:
             self._native.tell_failed(_number_of(trial), failed)
+        elif len(names := self._native.number_names) > 1:
+            self._native.tell_numbers(_number_of(trial), numbers(value, names, "what is told is"))
         else:
             self._native.tell(_number_of(trial), number(value, "the value told is"))
 
@@ -299,7 +349,8 @@ class Study:
         call returns when they have.
 
         ``objective``
-            A function of a dict of parameters; or of a :class:`Trial`, if its parameter is named ``trial`` or annotated so.
+            A function of a dict of parameters; or of a :class:`Trial`, if its parameter is named ``trial`` or annotated so. In a study with
+            constraints or several objectives it returns a dict with all numbers by name.
         ``n_trials``
             Trials in all; by default the number in the study's file.
         ``n_jobs``
@@ -311,7 +362,8 @@ class Study:
         ``timeout``
             Begin no further trial after so many seconds.
         ``patience``, ``improvement_min``
-            End after so many trials in a row without a better value, by more than ``improvement_min``.
+            End after so many trials in a row without a better value, by more than ``improvement_min``; with several objectives, without a
+            trial that no earlier one dominates.
         ``failures_max``
             End after so many failures in a row, 0 for never. By default after five before the first value.
         ``callbacks``
@@ -347,7 +399,7 @@ class Study:
                 threads = ThreadPoolExecutor(jobs, thread_name_prefix=f"fedbo-{self.name}")
                 stack.callback(threads.shutdown, wait=True, cancel_futures=True)
                 executor = threads
-            evaluator = Evaluator({0: objective}, executor)
+            evaluator = Evaluator({0: objective}, executor, self._native.number_names)
             self._evaluating = threading.get_ident()
             stack.callback(setattr, self, "_evaluating", None)
 
@@ -404,24 +456,34 @@ class Study:
         return int(options[1]) if self._has_file and options is not None else 1
 
     def trials_dataframe(self) -> pd.DataFrame:
-        """The trials as a table of pandas: a row a trial, parameters in columns ``params_NAME``."""
+        """The trials as a table of pandas: a row a trial, parameters in columns ``params_NAME``, further numbers in ``outcomes_NAME``."""
         before = ("number", "value", "state", "source")
         after = ("asked_at", "told_at", "seconds", "message")
-        return _trial.dataframe(self.trials, before, self._native.space, after)
+        names = self._native.number_names
+        outcomes = [name for name in names if name != "value"]
+        return _trial.dataframe(self.trials, before, self._native.space, after, outcomes)
 
-    def insight(self) -> Insight:
+    def insight(self, objective: str | None = None) -> Insight:
         """The findings of a model of all trials: importance of parameters, the best trial by its mean.
 
-        Raises :class:`Error` while there are fewer than two values.
+        Of a study with several objectives, ``objective`` names one. Constraints are of no account. Raises :class:`Error` while there are
+        fewer than two values.
         """
-        found = self._native.insight()
+        names = [name for name, _ in self._native.objectives]
+        if objective is None and names:
+            raise DefinitionError(f"which objective? study {self.name!r} has {', '.join(names)}: insight({names[0]!r})")
+        if objective is not None and objective not in names:
+            known = ", ".join(names) or "a single objective, which needs no name"
+            raise DefinitionError(f"study {self.name!r} has no objective {objective!r}; it has {known}")
+        found = self._native.insight(0 if objective is None else names.index(objective))
         if found is None:
             raise Error(f"study {self.name!r} has fewer than two values, from which no model can be fitted")
         return _insight.from_native(found)
 
     @property
     def plot(self) -> Plots:
-        """Its pictures: ``study.plot.history()``, ``slices()``, ``importance()``, ``learning_curves()``, ``transfer()``."""
+        """Its pictures: ``study.plot.history()``, ``slices()``, ``importance()``, ``learning_curves()``, ``transfer()``;
+        with several objectives ``pareto()``."""
         return Plots(self)
 
     def export(self, path: str | os.PathLike[str], format: ExportFormat | None = None) -> list[Path]:
@@ -465,13 +527,19 @@ class Study:
         trials = self.trials
         told = [trial for trial in trials if trial.value is not None]
         rows = [("trials", str(len(trials))), ("strategy", self.strategy), ("storage", self.storage)]
-        if told:
-            best = self.best_trial
+        front = self.best_trials
+        if self.objectives:
+            rows.append(("front", f"{len(front)} trials"))
+        elif told and front:
+            best = front[0]
             rows.append(("best", f"{best.value:.6g} (trial {best.number})"))
             rows += [(name, str(value)) for name, value in best.params.items()]
         cells = (f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in rows)
         ended = any(trial.state in ("complete", "failed") for trial in trials)
-        picture = f"<div>{self.plot.history().svg}</div>" if ended else ""
+        picture = ""
+        if ended:
+            drawn = self.plot.pareto() if self.objectives else self.plot.history()
+            picture = f"<div>{drawn.svg}</div>"
         return f"<h4>Study {escape(self.name)}</h4><table>{''.join(cells)}</table>{picture}"
 
 

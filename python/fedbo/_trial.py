@@ -30,6 +30,10 @@ class Trial:
     """Its point: a value for every parameter."""
     value: float | None = None
     """Its value, in the sign of the objective; None unless ``state`` is ``complete``."""
+    outcomes: Mapping[str, float] = field(default_factory=dict)
+    """All its numbers by name, in a study with constraints or several objectives; the single objective is called ``value``."""
+    feasible: bool = False
+    """True if it has a value and meets all constraints."""
     state: State = "running"
     """``waiting``, ``running``, ``complete``, ``failed`` or ``stopped`` (early, by its reports)."""
     source: str = ""
@@ -71,7 +75,8 @@ class Trial:
 
     def _repr_html_(self) -> str:
         rows: list[tuple[str, object]] = [("trial", self.number), ("state", self.state)]
-        rows += [("value", self.value), *self.params.items()]
+        numbers: Mapping[str, object] = self.outcomes or {"value": self.value}
+        rows += [*numbers.items(), *self.params.items()]
         cells = (f"<tr><th>{escape(str(a))}</th><td>{escape(str(b))}</td></tr>" for a, b in rows)
         return f"<table>{''.join(cells)}</table>"
 
@@ -88,6 +93,8 @@ def from_native(
         number=fields["number"],
         params=fields["params"],
         value=fields["value"],
+        outcomes=fields["outcomes"],
+        feasible=fields["feasible"],
         state=fields["state"],
         source=fields["source"],
         message=fields["message"],
@@ -110,12 +117,17 @@ class HasParams(Protocol):
 
 
 def dataframe(
-    trials: Sequence[HasParams], before: Iterable[str], parameters: Iterable[str], after: Iterable[str]
+    trials: Sequence[HasParams],
+    before: Iterable[str],
+    parameters: Iterable[str],
+    after: Iterable[str],
+    outcomes: Iterable[str] = (),
 ) -> pd.DataFrame:
-    """A row a trial: attributes, parameters in columns ``params_NAME``, further attributes."""
+    """A row a trial: attributes, numbers in columns ``outcomes_NAME``, parameters in columns ``params_NAME``, further attributes."""
     import pandas as pd
 
     columns = {name: [getattr(trial, name) for trial in trials] for name in before}
+    columns |= {f"outcomes_{name}": [getattr(trial, "outcomes", {}).get(name) for trial in trials] for name in outcomes}
     columns |= {f"params_{name}": [trial.params.get(name) for trial in trials] for name in parameters}
     columns |= {name: [getattr(trial, name) for trial in trials] for name in after}
     return pd.DataFrame(columns)

@@ -197,15 +197,29 @@ class Worker:
         self._of(trial, "renew", {"lease_s": trial.lease_s})
 
     def tell(
-        self, trial: WorkerTrial, value: float | None = None, *, failed: str | None = None, kind: str = "reported"
+        self,
+        trial: WorkerTrial,
+        value: float | Mapping[str, float] | None = None,
+        *,
+        failed: str | None = None,
+        kind: str = "reported",
     ) -> None:
         """Tell the value of a trial, or why it failed; ``kind`` is one word for it. It is durable when this returns.
 
-        A value that is not a finite number is a failure. Telling the same again is no mistake.
+        In a study with constraints or several objectives, the value is a dict with all numbers by name. A value that is not a finite number
+        is a failure. Telling the same again is no mistake.
         """
         if (value is None) == (failed is None):
             raise Error("a trial is told a value, or why it failed: worker.tell(trial, 0.5) or worker.tell(trial, failed='...')")
-        if value is not None:
+        if isinstance(value, Mapping):
+            outcomes = {name: _number(each) for name, each in value.items()}
+            infinite = [name for name, each in outcomes.items() if not math.isfinite(each)]
+            if not infinite:
+                self._of(trial, "tell", {"outcomes": outcomes})
+                return
+            name = infinite[0]
+            failed, kind = f"{name!r} is {outcomes[name]}, which is not a finite number", "not-finite"
+        elif value is not None:
             value = float(value)
             if math.isfinite(value):
                 self._of(trial, "tell", {"value": value})
@@ -251,10 +265,12 @@ class Worker:
             ended.set()
             thread.join(1.0)
 
-    def run(self, function: Callable[[WorkerTrial], float], n_trials: int | None = None) -> WorkerReport:
+    def run(
+        self, function: Callable[[WorkerTrial], float | Mapping[str, float]], n_trials: int | None = None
+    ) -> WorkerReport:
         """Evaluate trials, one after another, until the study is full or was stopped, or this call has told ``n_trials``.
 
-        ``function`` is given a :class:`WorkerTrial` and returns its value. One that raises makes a failed trial. Ctrl-C gives the
+        ``function`` is given a :class:`WorkerTrial` and returns its value, or a dict with all its numbers by name. One that raises makes a failed trial. Ctrl-C gives the
         trial back and goes on as ``KeyboardInterrupt``.
         """
         counts: Counter[str] = Counter()
@@ -270,12 +286,15 @@ class Worker:
             self._evaluate(function, WorkerTrial(self, answer), counts)
         return report("limit", f"this call has told {n_trials} trials")
 
-    def _evaluate(self, function: Callable[[WorkerTrial], float], trial: WorkerTrial, counts: Counter[str]) -> None:
-        value, failure = None, None
+    def _evaluate(
+        self, function: Callable[[WorkerTrial], float | Mapping[str, float]], trial: WorkerTrial, counts: Counter[str]
+    ) -> None:
+        value: float | dict[str, float] | None = None
+        failure = None
         try:
             with self.holding(trial):
                 try:
-                    value = _number(function(trial))
+                    value = _value(function(trial))
                 except ServeError:
                     raise
                 except Exception as error:
@@ -296,7 +315,7 @@ class Worker:
         counts["told"] += 1
         if trial.stop_reason is not None:
             counts["stopped"] += 1
-        elif failure is not None or not math.isfinite(value or 0.0):
+        elif failure is not None or not _is_finite(value):
             counts["failed"] += 1
 
     def _give_back(self, trial: WorkerTrial) -> None:
@@ -427,6 +446,17 @@ def _message(text: object) -> str:
     while len(json.dumps(message)) > _MESSAGE_BYTES:
         message = message[:-500]
     return message
+
+
+def _value(value: object) -> float | dict[str, float]:
+    """What a function returned: a float, or several by name."""
+    if isinstance(value, Mapping):
+        return {str(name): _number(each) for name, each in value.items()}
+    return _number(value)
+
+
+def _is_finite(value: float | Mapping[str, float] | None) -> bool:
+    return all(map(math.isfinite, value.values() if isinstance(value, Mapping) else [value or 0.0]))
 
 
 def _number(value: object) -> float:

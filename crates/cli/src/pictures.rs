@@ -1,11 +1,13 @@
 //! The pictures of a study: `fedbo plot` writes them, and Python shows them.
 
+use std::collections::BTreeSet;
+
 use fedbo_report::study::{
-    PlottedImportance, PlottedOldStudy, PlottedParameter, PlottedTransfer, PlottedTrial, StudyPlot,
-    TRANSFER_PICTURE,
+    PARETO_PICTURE, PlottedImportance, PlottedObjective, PlottedOldStudy, PlottedParameter,
+    PlottedTransfer, PlottedTrial, STUDY_PICTURES, StudyPlot, TRANSFER_PICTURE,
 };
 use fedbo_report::{CurveEnd, LearningCurveLine, LearningCurvesPicture, Picture, ReportError};
-use fedbo_space::{Direction, Space};
+use fedbo_space::Direction;
 use fedbo_storage::{Told, Trial};
 use fedbo_study::{Insight, Study, StudyError, TransferStep};
 
@@ -20,6 +22,8 @@ pub enum StudyPicture {
     Slices,
     /// The importance of each parameter.
     Importance,
+    /// The objectives of a study that has several, each two of them against each other.
+    Pareto,
     /// The values that trainings have reported, epoch by epoch.
     LearningCurves,
     /// The weights of the old studies that the study learns from, query by query.
@@ -42,6 +46,16 @@ pub enum PictureError {
         study: String,
         /// The reason.
         why: &'static str,
+    },
+    /// The study has several objectives, or one, and the picture is of the others.
+    #[error("study {study:?} has {n_objectives}: its pictures are {pictures}")]
+    OtherObjectives {
+        /// The study.
+        study: String,
+        /// Its objectives, in words.
+        n_objectives: &'static str,
+        /// The pictures that it has.
+        pictures: String,
     },
     /// The study learns from no old ones.
     #[error("study {study:?} learns from no old studies, so nothing is transferred to it")]
@@ -76,6 +90,18 @@ pub fn draw(study: &Study, picture: StudyPicture) -> Result<Picture, PictureErro
     if !trials.iter().any(is_drawn) {
         return Err(PictureError::NoTrial { study: name() });
     }
+    let is_of_several = picture == StudyPicture::Pareto;
+    let has_several = study.definition().outcomes().n_objectives > 1;
+    if is_of_several != has_several {
+        return Err(PictureError::OtherObjectives {
+            study: name(),
+            n_objectives: if has_several { "several objectives" } else { "one objective" },
+            pictures: match has_several {
+                true => PARETO_PICTURE.to_owned(),
+                false => STUDY_PICTURES.join(", "),
+            },
+        });
+    }
     let insight = match picture {
         StudyPicture::Importance => study.insight()?,
         _ => None,
@@ -89,6 +115,7 @@ pub fn draw(study: &Study, picture: StudyPicture) -> Result<Picture, PictureErro
         StudyPicture::History => "history",
         StudyPicture::Slices => "slices",
         StudyPicture::Importance => "importance",
+        StudyPicture::Pareto => PARETO_PICTURE,
         StudyPicture::Transfer | StudyPicture::LearningCurves => TRANSFER_PICTURE,
     };
     plot.picture(word).ok_or_else(|| PictureError::NoTransfer { study: name() })
@@ -103,7 +130,7 @@ pub(crate) fn learning_curves(study: &Study, trials: &[Trial]) -> Option<Learnin
             trial: trial.number,
             values: trial.reports.iter().map(|report| (report.epoch, report.value)).collect(),
             ended: match trial.told() {
-                Some(Told::Value(_)) => CurveEnd::Complete,
+                Some(Told::Value(_) | Told::Numbers(_)) => CurveEnd::Complete,
                 Some(Told::Stopped { .. }) => CurveEnd::Stopped,
                 Some(Told::Failed { .. }) => CurveEnd::Failed,
                 None => CurveEnd::Running,
@@ -123,7 +150,7 @@ pub(crate) fn learning_curves(study: &Study, trials: &[Trial]) -> Option<Learnin
 
 /// Returns true if a trial has ended by itself. The values of trials that were stopped early are not final.
 pub(crate) fn is_drawn(trial: &Trial) -> bool {
-    matches!(trial.told(), Some(Told::Value(_) | Told::Failed { .. }))
+    matches!(trial.told(), Some(Told::Value(_) | Told::Numbers(_) | Told::Failed { .. }))
 }
 
 /// A study as plain data: its trials, and what was found out about its parameters and its old studies.
@@ -138,10 +165,20 @@ pub(crate) fn study_plot(
     told.sort_by_key(|trial| trial.told_seq);
     let is_stopped = |trial: &&Trial| matches!(trial.told(), Some(Told::Stopped { .. }));
     let n_stopped = trials.iter().filter(is_stopped).count();
+    let definition = study.definition();
+    let objectives = definition
+        .objectives
+        .iter()
+        .map(|each| PlottedObjective { name: each.name.clone(), direction: each.direction });
+    let front: BTreeSet<u64> = match definition.objectives.is_empty() {
+        true => BTreeSet::new(),
+        false => definition.best_trials(trials).into_iter().map(|trial| trial.number).collect(),
+    };
     StudyPlot {
         title: study.definition().name.clone(),
         minimize: study.direction() == Direction::Minimize,
-        trials: told.into_iter().map(|trial| plotted(space, trial)).collect(),
+        objectives: objectives.collect(),
+        trials: told.into_iter().map(|trial| plotted(study, &front, trial)).collect(),
         n_stopped,
         parameters: space
             .parameters()
@@ -179,8 +216,10 @@ fn plotted_transfer(steps: &[TransferStep]) -> PlottedTransfer {
     }
 }
 
-fn plotted(space: &Space, trial: &Trial) -> PlottedTrial {
-    let coordinates = space
+fn plotted(study: &Study, front: &BTreeSet<u64>, trial: &Trial) -> PlottedTrial {
+    let definition = study.definition();
+    let coordinates = study
+        .space()
         .parameters()
         .iter()
         .map(|parameter| plotted_value(trial.point.get(parameter.name()), parameter.kind()));
@@ -189,5 +228,8 @@ fn plotted(space: &Space, trial: &Trial) -> PlottedTrial {
         value: trial.value(),
         coordinates: coordinates.collect(),
         initial: trial.origin() == "initial",
+        numbers: trial.numbers().iter().take(definition.objectives.len()).copied().collect(),
+        feasible: definition.is_feasible(trial),
+        on_front: front.contains(&trial.number),
     }
 }

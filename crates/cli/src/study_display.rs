@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use fedbo_objective::Direction;
 use fedbo_storage::{Told, Trial};
-use fedbo_study::{Observer, Study};
+use fedbo_study::{Definition, Observer, Study};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use crate::console::{self, BARS};
 use crate::progress::one_line;
 use crate::sparkline::sparkline;
 use crate::text;
+use crate::trial_record::numbers_in_words;
 
 /// Time between two drawings.
 const TICK: Duration = Duration::from_millis(200);
@@ -61,6 +62,9 @@ impl<'a> StudyDisplay<'a> {
         let mut view = View::new(&study.definition().name, study.direction(), n_wanted);
         let early_stopping = &study.definition().early_stopping;
         view.n_epochs = early_stopping.as_ref().map(|spec| spec.epochs);
+        if study.definition().outcomes_table().is_some() {
+            view.definition = Some(study.definition().clone());
+        }
         view.count_new_trials(trials);
         let view = Arc::new(Mutex::new(view));
         let bar = (mode == Mode::Live).then(|| live_bar(&view));
@@ -211,7 +215,11 @@ struct View {
     n_stopped: u64,
     /// N, if trials are stopped early.
     n_epochs: Option<u32>,
+    /// The definition, where a trial has more than a value.
+    definition: Option<Definition>,
     best: Option<Best>,
+    /// The feasible trials so far that no other one dominates, where there are several objectives.
+    front: Vec<Trial>,
     /// The best value so far after each telling since there is one.
     curve: Vec<f64>,
     began: Instant,
@@ -249,7 +257,9 @@ impl View {
             n_failed: 0,
             n_stopped: 0,
             n_epochs: None,
+            definition: None,
             best: None,
+            front: Vec::new(),
             curve: Vec::new(),
             began: now,
             n_told_here: 0,
@@ -293,8 +303,17 @@ impl View {
             None => self.n_failed += 1,
             Some(value) => {
                 self.n_complete += 1;
+                let definition = self.definition.as_ref();
+                if let Some(several) = definition.filter(|each| !each.objectives.is_empty()) {
+                    self.front.push(trial.clone());
+                    self.front = several.best_trials(&self.front).into_iter().cloned().collect();
+                    return;
+                }
+                let is_feasible = definition.is_none_or(|each| each.is_feasible(trial));
                 let best = self.best.as_ref();
-                if best.is_none_or(|best| self.direction.is_better(value, best.value)) {
+                if is_feasible
+                    && best.is_none_or(|best| self.direction.is_better(value, best.value))
+                {
                     self.best = Some(Best {
                         number: trial.number,
                         value,
@@ -317,7 +336,8 @@ impl View {
         self.epochs.remove(&trial.number);
         self.n_told_here += 1;
         self.count(trial);
-        self.best.as_ref().is_some_and(|best| best.number == trial.number)
+        let is_best = self.best.as_ref().is_some_and(|best| best.number == trial.number);
+        is_best || self.front.iter().any(|each| each.number == trial.number)
     }
 
     /// The line about a trial that was just told, if it is worth one where lines stand below each other. On a live
@@ -352,7 +372,16 @@ impl View {
         }
         self.allowance = (self.allowance - 1.0).max(0.0);
         let what = match (trial.told(), trial.value()) {
-            (_, Some(value)) => text::number(value),
+            (_, Some(value)) => match &self.definition {
+                None => text::number(value),
+                Some(definition) => {
+                    let numbers = numbers_in_words(definition, trial.numbers());
+                    match definition.is_infeasible(trial) {
+                        false => numbers,
+                        true => format!("{numbers}, infeasible"),
+                    }
+                }
+            },
             (Some(Told::Stopped { epoch, because, .. }), _) => {
                 let of = self.n_epochs.map_or_else(String::new, |n| format!(" of {n}"));
                 format!("stopped at epoch {epoch}{of}: {}", one_line(because))
@@ -361,9 +390,18 @@ impl View {
         };
         let mut line = format!("[{n_told}/{}] trial {number}: {what}", self.n_wanted);
         match &self.best {
-            _ if is_best => line += &format!(", the best so far, at {}", text::point(&trial.point)),
+            _ if is_best => {
+                let what = match self.front.is_empty() {
+                    true => "the best so far",
+                    false => "on the front",
+                };
+                line += &format!(", {what}, at {}", text::point(&trial.point));
+            }
             Some(best) => {
                 line += &format!(", best {} (trial {})", text::number(best.value), best.number);
+            }
+            None if !self.front.is_empty() => {
+                line += &format!(", {} on the front", self.front.len());
             }
             None => {}
         }
@@ -385,6 +423,11 @@ impl View {
                 let first = self.curve.first().copied().unwrap_or(best.value);
                 lines.push(format!("  curve  {curve}  {} → {value}", text::number(first)));
             }
+            None if !self.front.is_empty() => {
+                let n = text::counted(self.front.len() as u64, "trial");
+                lines.push(format!("  front  {n}"));
+            }
+            None if self.n_complete > 0 => lines.push("  best   no feasible trial yet".to_owned()),
             None => lines.push("  best   no value yet".to_owned()),
         }
         if let Some(times) = self.times() {

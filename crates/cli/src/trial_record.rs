@@ -3,11 +3,12 @@
 use fedbo_space::cell::escaped;
 use fedbo_space::{Direction, Point, Space};
 use fedbo_storage::{Report, Stop, Told, Trial, TrialState};
-use fedbo_study::{EXPORT_COLUMNS, Study, StudyError, export_column};
+use fedbo_study::{Definition, EXPORT_COLUMNS, Study, StudyError, export_column};
 use serde::Serialize;
+use serde_json::Map;
 
 use crate::serve::name_of;
-use crate::text::timestamp;
+use crate::text::{number, quoted, timestamp};
 
 /// Version of the JSON that the commands about studies print.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
@@ -21,6 +22,12 @@ pub(crate) struct TrialRecord<'a> {
     /// The failed trial whose point this one evaluates again.
     retry_of: Option<u64>,
     value: Option<f64>,
+    /// All its numbers by name, where a trial has more than a value.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    outcomes: Map<String, serde_json::Value>,
+    /// True if it meets all constraints; `None` where trials have a value alone, and for a trial without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    feasible: Option<bool>,
     failure: Option<FailureRecord<'a>>,
     parameters: &'a Point,
     attempts: u32,
@@ -46,14 +53,18 @@ struct FailureRecord<'a> {
     message: &'a str,
 }
 
-impl<'a> From<&'a Trial> for TrialRecord<'a> {
-    fn from(trial: &'a Trial) -> Self {
+impl<'a> TrialRecord<'a> {
+    /// A trial of a study with this definition.
+    pub(crate) fn new(definition: &Definition, trial: &'a Trial) -> Self {
+        let has_more = definition.outcomes_table().is_some() && trial.value().is_some();
         Self {
             number: trial.number,
             state: trial.state.word(),
             source: &trial.source,
             retry_of: trial.retry_of(),
             value: last_value(trial),
+            outcomes: outcomes(definition, trial.numbers()),
+            feasible: has_more.then(|| definition.is_feasible(trial)),
             failure: match trial.told() {
                 Some(Told::Failed { kind, message }) => Some(FailureRecord { kind, message }),
                 _ => None,
@@ -75,6 +86,44 @@ impl<'a> From<&'a Trial> for TrialRecord<'a> {
             reports: &trial.reports,
         }
     }
+}
+
+/// Numbers of a trial by their names; none for a study whose trials have a value alone.
+pub(crate) fn outcomes(definition: &Definition, numbers: &[f64]) -> Map<String, serde_json::Value> {
+    if definition.outcomes_table().is_none() {
+        return Map::new();
+    }
+    let names = definition.number_names().into_iter().map(str::to_owned);
+    names.zip(numbers.iter().map(|number| (*number).into())).collect()
+}
+
+/// Numbers of a trial in few words, each but the value with its name: `0.5, latency_ms 40`, or `error 0.1, size_mb 12`.
+pub(crate) fn numbers_in_words(definition: &Definition, numbers: &[f64]) -> String {
+    let names = definition.number_names().into_iter();
+    let each = names.zip(numbers).map(|(name, value)| match name {
+        "value" => number(*value),
+        name => format!("{name} {}", number(*value)),
+    });
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// The arguments by which `fedbo tell` is told the numbers of a trial: `VALUE`, `VALUE --outcome latency_ms=NUMBER`.
+pub(crate) fn tell_usage(definition: &Definition) -> String {
+    let each = definition.number_names().into_iter().map(|name| match name {
+        "value" => "VALUE".to_owned(),
+        name => format!("--outcome {name}=NUMBER"),
+    });
+    each.collect::<Vec<_>>().join(" ")
+}
+
+/// Numbers of a trial as arguments of `fedbo tell`, exactly.
+pub(crate) fn tell_arguments(definition: &Definition, numbers: &[f64]) -> String {
+    let names = definition.number_names().into_iter();
+    let each = names.zip(numbers).map(|(name, value)| match name {
+        "value" => format!("{value:?}"),
+        name => format!("--outcome {}", quoted(&format!("{name}={value:?}"))),
+    });
+    each.collect::<Vec<_>>().join(" ")
 }
 
 /// The value of a trial; of one that was stopped early its last, which is not final.
@@ -184,20 +233,29 @@ impl<'a> TrialsDocument<'a> {
             study: &study.definition().name,
             direction: study.direction(),
             storage,
-            trials: trials.iter().map(TrialRecord::from).collect(),
+            trials: trials
+                .iter()
+                .map(|trial| TrialRecord::new(study.definition(), trial))
+                .collect(),
         }
     }
 }
 
 /// All trials as comma-separated values, one line each; numbers read back to the same, and texts by `fedbo_space::cell`.
-pub(crate) fn csv(space: &Space, trials: &[Trial]) -> Result<Vec<u8>, csv::Error> {
+pub(crate) fn csv(
+    definition: &Definition,
+    space: &Space,
+    trials: &[Trial],
+) -> Result<Vec<u8>, csv::Error> {
     let mut header: Vec<String> = EXPORT_COLUMNS.map(str::to_owned).to_vec();
+    let columns = definition.column_names();
+    header.extend(columns.iter().map(|name| (*name).to_owned()));
     header.extend(space.parameters().iter().map(|each| export_column(each.name(), space)));
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(header.iter().map(|name| escaped(name).into_owned()))?;
     let float = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:?}"));
     for trial in trials {
-        let record = TrialRecord::from(trial);
+        let record = TrialRecord::new(definition, trial);
         let mut row = vec![
             record.number.to_string(),
             record.state.to_owned(),
@@ -214,6 +272,11 @@ pub(crate) fn csv(space: &Space, trials: &[Trial]) -> Result<Vec<u8>, csv::Error
             float(record.evaluate_seconds),
             record.trained_epochs.map_or_else(String::new, |epoch| epoch.to_string()),
         ];
+        row.extend(
+            columns
+                .iter()
+                .map(|name| float(record.outcomes.get(*name).and_then(serde_json::Value::as_f64))),
+        );
         row.extend(space.parameters().iter().map(|parameter| {
             let value = trial.point.get(parameter.name());
             value.map_or_else(String::new, ToString::to_string)
@@ -251,7 +314,8 @@ mod tests {
             ask_seconds: 1e-17,
             reports: Vec::new(),
         };
-        let text = String::from_utf8(csv(&space, &[trial]).expect("rows")).expect("UTF-8");
+        let text = String::from_utf8(csv(&Definition::new("d"), &space, &[trial]).expect("rows"))
+            .expect("UTF-8");
         let (header, row) = text.split_once('\n').expect("two rows");
         assert_eq!(
             header,

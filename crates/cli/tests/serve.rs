@@ -744,3 +744,43 @@ fn a_study_in_a_database_is_served_to_workers() {
     assert_eq!(served.get("/v1/study")["trials"]["complete"], 4);
     served.stop(Signal::TERM);
 }
+
+/// A study with constraints or several objectives is told all numbers by name.
+#[test]
+fn all_numbers_are_told_by_name() {
+    let sandbox = Sandbox::new();
+    let text = study(9, "random", LOSS).replacen("direction = \"minimize\"\n", "", 1);
+    let objectives = ["error", "size"]
+        .map(|name| format!("[[objectives]]\nname = \"{name}\"\ndirection = \"minimize\"\n"));
+    let constraint = "[[constraints]]\nname = \"ms\"\nat_most = 50\n";
+    sandbox.write("s.toml", &format!("{text}\n{}{constraint}", objectives.concat()));
+    let served = Served::start(&sandbox, &["s.toml"]);
+    assert_eq!(served.ask("w", "n")["number"], 0);
+    let path = "/v1/trials/0/tell";
+    let body = |outcomes: Value| json!({ "worker": "w", "outcomes": outcomes });
+    for (body, code, words) in [
+        (json!({ "worker": "w", "value": 0.5 }), "bad-request", "\"outcomes\" and \"failed\""),
+        (body(json!({ "error": 1, "size": 2 })), "bad-request", "outcomes: \"ms\" is missing"),
+        (
+            body(json!({ "error": 1, "size": 2, "ms": 3, "mb": 4 })),
+            "bad-request",
+            "\"mb\" is no number of this study; expected {\"error\": .., \"size\": .., \"ms\": ..}",
+        ),
+        (body(json!({ "error": 1, "size": "2", "ms": 3 })), "bad-request", "expected a number"),
+        (body(json!({ "error": 1, "size": null, "ms": 3 })), "not-finite", "not a finite number"),
+    ] {
+        let refused = served.refused(400, path, &body);
+        let message = refused["message"].as_str().expect("words");
+        assert!(refused["code"] == code && message.contains(words), "{body}: {refused}");
+    }
+    let outcomes = json!({ "error": 1.0, "size": 2.0, "ms": 3.0 });
+    for told in ["new", "already"] {
+        assert_eq!(served.done(path, &body(outcomes.clone()))["told"], told);
+    }
+    let refused = served.refused(409, path, &body(json!({ "error": 1, "size": 2, "ms": 4 })));
+    assert_eq!(refused["stored"]["outcomes"], outcomes);
+    let about = served.get("/v1/study");
+    assert_eq!((&about["best"], &about["front"][0]["outcomes"]), (&Value::Null, &outcomes));
+    assert_eq!(about["constraints"][0]["at_most"], 50.0);
+    assert_eq!(served.get("/v1/trials")["trials"][0]["outcomes"], outcomes);
+}

@@ -28,13 +28,15 @@
 //! | keep a study in a file or a database | [`storage::open`], [`Study::open`] |
 //! | evaluate on several threads, with limits of time and failures | [`Study::run`], [`RunOptions`] |
 //! | stop trainings early | [`Study::optimize_training`] |
+//! | hold limits, or reach several goals at once | [`Definition::at_most`], [`Definition::objective`], [`Study::optimize_numbers`] |
 //! | begin with what old studies found | [`Definition::learn_from`] |
 //! | bring a strategy or an acquisition function of one's own | [`strategy`], [`Study::with_strategy`] |
 //! | let several parties tune together, in one process | the feature `federated`, `federated::Federation` |
 
 pub use fedbo_study::{
-    AskOutcome, Definition, EarlyStoppingSpec, Ended, Insight, NullObserver, Observer, OldStudy,
-    Patience, RunOptions, RunReport, StrategySpec, Study, StudyError, StudyFile,
+    AskOutcome, Constraint, Definition, EarlyStoppingSpec, Ended, Insight, NamedObjective,
+    NullObserver, Observer, OldStudy, Patience, RunOptions, RunReport, StrategySpec, Study,
+    StudyError, StudyFile,
 };
 
 /// Strategies: rules that propose the next query, and the parts they are made of.
@@ -79,10 +81,11 @@ pub mod strategy {
     pub use fedbo_optim::Function;
     pub use fedbo_strategies::{
         Acquisition, Domain, GpUcb, GpUcbOptions, GpUcbSettings, Incumbent, LogEi, LogEiOptions,
-        LogEiSettings, Maximizer, Observation, OutputOption, Points, Proposal, Proposer,
+        LogEiSettings, Maximizer, Observation, Outcomes, OutputOption, Points, Proposal, Proposer,
         RandomOptions, RandomSearch, Repeats, SampleSearch, Score, SobolOptions, SobolSearch,
         Source, Strategy, StrategyError, Surrogate, SurrogateSettings, ThompsonSampling,
         ThompsonSettings, TsOptions, UcbMultiplier, expected_improvement, log_expected_improvement,
+        non_dominated,
     };
     pub use fedbo_streams::{Seed, Stream};
 }
@@ -173,7 +176,7 @@ pub mod storage {
 /// Objectives: functions and commands that give a point its value, or fail.
 pub mod objective {
     pub use fedbo_objective::{
-        Closure, CommandObjective, Failure, FailuresMax, Objective, Outcome, TrialId,
+        Closure, CommandObjective, Failure, FailuresMax, NumberNames, Objective, Outcome, TrialId,
     };
 }
 

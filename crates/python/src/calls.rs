@@ -10,7 +10,7 @@ use std::time::Duration;
 use fedbo_objective::{Failure, Monitor, Objective, Outcome, Signal, TrainingEnd, TrialId};
 use fedbo_space::Point;
 use fedbo_storage::Trial;
-use fedbo_study::Observer;
+use fedbo_study::{Definition, Observer};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -98,6 +98,11 @@ impl Call {
         self.end(TrainingEnd::Ended(Outcome::Value(value)));
     }
 
+    /// Ends it with several numbers, in the order of the study's `number_names`.
+    fn tell_numbers(&self, numbers: Vec<f64>) {
+        self.end(TrainingEnd::Ended(Outcome::Numbers(numbers)));
+    }
+
     /// Ends it without one.
     fn fail(&self, message: String) {
         self.end(TrainingEnd::Ended(Outcome::Failed(Failure::Reported { message })));
@@ -170,15 +175,24 @@ impl Objective for PythonObjective {
 }
 
 /// Tells the thread that runs Python what becomes of the trials of a run.
-pub(crate) struct PythonObserver(Mutex<Sender<Event>>);
+pub(crate) struct PythonObserver {
+    events: Mutex<Sender<Event>>,
+    /// The definition of the study whose trials are told.
+    definition: Option<Definition>,
+}
 
 impl PythonObserver {
     pub(crate) fn new(events: Sender<Event>) -> Self {
-        Self(Mutex::new(events))
+        Self { events: Mutex::new(events), definition: None }
+    }
+
+    /// The same for the run of a study.
+    pub(crate) fn of_study(events: Sender<Event>, definition: &Definition) -> Self {
+        Self { definition: Some(definition.clone()), ..Self::new(events) }
     }
 
     fn send(&self, event: Event) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).send(event).is_ok()
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).send(event).is_ok()
     }
 
     /// Tells what has happened, and waits for the answer.
@@ -210,8 +224,11 @@ impl PythonObserver {
 
 impl Observer for PythonObserver {
     fn told(&self, trial: &Trial) -> ControlFlow<()> {
+        let Some(definition) = self.definition.clone() else {
+            unreachable!("the observer of a study has its definition");
+        };
         let trial = trial.clone();
-        self.tell(move |py| convert::trial(py, &trial))
+        self.tell(move |py| convert::trial(py, &definition, &trial))
     }
 
     fn warning(&self, message: &str) {

@@ -3,6 +3,7 @@
 use fedbo_report::Row;
 use fedbo_space::{Kind, Point, Space, Value};
 use fedbo_storage::{Told, Trial, TrialState};
+use fedbo_study::Definition;
 use pyo3::IntoPyObjectExt as _;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -57,8 +58,20 @@ pub(crate) fn point(params: &Bound<'_, PyDict>) -> PyResult<Point> {
 }
 
 /// A trial as a dict with the fields of Python's `Trial`.
-pub(crate) fn trial<'py>(py: Python<'py>, trial: &Trial) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn trial<'py>(
+    py: Python<'py>,
+    definition: &Definition,
+    trial: &Trial,
+) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
+    let outcomes = PyDict::new(py);
+    if definition.outcomes_table().is_some() {
+        for (name, number) in definition.number_names().into_iter().zip(trial.numbers()) {
+            outcomes.set_item(name, *number)?;
+        }
+    }
+    fields.set_item("outcomes", outcomes)?;
+    fields.set_item("feasible", definition.is_feasible(trial))?;
     fields.set_item("number", trial.number)?;
     fields.set_item("params", params(py, &trial.point)?)?;
     fields.set_item("value", trial.value())?;

@@ -126,6 +126,11 @@ pub(crate) fn study(error: StudyError) -> PyErr {
         | StudyError::Differs { .. }
         | StudyError::Duplicate { .. }
         | StudyError::OtherTrial { .. }
+        | StudyError::Outcomes { .. }
+        | StudyError::OutcomesBeside { .. }
+        | StudyError::OutcomesStrategy { .. }
+        | StudyError::WrongNumbers { .. }
+        | StudyError::SeveralObjectives { .. }
         | StudyError::NotFinite { .. }) => input(error),
         error => other(error),
     }

@@ -42,6 +42,8 @@ impl PartyEvent {
         let number = trial.index;
         let (message, value) = match told {
             Told::Value(value) => (format!("trial {number}: {value:?}"), Some(*value)),
+            // A party's trials have one number.
+            Told::Numbers(_) => (format!("trial {number}: {told}"), None),
             Told::Failed { kind, message } => {
                 (format!("trial {number} failed ({kind}): {message}"), None)
             }

@@ -92,7 +92,8 @@ impl Study {
         trials: Vec<(Bound<'_, PyDict>, f64)>,
     ) -> PyResult<Self> {
         let file = StudyFile::from_text(&label, text).map_err(errors::arguments)?;
-        let points = trials.iter().map(|(params, value)| Ok((convert::point(params)?, *value)));
+        let points =
+            trials.iter().map(|(params, value)| Ok((convert::point(params)?, vec![*value])));
         let points = points.collect::<PyResult<Vec<_>>>()?;
         let address = file.storage.clone();
         let imported = py.detach(|| {
@@ -116,6 +117,26 @@ impl Study {
             fedbo_space::Direction::Minimize => "minimize",
             fedbo_space::Direction::Maximize => "maximize",
         }
+    }
+
+    /// The names of a trial's numbers: objectives, then constraints; `value` for a single objective.
+    #[getter]
+    fn number_names(&self) -> Vec<&str> {
+        self.study.definition().number_names()
+    }
+
+    /// Names and directions of the objectives, where there are several.
+    #[getter]
+    fn objectives(&self) -> Vec<(&str, String)> {
+        let objectives = self.study.definition().objectives.iter();
+        objectives.map(|each| (each.name.as_str(), each.direction.to_string())).collect()
+    }
+
+    /// Names and bounds of the constraints: the largest and the least number that meets each.
+    #[getter]
+    fn constraints(&self) -> Vec<(&str, Option<f64>, Option<f64>)> {
+        let constraints = self.study.definition().constraints.iter();
+        constraints.map(|each| (each.name.as_str(), each.at_most, each.at_least)).collect()
     }
 
     /// The seed of every draw.
@@ -162,12 +183,17 @@ impl Study {
 
     /// Asks for the next trial.
     fn ask<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        convert::trial(py, &self.with(py, fedbo_study::Study::ask)?)
+        convert::trial(py, self.study.definition(), &self.with(py, fedbo_study::Study::ask)?)
     }
 
     /// Tells the value of a trial.
     fn tell(&self, py: Python<'_>, number: u64, value: f64) -> PyResult<()> {
         self.with(py, |study| study.tell(number, value)).map(drop)
+    }
+
+    /// Tells the numbers of a trial, in the order of `number_names`.
+    fn tell_numbers(&self, py: Python<'_>, number: u64, numbers: Vec<f64>) -> PyResult<()> {
+        self.with(py, |study| study.tell_numbers(number, numbers)).map(drop)
     }
 
     /// Tells that a trial failed.
@@ -201,30 +227,48 @@ impl Study {
         params: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let point = convert::point(params)?;
-        convert::trial(py, &self.with(py, |study| study.enqueue(&point))?)
+        convert::trial(py, self.study.definition(), &self.with(py, |study| study.enqueue(&point))?)
     }
 
     /// Puts the point of a failed trial in line once more.
     fn retry<'py>(&self, py: Python<'py>, number: u64) -> PyResult<Bound<'py, PyDict>> {
-        convert::trial(py, &self.with(py, |study| study.retry(number))?)
+        convert::trial(py, self.study.definition(), &self.with(py, |study| study.retry(number))?)
     }
 
     /// All trials in the order of asking.
     fn trials<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let trials = self.with(py, fedbo_study::Study::trials)?;
-        let trials: PyResult<Vec<_>> = trials.iter().map(|t| convert::trial(py, t)).collect();
+        let trials: PyResult<Vec<_>> =
+            trials.iter().map(|t| convert::trial(py, self.study.definition(), t)).collect();
         PyList::new(py, trials?)
     }
 
     /// The trial with the best value.
     fn best<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let best = self.with(py, fedbo_study::Study::best)?;
-        best.map(|trial| convert::trial(py, &trial)).transpose()
+        best.map(|trial| convert::trial(py, self.study.definition(), &trial)).transpose()
     }
 
-    /// The findings of a model of all trials; None while there are fewer than two values.
-    fn insight<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let Some(insight) = self.with(py, fedbo_study::Study::insight)? else {
+    /// The feasible trials that no other one dominates.
+    fn best_trials<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let definition = self.study.definition();
+        let trials = self.with(py, fedbo_study::Study::best_trials)?;
+        let trials: PyResult<Vec<_>> =
+            trials.iter().map(|trial| convert::trial(py, definition, trial)).collect();
+        PyList::new(py, trials?)
+    }
+
+    /// The findings of a model of all trials about an objective, by its place; None while there are fewer than two values.
+    #[pyo3(signature = (objective = 0))]
+    fn insight<'py>(
+        &self,
+        py: Python<'py>,
+        objective: usize,
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
+        if objective >= self.study.definition().outcomes().n_objectives {
+            return Err(errors::other(format!("there is no objective {objective}")));
+        }
+        let Some(insight) = self.with(py, |study| study.insight_of(objective))? else {
             return Ok(None);
         };
         let found = PyDict::new(py);
@@ -232,7 +276,10 @@ impl Study {
         let importance: Vec<_> =
             importance.map(|each| (&each.name, each.variance_share, each.relevance)).collect();
         found.set_item("importance", importance)?;
-        found.set_item("best_by_mean", convert::trial(py, &insight.best_by_mean)?)?;
+        found.set_item(
+            "best_by_mean",
+            convert::trial(py, self.study.definition(), &insight.best_by_mean)?,
+        )?;
         found.set_item("mean", insight.mean)?;
         found.set_item("std", insight.std)?;
         found.set_item("noise_std", insight.noise_std)?;
@@ -242,7 +289,7 @@ impl Study {
         Ok(Some(found))
     }
 
-    /// Draws `history`, `slices`, `importance`, `learning_curves` or `transfer`.
+    /// Draws `history`, `slices`, `importance`, `learning_curves`, `transfer` or `pareto`.
     fn picture(&self, py: Python<'_>, name: &str) -> PyResult<Picture> {
         let picture = match name {
             "history" => StudyPicture::History,
@@ -250,6 +297,7 @@ impl Study {
             "importance" => StudyPicture::Importance,
             "learning_curves" => StudyPicture::LearningCurves,
             "transfer" => StudyPicture::Transfer,
+            "pareto" => StudyPicture::Pareto,
             _ => return Err(errors::other(format!("there is no picture {name:?} of a study"))),
         };
         self.with(py, |_| Ok(()))?; // not in a fork
@@ -299,7 +347,7 @@ impl Study {
         let stop = Arc::new(AtomicBool::new(false));
         let (events, received) = mpsc::channel();
         let objective = PythonObjective::new(events.clone(), Arc::clone(&stop));
-        let observer = PythonObserver::new(events);
+        let observer = PythonObserver::of_study(events, self.study.definition());
         let functions = Functions { evaluate, on_told, on_warning };
         let study = &self.study;
         let flag = &stop;

@@ -1,11 +1,12 @@
-//! Pictures of one party's study: `history`, `slices`, `importance` and, if it learns from old studies, `transfer`, each as SVG
-//! and PNG.
+//! Pictures of one party's study: `history`, `slices`, `importance` and, if it learns from old studies, `transfer`; of one with several
+//! objectives `pareto`; each as SVG and PNG.
 //!
 //! Decides how trials become pictures. Knows nothing of how a study is stored or what proposes its trials: it takes plain
 //! data. Start at [`StudyPlot`].
 
 mod history;
 mod importance;
+mod pareto;
 mod slices;
 mod transfer;
 
@@ -13,7 +14,7 @@ use std::path::Path;
 
 use fedbo_space::{Direction, Kind};
 
-use crate::chart::style::{BLUE, Glyph, INK, Marker};
+use crate::chart::style::{BLUE, GREY, Glyph, INK, Marker};
 use crate::chart::values::{ValueAxis, labelled};
 use crate::chart::{Chart, Key, Panel, Picture, Sign, Strip, at, write};
 use crate::error::ReportError;
@@ -24,6 +25,11 @@ pub const STUDY_PICTURES: [&str; 3] = ["history", "slices", "importance"];
 /// Name of the further picture of a study that learns from old ones.
 pub const TRANSFER_PICTURE: &str = "transfer";
 
+/// Name of the picture of a study with several objectives, in place of the others.
+pub const PARETO_PICTURE: &str = "pareto";
+
+/// The label and the mark of trials that miss a constraint.
+const INFEASIBLE: (&str, Glyph) = ("infeasible", Glyph::new(Marker::Square, GREY).hollow());
 /// The label of failed trials.
 const FAILED: &str = "failed";
 /// Magnitudes beyond which a value is drawn like the limit, and below which like 0.
@@ -59,6 +65,21 @@ pub struct PlottedTrial {
     pub coordinates: Vec<PlottedValue>,
     /// True if it belongs to the initial points.
     pub initial: bool,
+    /// Its objectives, where the study has several.
+    pub numbers: Vec<f64>,
+    /// True if it meets all constraints.
+    pub feasible: bool,
+    /// True if the study has several objectives, it meets all constraints, and no other such trial dominates it.
+    pub on_front: bool,
+}
+
+/// One of several objectives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlottedObjective {
+    /// Its name.
+    pub name: String,
+    /// The direction in which it gets better.
+    pub direction: Direction,
 }
 
 /// The importance of one parameter, by two measures that a reader should see side by side.
@@ -99,6 +120,8 @@ pub struct StudyPlot {
     pub title: String,
     /// True if smaller values are better.
     pub minimize: bool,
+    /// Its objectives, if it has several.
+    pub objectives: Vec<PlottedObjective>,
     /// The finished trials, in the order in which they were told; without those that were stopped early, which have no final value.
     pub trials: Vec<PlottedTrial>,
     /// The number of trials that were stopped early: the footnotes say so.
@@ -115,6 +138,9 @@ impl StudyPlot {
     /// Names of its pictures, each with the endings `.svg` and `.png`.
     #[must_use]
     pub fn pictures(&self) -> Vec<&'static str> {
+        if !self.objectives.is_empty() {
+            return vec![PARETO_PICTURE];
+        }
         let further = self.transfer.as_ref().map(|_| TRANSFER_PICTURE);
         STUDY_PICTURES.into_iter().chain(further).collect()
     }
@@ -127,6 +153,7 @@ impl StudyPlot {
     ///   pressed together.
     /// - `slices`: the same values against each parameter, coloured from the first to the last trial.
     /// - `importance`: both shares of each parameter, the largest first.
+    /// - `pareto`, in place of these where there are several objectives: each two of them against each other; of two, the front is a line.
     /// - `transfer`: what each old study weighed at every query, and below what all of them together had of it.
     ///
     /// # Errors
@@ -151,16 +178,17 @@ impl StudyPlot {
             ("history", _) => history::chart(self),
             ("slices", _) => slices::chart(self),
             ("importance", _) => importance::chart(self),
+            (PARETO_PICTURE, _) => pareto::chart(self),
             (_, Some(transfer)) => transfer::chart(&self.title, transfer),
             (_, None) => Chart::default(),
         }
     }
 
-    /// Index of the best trial, the first of several.
+    /// Index of the best feasible trial, the first of several.
     fn best(&self) -> Option<usize> {
         let mut best: Option<(usize, f64)> = None;
-        for (index, value) in self.trials.iter().map(PlottedTrial::drawn).enumerate() {
-            let Some(value) = value else { continue };
+        for (index, trial) in self.trials.iter().enumerate() {
+            let Some(value) = trial.drawn().filter(|_| trial.feasible) else { continue };
             if best.is_none_or(|(_, so_far)| self.is_better(value, so_far)) {
                 best = Some((index, value));
             }
@@ -187,6 +215,11 @@ impl StudyPlot {
             .expect("an axis that the values choose is theirs")
     }
 
+    /// Number of trials with a value that miss a constraint.
+    fn n_infeasible(&self) -> usize {
+        self.trials.iter().filter(|trial| trial.drawn().is_some() && !trial.feasible).count()
+    }
+
     fn has_failed(&self) -> bool {
         self.trials.iter().any(|trial| trial.drawn().is_none())
     }
@@ -198,10 +231,10 @@ impl StudyPlot {
 
     /// Says that there is nothing to see; empty where there is.
     fn nothing(&self) -> String {
-        let text = match self.best() {
-            Some(_) => "",
-            None if self.trials.is_empty() => "no finished trial",
-            None => "no trial has a value",
+        let text = match self.trials.iter().any(|trial| trial.drawn().is_some()) {
+            true => "",
+            false if self.trials.is_empty() => "no finished trial",
+            false => "no trial has a value",
         };
         text.to_owned()
     }
@@ -225,6 +258,7 @@ impl StudyPlot {
         let is_beyond = drawn.any(|value| values.is_beyond(value));
         let signs = [
             (is_beyond, self.beyond_mark(), "worse, off the axis"),
+            (self.n_infeasible() > 0, INFEASIBLE.1, INFEASIBLE.0),
             (self.has_failed(), Glyph::failed(INK), FAILED),
         ];
         let shown = signs.into_iter().filter(|(is_shown, ..)| *is_shown);
@@ -242,6 +276,10 @@ impl StudyPlot {
         match failed.count() {
             0 => {}
             n_failed => text += &format!(", {n_failed} failed"),
+        }
+        match self.n_infeasible() {
+            0 => {}
+            n => text += &format!(", {n} {}", INFEASIBLE.0),
         }
         if self.n_stopped > 0 {
             text += &format!(" ({} more stopped early, not shown)", self.n_stopped);

@@ -20,8 +20,8 @@ use crate::meta::{
     TafOptions, TaskModels,
 };
 use crate::{
-    Domain, GpUcbOptions, LogEiOptions, RandomOptions, Repeats, SharedPriorOptions, SobolOptions,
-    Strategy, StrategyError, Surrogate, SurrogateSettings, TsOptions, UcbMultiplier,
+    Domain, GpUcbOptions, LogEiOptions, Outcomes, RandomOptions, Repeats, SharedPriorOptions,
+    SobolOptions, Strategy, StrategyError, Surrogate, SurrogateSettings, TsOptions, UcbMultiplier,
 };
 
 /// The study that a strategy is made for.
@@ -33,6 +33,8 @@ pub struct Setup<'a> {
     pub noisy: bool,
     /// Seed of hyperparameter fits and designs.
     pub seed: Seed,
+    /// The numbers of objectives and constraints. Only strategies of [`StrategyOptions::takes_outcomes`] see other than the default.
+    pub outcomes: Outcomes,
 }
 
 impl Setup<'_> {
@@ -97,6 +99,11 @@ pub trait StrategyOptions {
     /// True if it models the objective; it is then asked after an initial design, and up to [`Surrogate::MAX_OBSERVATIONS`] trials.
     fn has_surrogate(&self) -> bool {
         true
+    }
+
+    /// True if it takes part in studies with constraints or several objectives.
+    fn takes_outcomes(&self) -> bool {
+        false
     }
 
     /// β_t, if the strategy maximizes an upper bound that is also known over points and epochs. In a study with early stopping that
@@ -321,6 +328,15 @@ impl StrategySpec {
     /// Returns true if it learns from old studies, and cannot do without.
     pub fn requires_old_studies(&self) -> bool {
         matches!(self.options(), Maker::Meta(_))
+    }
+
+    /// Returns true if it takes part in studies with constraints or several objectives.
+    pub fn takes_outcomes(&self) -> bool {
+        match self.options() {
+            Maker::Alone(options) => options.takes_outcomes(),
+            Maker::Meta(_) => false,
+            Maker::Own(_) => true,
+        }
     }
 
     /// Returns true if it weighs old studies by their distance from this one.

@@ -236,6 +236,7 @@ mod tests {
                 unit: first.unit.clone(),
                 value: None,
                 source: first.source.clone(),
+                further: Vec::new(),
             }])
             .unwrap();
         assert!(is_apart(&strategy.ask(&none, &mut test_stream(3)).unwrap()));

@@ -93,10 +93,13 @@ pub struct Proposal {
 pub struct Observation {
     /// Coordinates in `[0,1]^d`.
     pub unit: Vec<f64>,
-    /// The value, to be maximized; `None` if the trial failed.
+    /// The value of the first objective, to be maximized; `None` if the trial failed.
     pub value: Option<f64>,
     /// The proposal's source.
     pub source: Source,
+    /// The values of the further objectives in order, each to be maximized, then the slack of each constraint, at least 0 where it is met:
+    /// as many as [`Outcomes::n_further`](crate::Outcomes::n_further) says, or none if the trial failed.
+    pub further: Vec<f64>,
 }
 
 /// A sequential decision rule that maximizes. The caller owns the loop.

@@ -106,6 +106,7 @@ fn run(
                 unit: proposal.unit,
                 value: Some(values[index] + NOISE_VARIANCE.sqrt() * noise),
                 source: proposal.source,
+                further: Vec::new(),
             }])
             .unwrap();
     }
@@ -353,6 +354,7 @@ fn when_the_share_is_gone_it_is_gp_ucb() {
             unit: unit.to_vec(),
             value: Some(*value),
             source: Source::Own,
+            further: Vec::new(),
         })
         .collect();
     let plain = GpUcbSettings {
@@ -392,6 +394,7 @@ fn observations(n: u64, failed: u64) -> Vec<Observation> {
             unit: x.to_vec(),
             value: (number != failed).then(|| -(x[0] - 0.35).powi(2) - x[1]),
             source: if number < 3 { Source::Initial } else { Source::Own },
+            further: Vec::new(),
         })
         .collect()
 }
@@ -567,7 +570,12 @@ fn a_warm_start_tries_the_tasks_best_points_first() {
         let next = strategy.ask(&Points::new(2), &mut test_stream(1)).unwrap();
         assert_eq!(next.unit, task.inputs.row(place));
         strategy
-            .tell(&[Observation { unit: next.unit, value: Some(0.0), source: next.source }])
+            .tell(&[Observation {
+                unit: next.unit,
+                value: Some(0.0),
+                source: next.source,
+                further: Vec::new(),
+            }])
             .unwrap();
     }
     let next = strategy.ask(&Points::new(2), &mut test_stream(1)).unwrap();
@@ -614,6 +622,7 @@ fn no_scale_of_a_task_hides_the_target() {
                     unit: next.unit,
                     value: Some(-size * regret),
                     source: next.source,
+                    further: Vec::new(),
                 }])
                 .unwrap();
         }

@@ -103,6 +103,7 @@ fn step(
                 unit: proposal.unit,
                 value,
                 source: proposal.source,
+                further: Vec::new(),
             }])?;
             Ok(())
         },
@@ -141,6 +142,7 @@ fn target() -> Vec<Observation> {
             unit: x.to_vec(),
             value: Some(value(0, x)),
             source: Source::Initial,
+            further: Vec::new(),
         })
         .collect()
 }

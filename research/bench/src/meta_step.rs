@@ -148,6 +148,7 @@ fn told(task: &MetaTask) -> (Observation, Vec<Observation>) {
             unit: unit.to_vec(),
             value: Some(*value),
             source: Source::Initial,
+            further: Vec::new(),
         })
         .collect();
     let last = all.remove(all.len() - 1);

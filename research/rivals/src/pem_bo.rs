@@ -193,6 +193,7 @@ mod tests {
             unit: domain.row(x).to_vec(),
             value: Some(y),
             source: Source::Own,
+            further: Vec::new(),
         });
         strategy.tell(&told).unwrap();
         let mean = |x: usize| rows.iter().map(|row| row[x]).sum::<f64>() / 40.0;
@@ -223,7 +224,12 @@ mod tests {
         assert!(PemBo::new(domain.clone(), &rows, f64::NAN).is_err());
         let mut strategy = PemBo::new(domain.clone(), &rows[..4], 1.0).unwrap();
         let at = |unit: &[f64]| {
-            [Observation { unit: unit.to_vec(), value: Some(0.5), source: Source::Own }]
+            [Observation {
+                unit: unit.to_vec(),
+                value: Some(0.5),
+                source: Source::Own,
+                further: Vec::new(),
+            }]
         };
         assert!(strategy.tell(&at(&[2.0])).is_err());
         for x in 0..3 {

@@ -20,16 +20,16 @@ pub fn table(bytes: &[u8]) {
     let definition = definition();
     let study = Study::in_memory(&definition).expect("a valid definition");
     let space = study.space();
-    match trials_of_table(bytes, Path::new("old.csv"), space) {
+    match trials_of_table(bytes, Path::new("old.csv"), &definition) {
         Ok(read) => {
             let storage = Arc::new(MemoryStorage::new());
             let import = || Study::import(storage.clone(), &definition, &read.trials);
             let (study, n_new) = import().expect("what was accepted can be stored");
             assert_eq!(n_new, read.trials.len());
             let stored = study.trials().expect("a storage in memory");
-            for (stored, (point, value)) in stored.iter().zip(&read.trials) {
+            for (stored, (point, numbers)) in stored.iter().zip(&read.trials) {
                 assert_eq!(Some(&stored.point), space.normalize(point).ok().as_ref());
-                assert!(stored.value() == Some(*value) && value.is_finite());
+                assert!(stored.numbers() == numbers && numbers.iter().all(|each| each.is_finite()));
             }
             assert_eq!(import().expect("the same again").1, 0);
         }

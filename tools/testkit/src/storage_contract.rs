@@ -30,7 +30,7 @@ type Check = fn(&dyn Storage);
 /// # Panics
 /// If the storage breaks one of these, saying which.
 pub fn storage_contract(make: impl Fn() -> Arc<dyn Storage>) {
-    let checks: [(&str, Check); 23] = [
+    let checks: [(&str, Check); 24] = [
         ("studies are found by name", studies_are_found_by_name),
         ("numbers have no gaps", numbers_have_no_gaps),
         ("what keeps a trial out", what_keeps_a_trial_out),
@@ -47,6 +47,7 @@ pub fn storage_contract(make: impl Fn() -> Arc<dyn Storage>) {
         ("snapshots go on", snapshots_go_on),
         ("studies are apart", studies_are_apart),
         ("every bit is kept", every_bit_is_kept),
+        ("further numbers are kept", further_numbers_are_kept),
         ("only finite numbers", only_finite_numbers),
         ("stops are heeded", stops_are_heeded),
         ("reports ascend", training::reports_ascend),
@@ -518,6 +519,42 @@ fn studies_are_apart(storage: &dyn Storage) {
         })
         .collect();
     assert_eq!(counts, [(1, 0), (2, 1), (3, 1)]);
+}
+
+/// Further numbers are kept with the value, to the bit and in their order, and belong to what is told.
+fn further_numbers_are_kept(storage: &dyn Storage) {
+    let (study, worker) = (study(storage), Worker::of_this_process());
+    for x in [0.0, 1.0, 2.0, 3.0] {
+        add(storage, study, &held(x, &worker, LONG));
+    }
+    let tell = |number, told: &Told| {
+        storage.finish(study, number, TellAuthority::Worker(&worker.id), told)
+    };
+    let numbers = Told::Numbers(vec![0.1, -0.0, 5e-324, 1e300, 0.1]);
+    assert_eq!(tell(2, &Told::Value(9.0)).unwrap(), TellOutcome::New { seq: 1 });
+    assert_eq!(tell(1, &numbers).unwrap(), TellOutcome::New { seq: 2 });
+    let two = Told::Numbers(vec![-3.0, 0.0]);
+    assert_eq!(tell(0, &two).unwrap(), TellOutcome::New { seq: 3 });
+    assert_eq!(tell(0, &two).unwrap(), TellOutcome::Already);
+    for other in [vec![-3.0, -0.0], vec![-3.0], vec![-3.0, 0.0, 0.0], vec![3.0, 0.0]] {
+        let refused = tell(0, &Told::with_numbers(other));
+        assert!(matches!(refused, Err(StorageError::ToldOtherwise { number: 0, .. })));
+    }
+    let refused = tell(3, &Told::Numbers(vec![1.0, 2.0, f64::NAN]));
+    assert!(matches!(refused, Err(StorageError::NotFinite { .. })), "{refused:?}");
+    let trials = storage.trials(study).unwrap();
+    let bits = |numbers: &[f64]| numbers.iter().map(|each| each.to_bits()).collect::<Vec<_>>();
+    assert_eq!(bits(trials[1].numbers()), bits(&[0.1, -0.0, 5e-324, 1e300, 0.1]));
+    assert_eq!((trials[1].value(), trials[1].state.word()), (Some(0.1), "complete"));
+    assert_eq!((trials[2].numbers(), trials[0].numbers()), (&[9.0][..], &[-3.0, 0.0][..]));
+    assert_eq!(trials[3].numbers(), [0.0; 0]);
+    let told = storage.snapshot(study, 1).unwrap().told;
+    assert_eq!(told, [trials[1].clone(), trials[0].clone()]);
+    // Another study's trials of the same numbers have none of them.
+    let other = storage.create("other", "{}").unwrap().key;
+    add(storage, other, &held(0.0, &worker, LONG));
+    finish(storage, other, 0, &worker, 4.0).unwrap();
+    assert_eq!(storage.trials(other).unwrap()[0].numbers(), [4.0]);
 }
 
 fn every_bit_is_kept(storage: &dyn Storage) {

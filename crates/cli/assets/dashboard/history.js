@@ -36,7 +36,7 @@ export class History {
     const [order, values, bests] = this.data;
     for (const trial of told) {
       const value = trial.state === "complete" ? trial.value : null;
-      if (value !== null && !(this.minimize ? this.best <= value : this.best >= value)) this.best = value;
+      if (value !== null && trial.feasible !== false && !(this.minimize ? this.best <= value : this.best >= value)) this.best = value;
       order.push(trial.told_order);
       values.push(value);
       bests.push(Number.isNaN(this.best) ? null : this.best);

@@ -7,7 +7,7 @@ import { History } from "./history.js";
 import { Events, repeat } from "./live.js";
 import { Parallel } from "./parallel.js";
 import { Surface, modelled } from "./surface.js";
-import { Table, reason, shown } from "./table.js";
+import { Table, reason, shown, state } from "./table.js";
 
 /** Captions of the pictures that the server draws. @type {Record<string, string>} */
 const CAPTIONS = {
@@ -15,6 +15,7 @@ const CAPTIONS = {
   importance: "How much each parameter matters, by a model of the trials",
   "learning-curves": "Values that trainings reported, epoch by epoch",
   transfer: "Weights of old studies, query by query",
+  pareto: "The objectives against each other, and the front",
 };
 /** A part of a whole. @param {number | null | undefined} share */
 function percent(share) {
@@ -67,6 +68,8 @@ class Page {
     /** @type {any[]} */
     this.open = [];
     this.minimize = about.direction === "minimize";
+    /** @type {{ name: string, direction: string }[]} where there are several */
+    this.objectives = about.objectives ?? [];
     /** Null where the page only shows. */
     this.actions = about.actions ? new Actions(this.base) : null;
     this.facts = h("dl", { class: "facts" });
@@ -80,7 +83,7 @@ class Page {
     const chart = h("div", { class: "chart" });
     this.history = new History(chart, this.minimize, (index) => this.choose(this.told[index]));
     const names = about.parameters.map((/** @type {any} */ each) => each.name);
-    this.table = new Table(names, (trial) => this.choose(trial));
+    this.table = new Table(names, [...(this.objectives.length > 0 ? [] : ["value"]), ...(about.outcomes ?? [])], (trial) => this.choose(trial));
     const log = h("input", { type: "checkbox", onchange: (/** @type {any} */ event) => {
       this.history.setLog(event.target.checked);
       event.target.checked = this.history.log;
@@ -90,7 +93,9 @@ class Page {
     this.pictures = h("div", { class: "pictures" });
     const kinds = about.pictures.filter((/** @type {string} */ name) => name !== "history");
     this.images = kinds.map((/** @type {string} */ name) => this.picture(name));
-    const aim = this.minimize ? "smaller is better" : "larger is better";
+    const several = this.objectives.length > 0;
+    const aim = several ? this.objectives.map((each) => `${each.name}: ${each.direction}`).join(", ") : this.minimize ? "smaller is better" : "larger is better";
+    const first = several ? "pareto" : "history";
     main.replaceChildren(
       h("h1", {}, about.name),
       h("p", { class: "quiet" }, `${about.place} · ${aim} · strategy ${about.strategy.name ?? "of its own"}`),
@@ -98,10 +103,10 @@ class Page {
       this.facts,
       ...this.controls(),
       this.running,
-      h("h2", {}, "History"),
+      h("h2", {}, several ? `History of ${this.objectives[0].name}, the first objective` : "History"),
       h("label", { class: "check" }, log, " logarithmic values"),
       chart,
-      h("p", {}, "Downloads: ", ...["history.svg", "history.png"].flatMap((file) => [h("a", { href: `${this.base}/pictures/${file}`, download: file }, file), " "]),
+      h("p", {}, "Downloads: ", ...[`${first}.svg`, `${first}.png`].flatMap((file) => [h("a", { href: `${this.base}/pictures/${file}`, download: file }, file), " "]),
         h("a", { href: `${this.base}/trials.csv` }, "trials.csv"), " ", h("a", { href: `${this.base}/trials.json` }, "trials.json")),
       this.detail,
       this.failures,
@@ -225,10 +230,24 @@ class Page {
     }
   }
 
+  /** Feasible trials that no other one dominates, where there are several objectives. */
+  front() {
+    const covers = (/** @type {any} */ a, /** @type {any} */ b) => this.objectives.every(({ name, direction }) =>
+      direction === "minimize" ? a.outcomes[name] <= b.outcomes[name] : a.outcomes[name] >= b.outcomes[name]);
+    /** @type {any[]} */
+    let front = [];
+    for (const trial of this.told) {
+      if (trial.feasible !== true || front.some((other) => covers(other, trial))) continue;
+      front = [...front.filter((other) => !covers(trial, other)), trial];
+    }
+    return front;
+  }
+
+  /** The best feasible trial; with several objectives by the first one. */
   best() {
     let best = null;
     for (const trial of this.told) {
-      if (trial.state !== "complete" || trial.value === null) continue;
+      if (trial.state !== "complete" || trial.value === null || trial.feasible === false) continue;
       if (best === null || (this.minimize ? trial.value < best.value : trial.value > best.value)) best = trial;
     }
     return best;
@@ -241,12 +260,13 @@ class Page {
     const n = this.about.n_trials;
     /** @type {[string, any][]} */
     const facts = [
-      ["best", best === null ? "–" : h("a", { href: "#", onclick: (/** @type {Event} */ event) => { event.preventDefault(); this.choose(best); } }, `${number(best.value)} (trial ${best.number})`)],
+      this.objectives.length > 0 ? ["on the front", this.front().length] : ["best", best === null ? "–" : h("a", { href: "#", onclick: (/** @type {Event} */ event) => { event.preventDefault(); this.choose(best); } }, `${number(best.value)} (trial ${best.number})`)],
       ["trials told", n === null ? this.told.length : `${this.told.length} of ${n}`],
       ["running", running],
       ["waiting", this.open.length - running],
       ["failed", count("failed")],
     ];
+    if (this.told.some((trial) => trial.feasible === false)) facts.push(["infeasible", this.told.filter((trial) => trial.feasible === false).length]);
     if (this.about.epochs !== null) facts.push(["stopped early", count("stopped")]);
     settle(this.facts, ...factList(facts));
   }
@@ -313,7 +333,9 @@ class Page {
       if (before instanceof HTMLElement && before.isConnected) before.focus();
     } }, "Close");
     const lines = [
-      ["state", trial.state], ["value", number(trial.value)], ["source", trial.source], ["asked", trial.asked_at], ["told", trial.told_at ?? "–"],
+      ["state", state(trial)], ["value", number(trial.value)],
+      ...Object.entries(trial.outcomes ?? {}).filter(([name]) => name !== "value").map(([name, value]) => [name, shown(value)]),
+      ["source", trial.source], ["asked", trial.asked_at], ["told", trial.told_at ?? "–"],
       ["evaluated in", duration(trial.evaluate_seconds)], ["proposed in", duration(trial.ask_seconds)], ["attempts", trial.attempts],
       ...Object.entries(trial.parameters).map(([name, value]) => [name, shown(value)]),
     ];

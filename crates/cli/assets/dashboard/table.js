@@ -9,10 +9,12 @@ const ROWS = 50;
 export class Table {
   /**
    * @param {string[]} parameters
+   * @param {string[]} numbers names of a trial's numbers
    * @param {(trial: any) => void} chosen
    */
-  constructor(parameters, chosen) {
+  constructor(parameters, numbers, chosen) {
     this.parameters = parameters;
+    this.numbers = numbers;
     this.chosen = chosen;
     /** @type {any[]} */
     this.trials = [];
@@ -40,8 +42,8 @@ export class Table {
   columns() {
     return [
       ["number", (trial) => trial.number],
-      ["state", (trial) => trial.state],
-      ["value", (trial) => trial.value],
+      ["state", (trial) => state(trial)],
+      ...this.numbers.map((name) => /** @type {[string, (trial: any) => any]} */ ([name, (trial) => numberOf(trial, name)])),
       ...this.parameters.map((name) => /** @type {[string, (trial: any) => any]} */ ([name, (trial) => trial.parameters[name]])),
       ["seconds", (trial) => trial.evaluate_seconds],
       ["source", (trial) => trial.source],
@@ -97,13 +99,23 @@ export class Table {
     settle(this.body, ...found.slice(first, first + ROWS).map((trial) =>
       h("tr", {},
         h("th", { scope: "row" }, h("a", { href: `?${withTrial(trial.number)}`, onclick: (/** @type {Event} */ event) => { event.preventDefault(); this.chosen(trial); } }, trial.number)),
-        h("td", {}, trial.state),
-        h("td", {}, number(trial.value)),
+        h("td", {}, state(trial)),
+        ...this.numbers.map((name) => h("td", {}, number(numberOf(trial, name)))),
         ...this.parameters.map((parameter) => h("td", {}, shown(trial.parameters[parameter]))),
         h("td", {}, duration(trial.evaluate_seconds)),
         h("td", {}, trial.source),
         h("td", { class: "long" }, short(reason(trial))))));
   }
+}
+
+/** A number of a trial by its name; `value` also of one that was stopped. @param {any} trial @param {string} name */
+function numberOf(trial, name) {
+  return name === "value" ? trial.value : trial.outcomes?.[name] ?? null;
+}
+
+/** The state of a trial, or that it misses a constraint. @param {any} trial */
+export function state(trial) {
+  return trial.feasible === false ? "infeasible" : trial.state;
 }
 
 /** @param {number} trial */

@@ -473,8 +473,8 @@ impl Observer for ConsoleObserver {
                 self.n_failed.set(self.n_failed.get() + 1);
                 console::note(&format!("trial {} failed ({kind}): {message}", trial.index));
             }
-            // An agent's trials report nothing, so none is stopped.
-            Told::Stopped { .. } => {}
+            // An agent's trials report nothing, so none is stopped, and have one number.
+            Told::Stopped { .. } | Told::Numbers(_) => {}
         }
     }
 

@@ -12,6 +12,7 @@ use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::study_ref::{OpenStudy, StudyRef};
 use crate::text;
+use crate::trial_record::tell_usage;
 
 /// Ask for the next trials, to evaluate them yourself
 ///
@@ -67,8 +68,9 @@ impl Ask {
                     "after each epoch ask whether to go on with: fedbo report {word} TRIAL EPOCH VALUE"
                 ));
             }
+            let usage = tell_usage(opened.study.definition());
             console::remark(&format!(
-                "tell what came out with: fedbo tell {word} TRIAL VALUE (or --failed REASON)"
+                "tell what came out with: fedbo tell {word} TRIAL {usage} (or --failed REASON)"
             ));
         }
         Ok(Exit::Done)
@@ -116,8 +118,9 @@ fn full(opened: &OpenStudy, open: &[Trial]) -> String {
     let (by_hand, running) = (numbers(true), numbers(false));
     if !by_hand.is_empty() {
         let numbers = text::numbers(&by_hand);
+        let usage = tell_usage(opened.study.definition());
         text += &format!(
-            "; held by hand and not told yet: {numbers} (fedbo tell {word} TRIAL VALUE, or fedbo release {word} TRIAL)"
+            "; held by hand and not told yet: {numbers} (fedbo tell {word} TRIAL {usage}, or fedbo release {word} TRIAL)"
         );
     }
     if !running.is_empty() {

@@ -9,7 +9,7 @@ use fedbo_study::{Insight, ParameterImportance, StudyError, TransferStep};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::print_best;
+use super::found::Found;
 use crate::console;
 use crate::exit::Exit;
 use crate::old_studies::{self, OldStudiesRecord};
@@ -21,7 +21,8 @@ use crate::trial_record::{SCHEMA_VERSION, TrialRecord};
 ///
 /// Fits a model to all trials, whatever the study's strategy. share: the part of the model's variance over the space that would
 /// vanish if all other parameters were known; shares add up to more than 1 where parameters act together. relevance: by
-/// the model's length scales alone. A study that learns from old studies also says how much it trusts each of them now, and why
+/// the model's length scales alone. With constraints: the best trial that meets them, or the one that misses them by the least; with
+/// several objectives, all trials that no other one dominates. A study that learns from old studies also says how much it trusts each of them now, and why
 /// some are dropped.
 #[derive(clap::Args)]
 pub(crate) struct Best {
@@ -38,9 +39,25 @@ struct BestDocument<'a> {
     study: &'a str,
     storage: &'a str,
     best: Option<TrialRecord<'a>>,
+    /// The feasible trials that no other one dominates, if there are several objectives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    front: Option<Vec<TrialRecord<'a>>>,
+    /// Number of trials that meet all constraints, if there are any constraints.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    feasible: Option<usize>,
+    /// The trial that misses the constraints by the least, if none is feasible, and by how much in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    least_violation: Option<LeastViolation<'a>>,
     model: Option<ModelRecord<'a>>,
     /// The weights of old studies in the next query, if the study learns from some.
     old_studies: Option<OldStudiesRecord<'a>>,
+}
+
+/// The trial that misses the constraints by the least.
+#[derive(Serialize)]
+struct LeastViolation<'a> {
+    trial: TrialRecord<'a>,
+    violation: f64,
 }
 
 /// The findings of a model of all trials.
@@ -58,22 +75,29 @@ struct ModelRecord<'a> {
 impl Best {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let opened = self.study.stored()?;
-        let best = opened.study.best()?;
-        let insight = match &best {
-            Some(_) => insight(&opened),
-            None => None,
+        let (definition, trials) = (opened.study.definition(), opened.study.trials()?);
+        let found = Found::of(definition, &trials);
+        // A model is of one objective.
+        let insight = match definition.objectives.is_empty() && !found.is_nothing() {
+            true => insight(&opened),
+            false => None,
         };
         let transfer = transfer(&opened);
-        let meta = opened.study.definition().meta.as_ref();
+        let meta = definition.meta.as_ref();
         let transfer = meta.zip(transfer.as_ref());
         if self.json {
             let document = BestDocument {
                 schema_version: SCHEMA_VERSION,
                 study: opened.name(),
                 storage: &opened.storage,
-                best: best.as_ref().map(TrialRecord::from),
+                best: found.best.map(|best| TrialRecord::new(definition, best)),
+                front: found.front_records(definition),
+                feasible: found.n_feasible,
+                least_violation: found
+                    .nearest_record(definition)
+                    .map(|(trial, violation)| LeastViolation { trial, violation }),
                 model: insight.as_ref().map(|insight| ModelRecord {
-                    best_by_mean: TrialRecord::from(&insight.best_by_mean),
+                    best_by_mean: TrialRecord::new(definition, &insight.best_by_mean),
                     mean: insight.mean,
                     std: insight.std,
                     noise_std: insight.noise_std,
@@ -87,23 +111,24 @@ impl Best {
             };
             console::result(&serde_json::to_string_pretty(&document)?)?;
         }
-        let Some(best) = best else {
+        if found.is_nothing() {
             return without_value(&opened);
-        };
+        }
         if self.json {
             return Ok(Exit::Done);
         }
-        print_best(&best, insight.as_ref())?;
+        found.print(definition, insight.as_ref())?;
         if let Some((meta, step)) = transfer {
             console::result(&format!("\n{}", old_studies::trust(meta, step)))?;
         }
-        let Some(insight) = insight else {
+        let (Some(insight), Some(best)) = (insight, found.best) else {
             return Ok(Exit::Done);
         };
         if let Some(transform) = insight.output_transform.filter(|each| each.power().is_none()) {
             console::result(&format!("\nmodel of the {transform}: values span decades"))?;
         }
-        if opened.study.definition().noisy {
+        // The model knows no constraints.
+        if definition.noisy && definition.constraints.is_empty() {
             let (mean, std) = (number(insight.mean), number(insight.std));
             let noise = number(insight.noise_std);
             let text = if insight.best_by_mean.number == best.number {

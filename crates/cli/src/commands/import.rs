@@ -67,9 +67,16 @@ impl Import {
             );
             return Err(BadInput(message).into());
         }
-        let read = read_trials(&self.file, &file.space)?;
-        if let Some(direction) = read.direction.filter(|other| *other != file.definition.direction)
-        {
+        let definition = Definition {
+            space: file.definition.space,
+            direction: file.definition.direction,
+            objectives: file.definition.objectives,
+            constraints: file.definition.constraints,
+            noisy: file.definition.noisy,
+            ..Definition::new(&self.name)
+        };
+        let read = read_trials(&self.file, &definition)?;
+        if let Some(direction) = read.direction.filter(|other| *other != definition.direction) {
             let message = format!(
                 "{}: its column direction says {direction}, and [study] direction of {} does not",
                 self.file.display(),
@@ -77,12 +84,6 @@ impl Import {
             );
             return Err(BadInput(message).into());
         }
-        let definition = Definition {
-            space: file.definition.space,
-            direction: file.definition.direction,
-            noisy: file.definition.noisy,
-            ..Definition::new(&self.name)
-        };
         let storage = fedbo_storage::open(&address, Mode::Create)?;
         let (_, n_new) = Study::import(storage, &definition, &read.trials)?;
         let n_left_out = read.left_out.iter().map(|each| each.n_trials).sum();

@@ -13,6 +13,7 @@ mod enqueue;
 #[cfg(feature = "research")]
 mod experiment;
 mod export;
+mod found;
 mod game;
 mod helper;
 mod import;
@@ -38,12 +39,9 @@ use std::path::Path;
 
 use fedbo_objective::Problems;
 use fedbo_report::{ReportError, Summary, closing_table};
-use fedbo_storage::Trial;
-use fedbo_study::Insight;
 
 use crate::console;
 use crate::exit::{BadInput, Exit};
-use crate::table::{self, Column};
 
 /// The problems that a federation's file may name: those of the feature `research`, or none.
 #[must_use]
@@ -181,33 +179,6 @@ fn print_summary(summary: &Summary, json: bool) -> anyhow::Result<()> {
         let table = closing_table(summary, console::width());
         console::table(&table, None)?;
     }
-    Ok(())
-}
-
-/// Prints a study's best trial with its parameters, exactly, and how much each of them matters.
-fn print_best(best: &Trial, insight: Option<&Insight>) -> anyhow::Result<()> {
-    if let Some(value) = best.value() {
-        console::result(&format!("best value {value:?} (trial {})\n\n", best.number))?;
-    }
-    let names = best.point.iter().map(|(name, _)| name.to_owned());
-    let values = best.point.iter().map(|(_, value)| value.to_string());
-    let mut columns = vec![
-        Column::words("parameter", names.collect(), 0),
-        Column::words("value", values.collect(), 0),
-    ];
-    if let Some(insight) = insight {
-        let share = |of: fn(&fedbo_study::ParameterImportance) -> f64| {
-            let of_each = best.point.iter().map(|(name, _)| {
-                let found = insight.importance.iter().find(|each| each.name == name);
-                found.map_or_else(String::new, |each| format!("{:.2}", of(each)))
-            });
-            of_each.collect()
-        };
-        columns.push(Column::numbers("share", share(|each| each.variance_share), 1));
-        columns.push(Column::numbers("relevance", share(|each| each.relevance), 2));
-    }
-    let (table, _) = table::fit(columns, console::width());
-    console::table(&table, None)?;
     Ok(())
 }
 

@@ -283,8 +283,8 @@ impl Observer for ConsoleObserver {
                 self.n_failed.fetch_add(1, Ordering::Relaxed);
                 console::note(&format!("round {round}: trial {index} failed ({kind}): {message}"));
             }
-            // A peer's trials report nothing, so none is stopped.
-            Told::Stopped { .. } => {}
+            // A peer's trials report nothing, so none is stopped, and have one number.
+            Told::Stopped { .. } | Told::Numbers(_) => {}
         }
     }
 

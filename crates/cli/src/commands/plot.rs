@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use fedbo_play::GameRecord;
-use fedbo_report::study::{STUDY_PICTURES, StudyPlot, TRANSFER_PICTURE};
+use fedbo_report::study::{PARETO_PICTURE, STUDY_PICTURES, StudyPlot, TRANSFER_PICTURE};
 use fedbo_report::{
     DecisionRegionsPicture, Figure, LEARNING_CURVES_FILES, Metric, RESULTS_FILE, Region,
     RegionEpoch, ReportError, SUMMARY_FILE, Summary, TRADEOFF_FILES, Tradeoff,
@@ -29,7 +29,7 @@ use crate::text::whole;
 ///
 /// Of a folder: reads results.csv and, for titles and axes, summary.json; writes curves.svg and curves.png, and the same of
 /// tradeoff where the summary asks for it. Of a study, also while it runs: writes history, slices and importance, transfer if it
-/// learns from old studies, and learning-curves if its trials report as they train, as SVG and PNG. Of a trial that BO-BOS may
+/// learns from old studies, and learning-curves if its trials report as they train, as SVG and PNG; of one with several objectives pareto in their place. Of a trial that BO-BOS may
 /// stop: its decisions by epoch and average value so far, as decision-regions-NUMBER. Of a game, by its file: payoffs and actions.
 /// Prints their paths.
 #[derive(clap::Args)]
@@ -123,10 +123,13 @@ impl Plot {
             |name: &str| ["svg", "png"].map(|ending| folder.join(name).with_extension(ending));
         let learns = opened.study.definition().meta.is_some();
         let further = learns.then_some(TRANSFER_PICTURE);
-        let names = STUDY_PICTURES.into_iter().chain(further);
+        let names: Vec<&str> = match opened.study.definition().objectives.is_empty() {
+            true => STUDY_PICTURES.into_iter().chain(further).collect(),
+            false => vec![PARETO_PICTURE],
+        };
         let has_ended = trials.iter().any(is_drawn);
         let mut pictures: Vec<PathBuf> = match has_ended {
-            true => names.flat_map(both).collect(),
+            true => names.into_iter().flat_map(both).collect(),
             false => Vec::new(),
         };
         if curves.is_some() {
@@ -258,7 +261,8 @@ fn is_folder(path: &Path) -> bool {
 
 /// Everything that the pictures of a study show.
 fn whole_plot(opened: &OpenStudy, trials: &[Trial]) -> Result<StudyPlot, StudyError> {
-    let insight = match trials.iter().any(|trial| trial.value().is_some()) {
+    let has_value = trials.iter().any(|trial| trial.value().is_some());
+    let insight = match has_value && opened.study.definition().objectives.is_empty() {
         true => insight(opened),
         false => None,
     };

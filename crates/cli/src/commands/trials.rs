@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fedbo_storage::{Told, Trial, TrialState};
+use fedbo_study::Definition;
 
 use crate::console;
 use crate::exit::Exit;
@@ -38,8 +39,12 @@ impl Trials {
             return Ok(Exit::Done);
         }
         let (table, left_out) = table::fit(columns(&opened, &trials), console::width());
-        let best = opened.study.best()?;
-        let best = best.and_then(|best| trials.iter().position(|t| t.number == best.number));
+        let definition = opened.study.definition();
+        let best = match definition.objectives.is_empty() {
+            true => definition.best_trials(&trials).first().map(|best| best.number),
+            false => None,
+        };
+        let best = best.and_then(|best| trials.iter().position(|t| t.number == best));
         console::table(&table, best)?;
         let n_told = trials.iter().filter(|t| t.told().is_some()).count() as u64;
         let n_all = counted(trials.len() as u64, "trial");
@@ -66,13 +71,17 @@ fn columns(opened: &crate::study_ref::OpenStudy, trials: &[Trial]) -> Vec<Column
         let seconds = trial.evaluate_seconds();
         seconds.map_or_else(String::new, |seconds| format!("{seconds:.1}"))
     };
+    let definition = opened.study.definition();
     let retried: BTreeMap<u64, u64> =
         trials.iter().filter_map(|trial| Some((trial.retry_of()?, trial.number))).collect();
     let mut columns = vec![
         Column::numbers("trial", each(&|trial| trial.number.to_string()), 0),
-        Column::words("state", each(&|trial| state(trial, &retried)), 0),
-        Column::numbers("value", each(&value), 0),
+        Column::words("state", each(&|trial| state(definition, trial, &retried)), 0),
     ];
+    if definition.objectives.is_empty() {
+        columns.push(Column::numbers("value", each(&value), 0));
+    }
+    columns.extend(number_columns(definition, trials));
     if trials.iter().any(|trial| !trial.reports.is_empty()) {
         columns.push(Column::numbers("epochs", each(&epochs), 0));
     }
@@ -89,9 +98,23 @@ fn columns(opened: &crate::study_ref::OpenStudy, trials: &[Trial]) -> Vec<Column
     columns
 }
 
+/// A column for each number of the trials that has a name of its own.
+pub(super) fn number_columns(definition: &Definition, trials: &[Trial]) -> Vec<Column> {
+    let n_unnamed = definition.number_names().len() - definition.column_names().len();
+    let columns = definition.column_names().into_iter().enumerate().map(|(index, name)| {
+        let cell = |trial: &Trial| {
+            let number = trial.numbers().get(n_unnamed + index);
+            number.map_or_else(String::new, |number| text::number(*number))
+        };
+        Column::numbers(name, trials.iter().map(cell).collect(), 0)
+    });
+    columns.collect()
+}
+
 /// Describes the state of a trial in few words; `retried` has the later trials of those whose points are tried again.
-fn state(trial: &Trial, retried: &BTreeMap<u64, u64>) -> String {
+fn state(definition: &Definition, trial: &Trial, retried: &BTreeMap<u64, u64>) -> String {
     match &trial.state {
+        TrialState::Told(_) if definition.is_infeasible(trial) => "infeasible".to_owned(),
         TrialState::Told(Told::Failed { kind, .. }) => match retried.get(&trial.number) {
             Some(by) => format!("failed: {kind}; again as {by}"),
             None => format!("failed: {kind}"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use fedbo_objective::{CommandObjective, FailuresMax};
+use fedbo_objective::{CommandObjective, FailuresMax, NumberNames};
 use fedbo_storage::{Address, StorageError, Told, Trial, TrialState};
 use fedbo_study::{
     Ended, JOBS_MAX, Patience, RunOptions, RunReport, StudyError, StudyFile, time_limit,
@@ -11,7 +11,7 @@ use fedbo_study::{
 use serde::Serialize;
 
 use super::best::transfer;
-use super::print_best;
+use super::found::Found;
 use crate::console;
 use crate::exit::{BadInput, Exit};
 use crate::interrupt;
@@ -20,7 +20,7 @@ use crate::progress::one_line;
 use crate::study_display::StudyDisplay;
 use crate::study_ref::{OpenStudy, StudyRef, persistence_hint};
 use crate::text::{self, counted, whole};
-use crate::trial_record::{SCHEMA_VERSION, TrialRecord};
+use crate::trial_record::{SCHEMA_VERSION, TrialRecord, tell_arguments, tell_usage};
 
 /// The time for which a trial is a worker's while nothing is heard of it.
 const LEASE: Duration = Duration::from_secs(60);
@@ -68,6 +68,12 @@ struct RunSummary<'a> {
     /// The epochs that the trials have trained, if the study stops trials early.
     epochs: Option<Epochs>,
     best: Option<TrialRecord<'a>>,
+    /// The feasible trials that no other one dominates, if there are several objectives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    front: Option<Vec<TrialRecord<'a>>>,
+    /// Number of trials that meet all constraints, if there are any constraints.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    feasible: Option<usize>,
     /// The weights of old studies in the next query, if the study learns from some.
     old_studies: Option<OldStudiesRecord<'a>>,
 }
@@ -95,7 +101,7 @@ impl Counts {
                 continue;
             }
             match &trial.state {
-                TrialState::Told(Told::Value(_)) => counts.complete += 1,
+                TrialState::Told(Told::Value(_) | Told::Numbers(_)) => counts.complete += 1,
                 TrialState::Told(Told::Failed { .. }) => counts.failed += 1,
                 TrialState::Told(Told::Stopped { .. }) => counts.stopped += 1,
                 TrialState::Running(_) => counts.running += 1,
@@ -149,9 +155,10 @@ impl Tune {
         let n_trials = self.n_trials(&file)?;
         let Some(command) = &file.command else {
             let (path, word) = (&self.file, reference.word());
+            let usage = tell_usage(&file.definition);
             return Err(BadInput(format!(
                 "{path} names no command; add [objective] with command = [\"program\", \"argument\", ..], or evaluate by \
-                 hand with fedbo ask {word} and fedbo tell {word} TRIAL VALUE"
+                 hand with fedbo ask {word} and fedbo tell {word} TRIAL {usage}"
             ))
             .into());
         };
@@ -159,7 +166,8 @@ impl Tune {
             "stopping: running trials are given back (once more to exit at once)",
         );
         let objective = CommandObjective::new(command, &file.space, stop.clone())?
-            .with_stop_grace(file.stop_grace);
+            .with_stop_grace(file.stop_grace)
+            .with_numbers(NumberNames::new(file.definition.number_names()));
         let options = RunOptions {
             n_trials,
             jobs: self.jobs.unwrap_or(file.jobs),
@@ -285,7 +293,8 @@ impl Tune {
         let trials = opened.study.trials()?;
         let counts = Counts::of(&trials);
         let epochs = Epochs::of(&trials, opened);
-        let best = opened.study.best()?;
+        let definition = opened.study.definition();
+        let found = Found::of(definition, &trials);
         let transfer = transfer(opened);
         let transfer = opened.study.definition().meta.as_ref().zip(transfer.as_ref());
         if self.json {
@@ -306,14 +315,16 @@ impl Tune {
                 told_by_this_run: report.n_told,
                 trials: counts,
                 epochs,
-                best: best.as_ref().map(TrialRecord::from),
+                best: found.best.map(|best| TrialRecord::new(definition, best)),
+                front: found.front_records(definition),
+                feasible: found.n_feasible,
                 old_studies: transfer.map(|(meta, step)| {
                     OldStudiesRecord::new(meta, step, opened.study.direction())
                 }),
             };
             console::result(&serde_json::to_string_pretty(&closing)?)?;
-        } else if let Some(best) = &best {
-            print_best(best, None)?;
+        } else if counts.complete > 0 {
+            found.print(definition, None)?;
             console::result(&format!("\n{}", numbers_line(counts, epochs, n_trials, opened)))?;
             if let Some((meta, step)) = transfer {
                 console::result(&old_studies::trust(meta, step))?;
@@ -360,8 +371,12 @@ impl Tune {
         self.print_remaining_work(opened, report, &trials);
         if !console::is_quiet() && !self.json && !in_memory {
             let word = &opened.word;
+            let found = match definition.objectives.is_empty() {
+                true => "which parameters matter",
+                false => "the front",
+            };
             console::note(&format!(
-                "\nfedbo best {word}    which parameters matter\nfedbo plot {word}    pictures\nfedbo trials {word}  all trials"
+                "\nfedbo best {word}    {found}\nfedbo plot {word}    pictures\nfedbo trials {word}  all trials"
             ));
             if report.ended == Ended::Complete {
                 console::note(&self.continuation_hint(opened));
@@ -426,6 +441,10 @@ impl Tune {
             }
             (Ended::OutOfPatience, _, Some(patience)) => {
                 let Patience { n_trials, improvement_min } = patience;
+                let progress = match opened.study.definition().objectives.is_empty() {
+                    true => "new best",
+                    false => "trial on the front",
+                };
                 let by = match improvement_min > 0.0 {
                     true => format!(" by more than {improvement_min:?}"),
                     false => String::new(),
@@ -436,7 +455,7 @@ impl Tune {
                     false => format!("; go on without it: {}", more.again(opened)),
                 };
                 format!(
-                    "the last {} brought no new best{by}, which is the patience{way}",
+                    "the last {} brought no {progress}{by}, which is the patience{way}",
                     counted(n_trials, "trial")
                 )
             }
@@ -456,8 +475,9 @@ impl Tune {
         let held: Vec<u64> = trials.iter().filter(by_hand).map(|t| t.number).collect();
         if !held.is_empty() {
             let (numbers, word) = (text::numbers(&held), &opened.word);
+            let usage = tell_usage(opened.study.definition());
             console::note(&format!(
-                "held by hand and not told yet: {numbers}; fedbo tell {word} TRIAL VALUE, or fedbo release {word} TRIAL"
+                "held by hand and not told yet: {numbers}; fedbo tell {word} TRIAL {usage}, or fedbo release {word} TRIAL"
             ));
         }
     }
@@ -524,7 +544,9 @@ impl Tune {
             text += "save what is not with\n";
             for (number, told) in unstored {
                 let outcome = match told {
-                    Told::Value(value) => format!("{value:?}"),
+                    Told::Value(_) | Told::Numbers(_) => {
+                        tell_arguments(opened.study.definition(), told.numbers())
+                    }
                     Told::Failed { message, .. } => {
                         format!("--failed {}", text::quoted(&one_line(&message)))
                     }
@@ -577,6 +599,7 @@ fn lost(unstored: &[(u64, Told)]) -> String {
     for (number, told) in unstored {
         text += &match told {
             Told::Value(value) => format!("\n  trial {number}: {value:?}"),
+            Told::Numbers(numbers) => format!("\n  trial {number}: {numbers:?}"),
             Told::Failed { message, .. } => {
                 format!("\n  trial {number} failed: {}", one_line(message))
             }

@@ -16,6 +16,7 @@ use axum::body::Body;
 use axum::response::Response;
 use fedbo_report::{ResultsTail, Row};
 use fedbo_storage::{Storage, StudyRecord, Trial};
+use fedbo_study::Definition;
 use fedbo_transport::closing;
 use futures_util::stream;
 use hyper::StatusCode;
@@ -181,6 +182,7 @@ struct News<'a> {
 struct Trials {
     storage: Arc<dyn Storage>,
     study: StudyRecord,
+    definition: Definition,
     /// The place in the order of telling that the browser knows.
     known: Place,
     has_looked: bool,
@@ -191,7 +193,9 @@ struct Trials {
 /// `GET /api/studies/{id}/events`.
 pub(super) fn trials(asked: &Asked) -> anyhow::Result<Response> {
     let entry = asked.shared.catalog.entry(asked.id())?;
+    let definition = entry.load()?.definition().clone();
     let trials = Trials {
+        definition,
         storage: entry.storage,
         study: entry.record,
         known: Place::last(&asked.headers),
@@ -228,8 +232,10 @@ impl Watched for Trials {
         let skipped = usize::try_from(self.known.seq - after).unwrap_or(usize::MAX);
         let told = snapshot.told.get(skipped..).unwrap_or_default();
         self.has_looked = true;
+        let definition = &self.definition;
         let records = |trials: &[Trial]| -> anyhow::Result<String> {
-            Ok(serde_json::to_string(&trials.iter().map(TrialRecord::from).collect::<Vec<_>>())?)
+            let trials = trials.iter().map(|trial| TrialRecord::new(definition, trial));
+            Ok(serde_json::to_string(&trials.collect::<Vec<_>>())?)
         };
         let open = Some(records(&snapshot.open)?);
         let mut chunks: Vec<&[Trial]> = told.chunks(CHUNK).collect();
@@ -246,8 +252,8 @@ impl Watched for Trials {
             self.known.seq =
                 chunk.last().and_then(|trial| trial.told_seq).unwrap_or(self.known.seq);
             let news = News {
-                told: chunk.iter().map(TrialRecord::from).collect(),
-                open: snapshot.open.iter().map(TrialRecord::from).collect(),
+                told: chunk.iter().map(|trial| TrialRecord::new(definition, trial)).collect(),
+                open: snapshot.open.iter().map(|t| TrialRecord::new(definition, t)).collect(),
                 n_trials: snapshot.n_trials,
                 is_all: index == last,
             };

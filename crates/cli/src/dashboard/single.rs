@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use data_encoding::BASE64;
 use fedbo_report::{ResultsTail, Row, closing_table};
 use fedbo_storage::{Told, Trial};
+use fedbo_study::Definition;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::catalog::{Catalog, Entry};
@@ -18,6 +19,7 @@ use crate::exit::BadInput;
 use crate::game_results::PlayerResult;
 use crate::pictures::{PictureError, draw};
 use crate::text::{self, timestamp};
+use crate::trial_record::outcomes;
 
 /// Trials of one table at most: a browser draws no more in reasonable time.
 const TRIALS: usize = 2000;
@@ -145,6 +147,7 @@ fn of_study(entry: &Entry) -> anyhow::Result<Markup> {
             Err(
                 PictureError::NoTrial { .. }
                 | PictureError::NoCurves { .. }
+                | PictureError::OtherObjectives { .. }
                 | PictureError::NoTransfer { .. },
             ) => {}
             Err(error) => return Err(error.into()),
@@ -163,16 +166,24 @@ fn of_study(entry: &Entry) -> anyhow::Result<Markup> {
     trials.reverse();
     let names: Vec<&str> =
         study.space().parameters().iter().map(fedbo_space::Parameter::name).collect();
-    let heads = ["trial", "state", "value"].into_iter().chain(names.iter().copied());
-    let heads: Vec<String> = heads.chain(["source"]).map(str::to_owned).collect();
-    let rows: Vec<Vec<String>> = trials.iter().map(|trial| row(trial, &names)).collect();
+    let definition = study.definition();
+    let value = definition.objectives.is_empty().then_some("value");
+    let heads = ["trial", "state"].into_iter().chain(value).chain(definition.column_names());
+    let heads = heads.chain(names.iter().copied()).chain(["source"]);
+    let heads: Vec<String> = heads.map(str::to_owned).collect();
+    let rows: Vec<Vec<String>> =
+        trials.iter().map(|trial| row(definition, trial, &names)).collect();
     let told = match listed.n_trials {
         Some(n) => format!("{} of {n}", listed.n_told),
         None => listed.n_told.to_string(),
     };
+    let (best, found) = match definition.objectives.is_empty() {
+        true => ("best", number(listed.best)),
+        false => ("on the front", study.best_trials()?.len().to_string()),
+    };
     Ok(html! {
         (facts(&[
-            ("best", number(listed.best)),
+            (best, found),
             ("trials told", told),
             ("failed", listed.n_failed.to_string()),
             ("running", listed.n_running.to_string()),
@@ -191,9 +202,19 @@ fn of_study(entry: &Entry) -> anyhow::Result<Markup> {
     })
 }
 
-fn row(trial: &Trial, names: &[&str]) -> Vec<String> {
+fn row(definition: &Definition, trial: &Trial, names: &[&str]) -> Vec<String> {
     let value = crate::trial_record::last_value(trial);
-    let mut cells = vec![trial.number.to_string(), trial.state.word().to_owned(), number(value)];
+    let state = match definition.is_infeasible(trial) {
+        true => "infeasible",
+        false => trial.state.word(),
+    };
+    let mut cells = vec![trial.number.to_string(), state.to_owned()];
+    if definition.objectives.is_empty() {
+        cells.push(number(value));
+    }
+    let outcomes = outcomes(definition, trial.numbers());
+    let outcome = |name: &str| number(outcomes.get(name).and_then(serde_json::Value::as_f64));
+    cells.extend(definition.column_names().into_iter().map(outcome));
     let parameter = |name: &&str| trial.point.get(name).map_or_else(String::new, text::value);
     cells.extend(names.iter().map(parameter));
     cells.push(trial.source.clone());

@@ -2,11 +2,11 @@
 
 use anyhow::Context as _;
 use axum::response::Response;
-use fedbo_report::study::STUDY_PICTURES;
+use fedbo_report::study::{PARETO_PICTURE, STUDY_PICTURES};
 use fedbo_report::{Picture, ReportError};
 use fedbo_space::Direction;
 use fedbo_storage::{Told, Trial, TrialState};
-use fedbo_study::Study;
+use fedbo_study::{NamedObjective, Study};
 use hyper::StatusCode;
 use hyper::header::HeaderMap;
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ pub(super) fn list(asked: &Asked) -> anyhow::Result<Response> {
 /// The facts of a study in a list.
 pub(super) fn listed(entry: &Entry) -> anyhow::Result<Listed> {
     let study = entry.load()?;
-    let trials = study.trials()?;
+    let (definition, trials) = (study.definition(), study.trials()?);
     let count = |is: &dyn Fn(&Trial) -> bool| trials.iter().filter(|trial| is(trial)).count();
     Ok(Listed {
         id: entry.id.clone(),
@@ -87,7 +87,10 @@ pub(super) fn listed(entry: &Entry) -> anyhow::Result<Listed> {
         n_failed: count(&|trial| matches!(trial.told(), Some(Told::Failed { .. }))),
         n_running: count(&|trial| matches!(trial.state, TrialState::Running(_))),
         n_waiting: count(&|trial| matches!(trial.state, TrialState::Waiting)),
-        best: study.best()?.and_then(|best| best.value()),
+        best: match definition.objectives.is_empty() {
+            true => definition.best_trials(&trials).first().and_then(|best| best.value()),
+            false => None,
+        },
         last_told_at: trials.iter().filter_map(|trial| trial.told_at_ms).max().map(timestamp),
     })
 }
@@ -104,6 +107,12 @@ struct Described {
     n_initial: usize,
     strategy: serde_json::Value,
     parameters: Vec<ShownParameter>,
+    /// The names of its objectives, where it has several, and their directions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    objectives: Vec<NamedObjective>,
+    /// The names of all numbers of a trial but `value`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    outcomes: Vec<String>,
     /// Epochs of a whole training, if trials are stopped early.
     epochs: Option<u32>,
     /// The names of its pictures.
@@ -128,6 +137,8 @@ pub(super) fn one(asked: &Asked) -> anyhow::Result<Response> {
         n_initial: definition.n_initial,
         strategy: serde_json::to_value(definition.strategy)?,
         parameters: parameters(study.space()),
+        objectives: definition.objectives.clone(),
+        outcomes: definition.column_names().into_iter().map(str::to_owned).collect(),
         epochs: definition.early_stopping.as_ref().map(|spec| spec.epochs),
         pictures: pictures_of(&study),
         actions: asked.shared.actions.is_some(),
@@ -139,6 +150,9 @@ pub(super) fn one(asked: &Asked) -> anyhow::Result<Response> {
 /// The names of a study's pictures.
 pub(super) fn pictures_of(study: &Study) -> Vec<&'static str> {
     let definition = study.definition();
+    if !definition.objectives.is_empty() {
+        return vec![PARETO_PICTURE];
+    }
     let mut pictures = STUDY_PICTURES.to_vec();
     pictures.extend(definition.early_stopping.as_ref().map(|_| LEARNING_CURVES));
     pictures.extend(definition.meta.as_ref().map(|_| TRANSFER));
@@ -154,6 +168,7 @@ pub(super) fn picture_of(name: &str) -> Option<StudyPicture> {
         "history" => StudyPicture::History,
         "slices" => StudyPicture::Slices,
         "importance" => StudyPicture::Importance,
+        PARETO_PICTURE => StudyPicture::Pareto,
         LEARNING_CURVES => StudyPicture::LearningCurves,
         TRANSFER => StudyPicture::Transfer,
         _ => return None,
@@ -184,6 +199,7 @@ pub(super) fn picture(asked: &Asked) -> anyhow::Result<Response> {
     let picture = draw(&study, which).map_err(|error| match error {
         PictureError::NoTrial { .. }
         | PictureError::NoCurves { .. }
+        | PictureError::OtherObjectives { .. }
         | PictureError::NoTransfer { .. } => anyhow::Error::new(Problem::absent(error.to_string())),
         error => error.into(),
     })?;
@@ -219,6 +235,10 @@ pub(super) fn importance(asked: &Asked) -> anyhow::Result<Response> {
     let none = || Problem::absent("the model needs two values");
     let study = asked.shared.catalog.entry(asked.id())?.load()?;
     let n_all = n_with_value(&study)?;
+    if study.definition().outcomes().n_objectives > 1 {
+        let message = "the importance of parameters is for a study with one objective";
+        return Err(Problem::absent(message).into());
+    }
     let insight = study.insight()?.with_context(none)?;
     json_of(&serde_json::json!({
         "schema_version": SCHEMA_VERSION, "n_values": insight.n_values, "n_all": n_all,
@@ -261,14 +281,14 @@ pub(super) fn surface(asked: &Asked) -> anyhow::Result<Response> {
     let surface = study.surface(&axes.x, &axes.y)?.with_context(none)?;
     json_of(&serde_json::json!({
         "schema_version": SCHEMA_VERSION, "x": surface.x, "y": surface.y, "mean": surface.mean,
-        "std": surface.std, "n_values": surface.n_values, "n_all": n_all, "at": TrialRecord::from(&surface.at),
+        "std": surface.std, "n_values": surface.n_values, "n_all": n_all, "at": TrialRecord::new(study.definition(), &surface.at),
     }))
 }
 
 /// `GET /api/studies/{id}/trials.csv`: the table of `fedbo export`.
 pub(super) fn csv(asked: &Asked) -> anyhow::Result<Response> {
     let study = asked.shared.catalog.entry(asked.id())?.load()?;
-    let table = trial_record::csv(study.space(), &study.trials()?)?;
+    let table = trial_record::csv(study.definition(), study.space(), &study.trials()?)?;
     Ok(as_file(typed("text/csv; charset=utf-8", table), "trials.csv"))
 }
 
@@ -303,6 +323,9 @@ mod tests {
                         value: Some(x),
                         coordinates: vec![PlottedValue::Number(x)],
                         initial: false,
+                        numbers: Vec::new(),
+                        feasible: true,
+                        on_front: false,
                     }
                 })
                 .collect(),

@@ -9,14 +9,14 @@ use std::path::Path;
 
 use data_encoding::BASE64;
 use fedbo_storage::{Told, Trial};
-use fedbo_study::Study;
+use fedbo_study::{Definition, Study};
 use fedbo_transport::{JsonClient, LinkError, checked_url};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{in_order_of_telling, time_of, with_best};
+use super::{in_order_of_telling, named_numbers, time_of, with_best};
 use crate::exit::BadInput;
 
 /// Items of each kind that one request of `log-batch` may have, by MLflow's documentation.
@@ -223,8 +223,8 @@ struct Problem {
 }
 
 /// A value of a metric.
-struct Metric {
-    key: &'static str,
+struct Metric<'a> {
+    key: &'a str,
     value: f64,
     time_ms: i64,
     step: i64,
@@ -308,17 +308,13 @@ impl Mlflow {
                     (self.create_run(&experiment_id, &run_name, began, &tags)?, true)
                 }
             };
-            self.complete(&trial_run, is_new, trial)?;
+            self.complete(&trial_run, is_new, study.definition(), trial)?;
             report.exported += 1;
         }
         let of_study = with_best(study, trials).into_iter().flat_map(|each| {
             let step = i64::try_from(each.place).unwrap_or(i64::MAX);
-            [("value", each.value), ("best", each.best)].map(|(key, value)| Metric {
-                key,
-                value,
-                time_ms: each.told_at_ms,
-                step,
-            })
+            let time_ms = each.told_at_ms;
+            each.scalars().into_iter().map(move |(key, value)| Metric { key, value, time_ms, step })
         });
         self.log_metrics(&run_id, known.study.is_none(), of_study.collect())?;
         if let Some((_, last)) = told.last() {
@@ -328,7 +324,13 @@ impl Mlflow {
     }
 
     /// Sends what a trial's run lacks, and ends it.
-    fn complete(&self, run_id: &str, is_new: bool, trial: &Trial) -> Result<(), MlflowError> {
+    fn complete(
+        &self,
+        run_id: &str,
+        is_new: bool,
+        definition: &Definition,
+        trial: &Trial,
+    ) -> Result<(), MlflowError> {
         let params: Vec<(String, String)> =
             trial.point.iter().map(|(name, value)| (name.to_owned(), value.to_string())).collect();
         self.log_params(run_id, &params)?;
@@ -341,8 +343,10 @@ impl Mlflow {
         });
         let last_epoch = trial.last_report().map_or(0, |last| i64::from(last.epoch));
         let value = trial.value();
-        let value = value.map(|value| Metric { key: "value", value, time_ms, step: last_epoch });
-        self.log_metrics(run_id, is_new, reports.chain(value).collect())?;
+        let value = value.map(|value| ("value", value)).into_iter();
+        let numbers = value.chain(named_numbers(definition, trial));
+        let numbers = numbers.map(|(key, value)| Metric { key, value, time_ms, step: last_epoch });
+        self.log_metrics(run_id, is_new, reports.chain(numbers).collect())?;
         let status = match trial.told() {
             Some(Told::Failed { .. }) => "FAILED",
             _ => "FINISHED",
@@ -455,7 +459,7 @@ impl Mlflow {
         &self,
         run_id: &str,
         is_new: bool,
-        mut metrics: Vec<Metric>,
+        mut metrics: Vec<Metric<'_>>,
     ) -> Result<(), MlflowError> {
         if !is_new {
             let keys: BTreeSet<&str> = metrics.iter().map(|metric| metric.key).collect();

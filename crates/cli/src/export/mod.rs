@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use fedbo_report::write_whole;
 use fedbo_storage::{Address, Trial};
-use fedbo_study::Study;
+use fedbo_study::{Definition, Study};
 
 use crate::study_ref::OwnFiles;
 use crate::trial_record::{TrialsDocument, csv};
@@ -35,7 +35,7 @@ impl ExportFormat {
         trials: &[Trial],
     ) -> anyhow::Result<Option<String>> {
         Ok(match self {
-            Self::Csv => Some(String::from_utf8(csv(study.space(), trials)?)?),
+            Self::Csv => Some(String::from_utf8(csv(study.definition(), study.space(), trials)?)?),
             Self::Json => {
                 let document = TrialsDocument::new(study, storage, trials);
                 Some(serde_json::to_string_pretty(&document)? + "\n")
@@ -90,29 +90,56 @@ fn in_order_of_telling(trials: &[Trial]) -> Vec<(u64, &Trial)> {
 }
 
 /// The trials with a value in the order of telling.
-fn with_best(study: &Study, trials: &[Trial]) -> Vec<Valued> {
-    let direction = study.direction();
+fn with_best<'a>(study: &'a Study, trials: &[Trial]) -> Vec<Valued<'a>> {
+    let (definition, direction) = (study.definition(), study.direction());
+    let has_best = definition.outcomes().n_objectives == 1;
     let mut best: Option<f64> = None;
     let valued = in_order_of_telling(trials).into_iter().filter_map(|(place, trial)| {
         let value = trial.value()?;
-        let so_far = match best {
-            Some(best) if !direction.is_better(value, best) => best,
-            _ => value,
-        };
-        best = Some(so_far);
-        Some(Valued { place, told_at_ms: time_of(trial), value, best: so_far })
+        if has_best
+            && definition.is_feasible(trial)
+            && best.is_none_or(|best| direction.is_better(value, best))
+        {
+            best = Some(value);
+        }
+        let further = named_numbers(definition, trial).collect();
+        Some(Valued { place, told_at_ms: time_of(trial), value, best, further })
     });
     valued.collect()
 }
 
+/// The numbers of a trial by their names, without that called `value`.
+fn named_numbers<'a>(
+    definition: &'a Definition,
+    trial: &Trial,
+) -> impl Iterator<Item = (&'a str, f64)> {
+    let numbers = trial.numbers().to_vec();
+    let named = definition.number_names().into_iter().zip(numbers);
+    named.filter(|(name, _)| *name != "value")
+}
+
+impl<'a> Valued<'a> {
+    /// Its scalars: `value`, `best` and its further numbers.
+    fn scalars(&self) -> Vec<(&'a str, f64)> {
+        let best = self.best.map(|best| ("best", best));
+        [("value", self.value)]
+            .into_iter()
+            .chain(best)
+            .chain(self.further.iter().copied())
+            .collect()
+    }
+}
+
 /// A trial with a value.
-struct Valued {
+struct Valued<'a> {
     /// Its place in the order of telling, from 0.
     place: u64,
     told_at_ms: i64,
     value: f64,
-    /// The best value up to here.
-    best: f64,
+    /// The best value of a feasible trial up to here, if there is one objective and such a trial.
+    best: Option<f64>,
+    /// Its further numbers by name; where there are several objectives, all numbers.
+    further: Vec<(&'a str, f64)>,
 }
 
 /// The time of a trial in milliseconds since 1970: of its telling, else of its start, else of its asking.

@@ -33,8 +33,7 @@ pub(super) fn write(
     let began = trials.first().map_or(0, |trial| trial.asked_at_ms);
     let mut events = EventFile::new(began);
     for each in with_best(study, trials) {
-        let scalars = [("value", each.value), ("best", each.best)];
-        events.push(each.place, each.told_at_ms, &scalars);
+        events.push(each.place, each.told_at_ms, &each.scalars());
     }
     runs.push((folder.clone(), events));
     for trial in trials.iter().filter(|trial| !trial.reports.is_empty()) {

@@ -8,7 +8,7 @@ use axum::body::to_bytes;
 use axum::extract::Request;
 use hyper::header::CONTENT_LENGTH;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::problem::{Code, Problem};
 
@@ -125,6 +125,11 @@ impl Fields {
             Some(Value::Object(entries)) => Ok(Some(Self(entries.into_iter().collect()))),
             Some(other) => Err(unexpected(key, &other, "an object")),
         }
+    }
+
+    /// All keys that were not read.
+    pub(super) fn into_entries(self) -> Map<String, Value> {
+        self.0.into_iter().collect()
     }
 
     /// Returns true if a key is there that was not read.

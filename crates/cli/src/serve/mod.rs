@@ -26,6 +26,7 @@ use axum::extract::{Path, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
+use fedbo_objective::{NumberNames, NumbersError};
 use fedbo_space::Point;
 use fedbo_storage::{TellOutcome, Told};
 use fedbo_transport::{ConnectionCounts, ListenSettings, Listening, authenticate, closing};
@@ -308,8 +309,10 @@ async fn tell(
     let number = number_of(number)?;
     let mut fields = Fields::read(request).await?;
     let worker = fields.name("worker")?;
-    let told = told(&mut fields)?;
-    fields.end("worker, and value or failed")?;
+    let names = shared.service.names();
+    let told = told(&mut fields, &names)?;
+    let numbers = if names.len() > 1 { "outcomes" } else { "value" };
+    fields.end(&format!("worker, and {numbers} or failed"))?;
     let outcome = blocking(&shared, move |service| service.tell(&worker, number, &told)).await?;
     let told = match outcome {
         TellOutcome::New { .. } => {
@@ -322,17 +325,31 @@ async fn tell(
 }
 
 /// The outcome that a request tells.
-fn told(fields: &mut Fields) -> Result<Told, Problem> {
+fn told(fields: &mut Fields, names: &NumberNames) -> Result<Told, Problem> {
+    // A study whose trials have more than a value is told them by name.
+    let key = if names.len() > 1 { "outcomes" } else { "value" };
     let Some(mut failed) = fields.object("failed")? else {
-        return match fields.has("value") {
-            true => Ok(Told::Value(fields.number("value")?)),
-            false => Err(Problem::bad(
-                "one of \"value\" and \"failed\" says how the trial ended, and both are missing",
-            )),
-        };
+        if !fields.has(key) {
+            let message = format!(
+                "one of {key:?} and \"failed\" says how the trial ended, and both are missing"
+            );
+            return Err(Problem::bad(message));
+        }
+        if names.len() == 1 {
+            return Ok(Told::Value(fields.number("value")?));
+        }
+        let entries = fields.object("outcomes")?.map(Fields::into_entries).unwrap_or_default();
+        return names.read(&entries).map(Told::with_numbers).map_err(|error| {
+            let code = match error {
+                NumbersError::NotFinite { .. } => Code::NotFinite,
+                _ => Code::BadRequest,
+            };
+            Problem::new(code, format!("outcomes: {error}; expected {}", names.example()))
+        });
     };
-    if fields.has("value") {
-        let message = "the trial has a value or has failed; \"value\" and \"failed\" stand there";
+    if fields.has(key) {
+        let message =
+            format!("the trial has a value or has failed; {key:?} and \"failed\" stand there");
         return Err(Problem::bad(message));
     }
     let (kind, message) = (failed.name("kind")?, failed.text("message")?);

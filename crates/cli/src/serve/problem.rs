@@ -1,11 +1,13 @@
 //! Refusals: a code for programs, and words for whoever reads the worker's log.
 
 use axum::response::{IntoResponse, Response};
+use fedbo_objective::NumberNames;
 use fedbo_storage::{StorageError, Told};
 use fedbo_study::{EarlyStoppingError, StudyError};
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::answer;
 use crate::console;
@@ -90,8 +92,17 @@ pub(crate) struct Problem {
 #[serde(rename_all = "kebab-case")]
 enum Outcome {
     Value(f64),
-    Failed { kind: String, message: String },
-    Stopped { epoch: u32, value: f64, reason: String },
+    /// Numbers by name.
+    Outcomes(Map<String, Value>),
+    Failed {
+        kind: String,
+        message: String,
+    },
+    Stopped {
+        epoch: u32,
+        value: f64,
+        reason: String,
+    },
 }
 
 impl Problem {
@@ -104,9 +115,13 @@ impl Problem {
     }
 
     /// The same, with the outcome that is stored.
-    pub(super) fn with_stored(self, told: Option<Told>) -> Self {
+    pub(super) fn with_stored(self, told: Option<Told>, names: &NumberNames) -> Self {
         let stored = told.map(|told| match told {
             Told::Value(value) => Outcome::Value(value),
+            Told::Numbers(numbers) => {
+                let names = names.iter().map(str::to_owned);
+                Outcome::Outcomes(names.zip(numbers.into_iter().map(Value::from)).collect())
+            }
             Told::Failed { kind, message } => Outcome::Failed { kind, message },
             Told::Stopped { epoch, value, because } => {
                 Outcome::Stopped { epoch, value, reason: because }
@@ -121,6 +136,7 @@ impl From<StudyError> for Problem {
         let code = match &error {
             StudyError::Storage(error) => of_storage(error),
             StudyError::NotFinite { .. } => Code::NotFinite,
+            StudyError::WrongNumbers { .. } => Code::BadRequest,
             StudyError::EarlyStopping(EarlyStoppingError::Epoch { .. }) => Code::BadRequest,
             StudyError::Overtaken { .. } => Code::Busy,
             _ => Code::Internal,

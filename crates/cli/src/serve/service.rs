@@ -4,13 +4,14 @@ use std::ops::ControlFlow;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fedbo_objective::{FailureCounter, FailuresMax};
+use fedbo_objective::{FailureCounter, FailuresMax, NumberNames};
 use fedbo_space::{Direction, Point};
 use fedbo_storage::{StorageError, TellAuthority, TellOutcome, Told, Trial, TrialState, Worker};
 use fedbo_strategies::StrategyError;
 use fedbo_strategies::early_stopping::Verdict;
-use fedbo_study::{AskOutcome, Study, StudyError};
+use fedbo_study::{AskOutcome, Constraint, NamedObjective, Study, StudyError};
 use serde::Serialize;
+use serde_json::Map;
 
 use super::holders::{Holders, holder, name_of};
 use super::problem::{Code, Problem};
@@ -18,7 +19,7 @@ use crate::console;
 use crate::space_display::{ShownParameter, parameters};
 use crate::study_ref::OpenStudy;
 use crate::text::{self, counted};
-use crate::trial_record::{SCHEMA_VERSION, TrialRecord};
+use crate::trial_record::{SCHEMA_VERSION, TrialRecord, outcomes};
 
 /// Trials of one answer at most.
 const PAGE: usize = 1000;
@@ -58,6 +59,13 @@ pub(super) struct StudyDocument {
     trials_wanted: u64,
     trials: Counts,
     best: Option<Best>,
+    /// In place of the best trial, where there are several objectives: the feasible trials that no other one dominates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    front: Option<Vec<Best>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    objectives: Vec<NamedObjective>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    constraints: Vec<Constraint>,
 }
 
 /// Numbers of trials by state.
@@ -74,6 +82,8 @@ struct Counts {
 struct Best {
     number: u64,
     value: Option<f64>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    outcomes: Map<String, serde_json::Value>,
     parameters: Point,
 }
 
@@ -256,7 +266,7 @@ impl Service {
             Err(StudyError::Storage(error @ StorageError::ToldOtherwise { .. })) => {
                 let told = self.outcome(number)?;
                 return Err(Problem::new(Code::ToldOtherwise, format!("{error}, which stays"))
-                    .with_stored(told));
+                    .with_stored(told, &self.names()));
             }
             done => return Ok(done?),
         }
@@ -268,6 +278,11 @@ impl Service {
             Some(token) if token != first => Ok(act(TellAuthority::Worker(&token))?),
             _ => Err(not_held(name, number, trial)),
         }
+    }
+
+    /// The names of a trial's numbers.
+    pub(super) fn names(&self) -> NumberNames {
+        NumberNames::new(self.study.definition().number_names())
     }
 
     fn outcome(&self, number: u64) -> Result<Option<Told>, Problem> {
@@ -310,20 +325,28 @@ impl Service {
     pub(super) fn document(&self) -> Result<StudyDocument, Problem> {
         let definition = self.study.definition();
         let mut counts = Counts::default();
-        for trial in self.study.trials()? {
+        let trials = self.study.trials()?;
+        for trial in &trials {
             *match trial.state {
-                TrialState::Told(Told::Value(_)) => &mut counts.complete,
+                TrialState::Told(Told::Value(_) | Told::Numbers(_)) => &mut counts.complete,
                 TrialState::Told(Told::Failed { .. }) => &mut counts.failed,
                 TrialState::Told(Told::Stopped { .. }) => &mut counts.stopped,
                 TrialState::Running(_) => &mut counts.running,
                 TrialState::Waiting => &mut counts.waiting,
             } += 1;
         }
-        let best = self.study.best()?.map(|best| Best {
+        let described = |best: &Trial| Best {
             number: best.number,
             value: best.value(),
-            parameters: best.point,
-        });
+            outcomes: outcomes(definition, best.numbers()),
+            parameters: best.point.clone(),
+        };
+        let mut best: Vec<Best> =
+            definition.best_trials(&trials).into_iter().map(described).collect();
+        let (best, front) = match definition.objectives.is_empty() {
+            true => (best.pop(), None),
+            false => (None, Some(best)),
+        };
         Ok(StudyDocument {
             schema_version: SCHEMA_VERSION,
             name: definition.name.clone(),
@@ -334,6 +357,9 @@ impl Service {
             trials_wanted: self.n_trials,
             trials: counts,
             best,
+            front,
+            objectives: definition.objectives.clone(),
+            constraints: definition.constraints.clone(),
         })
     }
 
@@ -345,7 +371,8 @@ impl Service {
         let more = trials.len() > PAGE;
         trials.truncate(PAGE);
         let last = trials.last().and_then(|trial| trial.told_seq).unwrap_or(after);
-        let records: Vec<TrialRecord<'_>> = trials.iter().map(TrialRecord::from).collect();
+        let records: Vec<TrialRecord<'_>> =
+            trials.iter().map(|trial| TrialRecord::new(self.study.definition(), trial)).collect();
         Ok(serde_json::json!({ "trials": records, "after": last, "more": more }))
     }
 

@@ -258,7 +258,12 @@ impl<S: UsesHandouts> Agent<S> {
                 State::Evaluating { trial: running, uploads },
             ) if running.index == trial => {
                 let (running, uploads) = (running.clone(), *uploads);
-                let observation = Observation { unit: running.unit, value, source: running.source };
+                let observation = Observation {
+                    unit: running.unit,
+                    value,
+                    source: running.source,
+                    further: Vec::new(),
+                };
                 self.strategy.tell(&[observation]).map_err(|source| self.failed(source))?;
                 self.after_trial(running.round, uploads)
             }

@@ -134,7 +134,8 @@ impl MemberState<'_> {
                     };
                     let value = match &record.outcome {
                         Outcome::Value(value) => Some(self.member.direction.to_maximize(*value)),
-                        Outcome::Failed(_) | Outcome::Interrupted => None,
+                        // Trials of a federation have one number: with others they fail.
+                        Outcome::Failed(_) | Outcome::Interrupted | Outcome::Numbers(_) => None,
                     };
                     let trial = record.trial.index;
                     fed.record = Some(record);

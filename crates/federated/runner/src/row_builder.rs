@@ -95,7 +95,8 @@ impl RowBuilder {
         let ended = match &record.outcome {
             Outcome::Value(value) => Ok(Some(*value)),
             Outcome::Failed(failure) => Err(failure.to_string()),
-            Outcome::Interrupted => Ok(None),
+            // Trials of a federation have one number: with others they fail.
+            Outcome::Interrupted | Outcome::Numbers(_) => Ok(None),
         };
         self.next(&record.point, source, ended, true_value, record.ask_seconds)
     }

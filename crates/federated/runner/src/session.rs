@@ -218,7 +218,8 @@ impl<'a, S: UsesHandouts> MemberState<'a, S> {
         };
         let value = match &record.outcome {
             Outcome::Value(value) => Some(self.member.direction.to_maximize(*value)),
-            Outcome::Failed(_) | Outcome::Interrupted => None,
+            // Trials of a federation have one number: with others they fail.
+            Outcome::Failed(_) | Outcome::Interrupted | Outcome::Numbers(_) => None,
         };
         let trial = record.trial.index;
         let effects = self.member.agent.handle(AgentEvent::Evaluated { trial, value })?;

@@ -348,8 +348,8 @@ impl<'a> Session<'a> {
                 self.failures.succeeded();
                 Some(self.federation.direction.to_maximize(*value))
             }
-            // An agent's trials report nothing, so none is stopped.
-            Told::Failed { .. } | Told::Stopped { .. } => None,
+            // An agent's trials report nothing, so none is stopped, and have one number.
+            Told::Failed { .. } | Told::Numbers(_) | Told::Stopped { .. } => None,
         };
         self.n_told += 1;
         let effects = self.machine.evaluated(trial.index, value)?;

@@ -164,6 +164,7 @@ impl Trials {
 pub(crate) fn told(outcome: &Outcome) -> Option<Told> {
     match outcome {
         Outcome::Value(value) => Some(Told::Value(*value)),
+        Outcome::Numbers(numbers) => Some(Told::with_numbers(numbers.clone())),
         Outcome::Failed(failure) => {
             Some(Told::Failed { kind: failure.kind().to_owned(), message: failure.to_string() })
         }

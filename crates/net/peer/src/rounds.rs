@@ -143,8 +143,8 @@ impl Session {
         };
         let value = match told {
             Told::Value(value) => Some(member.direction.to_maximize(value)),
-            // A peer's trials report nothing, so none is stopped.
-            Told::Failed { .. } | Told::Stopped { .. } => None,
+            // A peer's trials report nothing, so none is stopped, and have one number.
+            Told::Failed { .. } | Told::Numbers(_) | Told::Stopped { .. } => None,
         };
         let noted = memory.note_evaluated(trial.index, value);
         noted.map_err(PeerError::Memory)?;

@@ -110,7 +110,7 @@ pub(crate) fn svg_size(svg: &str) -> (f64, f64) {
 /// Every mark and every text within the picture, and every number a number.
 pub(crate) fn assert_sound(svg: &str, case: &str) {
     for bad in ["NaN", "inf", "2147483647", "-2147483648"] {
-        assert!(!svg.contains(bad), "{bad} in {case}");
+        assert!(!svg.replace("infeasible", "").contains(bad), "{bad} in {case}");
     }
     let (width, height) = svg_size(svg);
     let inside = |(x, y): At| (0.0..=4.0 * width).contains(&x) && (0.0..=4.0 * height).contains(&y);

@@ -1,6 +1,6 @@
 //! `history`: the value of each trial, and the best so far.
 
-use super::{StudyPlot, order_label};
+use super::{INFEASIBLE, StudyPlot, order_label};
 use crate::chart::axis::Axis;
 use crate::chart::style::{BLUE, Glyph, INK, LINE_WIDTH, Stroke, VERMILION, grid, size_for};
 use crate::chart::{At, Chart, Key, Panel, Sign, at, in_strip};
@@ -27,7 +27,11 @@ pub(super) fn chart(study: &StudyPlot) -> Chart {
             None => panel.points(vec![in_strip(*number, 0.5)], Glyph::failed(INK), size),
             Some(value) if values.is_beyond(value) => study.beyond(&mut panel, *number, size),
             Some(value) => {
-                let glyph = if each.initial { initial } else { trial };
+                let glyph = match (each.feasible, each.initial) {
+                    (false, _) => INFEASIBLE.1,
+                    (true, true) => initial,
+                    (true, false) => trial,
+                };
                 panel.points(vec![at(*number, value)], glyph, size);
             }
         }
@@ -37,7 +41,8 @@ pub(super) fn chart(study: &StudyPlot) -> Chart {
     panel.points(best.into_iter().collect(), Glyph::best(VERMILION), size.max(3.2));
 
     let shown = |initial: bool| {
-        let mut trials = study.trials.iter().filter(|trial| trial.initial == initial);
+        let mut trials =
+            study.trials.iter().filter(|trial| trial.feasible && trial.initial == initial);
         trials.any(|trial| trial.drawn().is_some_and(|value| !values.is_beyond(value)))
     };
     let mut keys = Vec::new();
@@ -68,7 +73,7 @@ fn best_so_far(study: &StudyPlot, numbers: &[f64]) -> Vec<At> {
     let mut corners: Vec<At> = Vec::new();
     let mut best: Option<f64> = None;
     for (number, trial) in numbers.iter().zip(&study.trials) {
-        let Some(value) = trial.drawn() else { continue };
+        let Some(value) = trial.drawn().filter(|_| trial.feasible) else { continue };
         if best.is_some_and(|best| !study.is_better(value, best)) {
             continue;
         }

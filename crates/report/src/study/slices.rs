@@ -2,7 +2,7 @@
 
 use fedbo_space::Kind;
 
-use super::{PlottedParameter, PlottedValue, StudyPlot, within_magnitude};
+use super::{INFEASIBLE, PlottedParameter, PlottedValue, StudyPlot, within_magnitude};
 use crate::chart::axis::Axis;
 use crate::chart::style::{Glyph, INK, VERMILION, color_of_order, grid, size_for, tick_font};
 use crate::chart::text::Font;
@@ -68,6 +68,9 @@ fn panel(
         match trial.drawn() {
             None => panel.points(vec![in_strip(x, 0.5)], Glyph::failed(INK), mark),
             Some(value) if values.is_beyond(value) => study.beyond(&mut panel, x, mark),
+            Some(value) if !trial.feasible => {
+                panel.points(vec![at(x, value)], INFEASIBLE.1, mark);
+            }
             Some(value) => {
                 let share = trial_idx as f64 / n_trials.saturating_sub(1).max(1) as f64;
                 panel.points(vec![at(x, value)], Glyph::disc(color_of_order(share)), mark);

@@ -42,11 +42,15 @@ fn study(minimize: bool, values: &[Option<f64>]) -> StudyPlot {
                 PlottedValue::Number(share),
             ],
             initial: index % 3 == 0,
+            numbers: Vec::new(),
+            feasible: true,
+            on_front: false,
         }
     };
     StudyPlot {
         title: "a < b".to_owned(),
         minimize,
+        objectives: Vec::new(),
         trials: (0..).zip(values).map(trial).collect(),
         n_stopped: 0,
         parameters: parameters(),
@@ -360,11 +364,15 @@ fn awkward_parameters_are_drawn_too() {
             })
             .collect(),
         initial: false,
+        numbers: Vec::new(),
+        feasible: true,
+        on_front: false,
     };
     let importance = parameters.iter().map(|parameter| importance(&parameter.name, 1e300, -1.0));
     let study = StudyPlot {
         title: "t".repeat(10_000),
         minimize: true,
+        objectives: Vec::new(),
         trials: (0..9).map(trial).collect(),
         n_stopped: 0,
         importance: importance.collect(),
@@ -424,4 +432,48 @@ fn panels_of_one_to_twenty_parameters_stand_apart() {
             assert!(pair[0].2 < pair[1].1, "{n} parameters: {pair:?}");
         }
     }
+}
+
+/// Two objectives are one panel with the front as a line, three are three panels, four are six; what misses a constraint has its mark.
+#[test]
+fn several_objectives_are_drawn_against_each_other() {
+    for (n, n_panels) in [(2, 1), (3, 3), (4, 6)] {
+        let mut study = study(true, &[Some(1.0), Some(3.0), None, Some(2.0), Some(1e5), Some(0.5)]);
+        study.objectives = (0..n)
+            .map(|index| PlottedObjective {
+                name: format!("objective_{index}"),
+                direction: [Direction::Minimize, Direction::Maximize][index % 2],
+            })
+            .collect();
+        for (index, trial) in study.trials.iter_mut().enumerate() {
+            let value = trial.value.unwrap_or_default();
+            trial.numbers = (0..n).map(|each| value * (each + 1) as f64).collect();
+            (trial.on_front, trial.feasible) = (index < 2, index != 3);
+        }
+        assert_eq!(study.pictures(), [PARETO_PICTURE]);
+        let chart = study.chart(PARETO_PICTURE);
+        assert_eq!(chart.panels.len(), n_panels);
+        let has_line = chart.panels.iter().any(|panel| {
+            panel.marks.iter().any(|mark| matches!(mark, crate::chart::Mark::Line { .. }))
+        });
+        assert_eq!(has_line, n == 2);
+        let svg = chart.svg();
+        assert_sound(&svg, "objectives");
+        let expected = "6 trials, 1 failed, 1 infeasible; 2 on the front";
+        assert!(svg.contains(expected) && svg.contains("objective_1 (larger is better)"), "{svg}");
+    }
+}
+
+/// A trial that misses a constraint is not the best, whatever its value, and has a mark of its own.
+#[test]
+fn infeasible_trials_are_marked_and_never_best() {
+    let mut study = study(true, &[Some(3.0), Some(1.0), Some(2.0)]);
+    study.trials[1].feasible = false;
+    assert_eq!(study.footnote(), "3 trials, 1 infeasible; best: trial 2 with 2");
+    for svg in [history(&study), slices(&study)] {
+        assert!(svg.contains("infeasible"), "{svg}");
+    }
+    study.trials.iter_mut().for_each(|trial| trial.feasible = false);
+    assert_eq!(study.footnote(), "3 trials, 3 infeasible");
+    assert!(history(&study).contains("infeasible"));
 }

@@ -118,10 +118,15 @@ pub(crate) fn may_finish(
     told: &Told,
     now_ms: i64,
 ) -> Result<bool, StorageError> {
-    if let Told::Value(value) | Told::Stopped { value, .. } = told
-        && !value.is_finite()
-    {
-        let what = format!("the value of trial {}", trial.number);
+    let numbers = match told {
+        Told::Stopped { value, .. } => std::slice::from_ref(value),
+        _ => told.numbers(),
+    };
+    if let Some(place) = numbers.iter().position(|number| !number.is_finite()) {
+        let what = match place {
+            0 => format!("the value of trial {}", trial.number),
+            _ => format!("number {} of trial {}", place + 1, trial.number),
+        };
         return Err(StorageError::NotFinite { what });
     }
     match &trial.state {

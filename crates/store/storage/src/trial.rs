@@ -76,9 +76,14 @@ impl Trial {
     /// Its value, if it was evaluated to the end and has one; a trial that was stopped has none.
     pub fn value(&self) -> Option<f64> {
         match &self.state {
-            TrialState::Told(Told::Value(value)) => Some(*value),
+            TrialState::Told(told) => told.numbers().first().copied(),
             _ => None,
         }
+    }
+
+    /// All that it was evaluated to, its value first; empty if it has none.
+    pub fn numbers(&self) -> &[f64] {
+        self.told().map_or(&[], Told::numbers)
     }
 
     /// The last epoch that it has reported, and its value then.
@@ -129,7 +134,7 @@ impl TrialState {
         match self {
             Self::Waiting => "waiting",
             Self::Running(_) => "running",
-            Self::Told(Told::Value(_)) => "complete",
+            Self::Told(Told::Value(_) | Told::Numbers(_)) => "complete",
             Self::Told(Told::Failed { .. }) => "failed",
             Self::Told(Told::Stopped { .. }) => "stopped",
         }
@@ -151,6 +156,9 @@ pub struct TrialLease {
 pub enum Told {
     /// With a finite value, in the user's own sign.
     Value(f64),
+    /// With several finite numbers, in the user's own signs and the order in which the study's definition names them: its value, and
+    /// further ones. At least two.
+    Numbers(Vec<f64>),
     /// Without one.
     Failed {
         /// One word: `exit`, `timed-out`, `abandoned`, …
@@ -170,10 +178,36 @@ pub enum Told {
 }
 
 impl Told {
+    /// With a value and further numbers, if there are any.
+    pub fn with_numbers(numbers: Vec<f64>) -> Self {
+        match numbers.as_slice() {
+            [value] => Self::Value(*value),
+            _ => Self::Numbers(numbers),
+        }
+    }
+
+    /// All numbers that it was evaluated to, its value first; empty unless it was evaluated to the end and has one.
+    pub fn numbers(&self) -> &[f64] {
+        match self {
+            Self::Value(value) => std::slice::from_ref(value),
+            Self::Numbers(numbers) => numbers,
+            Self::Failed { .. } | Self::Stopped { .. } => &[],
+        }
+    }
+
+    /// The numbers behind the value.
+    pub(crate) fn further(&self) -> &[f64] {
+        self.numbers().get(1..).unwrap_or_default()
+    }
+
     /// Returns true if two outcomes are the same, to the bit.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Value(a), Self::Value(b)) => a.to_bits() == b.to_bits(),
+            (Self::Value(_) | Self::Numbers(_), Self::Value(_) | Self::Numbers(_)) => {
+                let bits =
+                    |told: &Self| told.numbers().iter().map(|n| n.to_bits()).collect::<Vec<_>>();
+                bits(self) == bits(other)
+            }
             (Self::Failed { .. }, Self::Failed { .. }) => self == other,
             (Self::Stopped { value: a, .. }, Self::Stopped { value: b, .. }) => {
                 self == other && a.to_bits() == b.to_bits()
@@ -187,6 +221,7 @@ impl fmt::Display for Told {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Value(value) => write!(f, "the value {value:?}"),
+            Self::Numbers(numbers) => write!(f, "the numbers {numbers:?}"),
             Self::Failed { message, .. } => write!(f, "a failure ({message})"),
             Self::Stopped { epoch, because, .. } => {
                 write!(f, "a stop at epoch {epoch} ({because})")

@@ -92,6 +92,44 @@ fn stops_are_checked_where_there_are_any() {
     }
 }
 
+/// The table of further numbers is no part of the layout either.
+#[test]
+fn further_numbers_are_checked_where_there_are_any() {
+    let (_folder, path) = fixture();
+    let storage = SqliteStorage::open(&path, Mode::Existing).unwrap();
+    let study = storage.studies().unwrap()[0].key;
+    let told = Told::Numbers(vec![1.0, 2.0, 3.0]);
+    storage.finish(study, 3, TellAuthority::Hand, &told).unwrap();
+    assert_eq!(verify(&path).unwrap().problems, []);
+    let of = "the further numbers of trial 3 of the study with key 1";
+    for (sql, expected) in [
+        (
+            "DELETE FROM outcomes WHERE place = 1",
+            format!("{of} are not finite numbers at the places 1, 2, …"),
+        ),
+        (
+            "UPDATE outcomes SET value = 9e999 WHERE place = 2",
+            format!("{of} are not finite numbers at the places 1, 2, …"),
+        ),
+        (
+            "UPDATE trials SET value = NULL, failure_kind = 'exit', failure_message = '' WHERE number = 3",
+            format!("{of} stand beside no final value"),
+        ),
+        (
+            "UPDATE outcomes SET number = 77",
+            "a row of outcomes refers to a row of trials that is not there".to_owned(),
+        ),
+        (
+            "DROP TABLE outcomes; CREATE TABLE outcomes (x)",
+            "table outcomes is not as this program adds it".to_owned(),
+        ),
+    ] {
+        damage(&path, sql);
+        let problems = verify(&path).unwrap().problems;
+        assert!(problems.iter().any(|each| each.to_string() == expected), "{sql}: {problems:?}");
+    }
+}
+
 #[test]
 fn each_kind_of_damage_is_named() {
     for (sql, expected) in [

@@ -206,6 +206,7 @@ impl EpochGpUcb {
                     (None, None) => None,
                 },
                 source: trial.source.clone(),
+                further: Vec::new(),
             })
             .collect();
         let modelled: Vec<Observation> = observed
@@ -226,6 +227,7 @@ impl EpochGpUcb {
             unit: self.at_epoch(&trial.unit, epoch),
             value,
             source: trial.source.clone(),
+            further: Vec::new(),
         };
         let before = self.extra_epochs.iter().filter(|epoch| **epoch < last);
         let mut seen: Vec<Observation> = before

@@ -30,6 +30,10 @@ impl StrategyOptions for LogEiOptions {
         let strategy = LogEi::new(setup.domain(), settings, setup.seed)?;
         Ok(Box::new(strategy))
     }
+
+    fn takes_outcomes(&self) -> bool {
+        true
+    }
 }
 
 /// The value that a query is to improve on.

@@ -85,6 +85,7 @@ impl GpTask {
                 unit: unit.to_vec(),
                 value: Some(*value),
                 source: Source::Initial,
+                further: Vec::new(),
             })
             .collect();
         surrogate.tell(&observed)?;

@@ -23,6 +23,10 @@ impl StrategyOptions for RandomOptions {
     fn has_surrogate(&self) -> bool {
         false
     }
+
+    fn takes_outcomes(&self) -> bool {
+        true
+    }
 }
 
 /// Queries uniformly random points of the domain: the yardstick of every other strategy (Bergstra & Bengio 2012).

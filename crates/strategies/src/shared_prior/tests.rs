@@ -4,7 +4,7 @@ use fedbo_testkit::{test_stream, uniform_points};
 
 use super::*;
 use crate::meta::{MetaBeliefSettings, OutputScale};
-use crate::{Earlier, MetaOptions, Setup};
+use crate::{Earlier, MetaOptions, Outcomes, Setup};
 
 /// 100 features of two coordinates.
 pub(super) fn map() -> Arc<FeatureMap> {
@@ -47,6 +47,7 @@ fn observed(task: u32, points: &Points, sign: f64) -> Vec<Observation> {
         unit: x.to_vec(),
         value: Some(sign * value(task, x)),
         source: Source::Initial,
+        further: Vec::new(),
     };
     points.rows().map(of).collect()
 }
@@ -79,7 +80,12 @@ fn run(mut party: SharedPrior, n: u64) -> Vec<(f64, f64)> {
         let proposal = party.ask(&none, &mut test_stream(100 + query)).unwrap();
         let found = value(0, &proposal.unit);
         reached = reached.max(found);
-        let told = Observation { unit: proposal.unit, value: Some(found), source: proposal.source };
+        let told = Observation {
+            unit: proposal.unit,
+            value: Some(found),
+            source: proposal.source,
+            further: Vec::new(),
+        };
         party.tell(&[told]).unwrap();
         (best - reached, party.trust().unwrap())
     };
@@ -102,7 +108,12 @@ fn unit_square() -> Space {
 
 /// The strategy of a study that learns from these.
 fn learning(tasks: &[MetaTask]) -> Box<dyn Strategy> {
-    let setup = Setup { space: &unit_square(), noisy: false, seed: Seed::new(4) };
+    let setup = Setup {
+        space: &unit_square(),
+        noisy: false,
+        seed: Seed::new(4),
+        outcomes: Outcomes::default(),
+    };
     let earlier = Earlier {
         tasks,
         scale: OutputScale::Own,
@@ -151,6 +162,7 @@ fn a_study_queries_where_like_old_studies_were_best_and_drops_misleading_ones() 
                     unit: proposal.unit.clone(),
                     value,
                     source: proposal.source,
+                    further: Vec::new(),
                 }])
                 .unwrap();
             let transfer = strategy.transfer().unwrap();
@@ -179,7 +191,12 @@ fn whatever_old_studies_and_outputs_are_there_is_a_query() {
             outputs: vec![-4.0],
         },
     ];
-    let point = |x: f64, value| Observation { unit: vec![x, 0.5], value, source: Source::Own };
+    let point = |x: f64, value| Observation {
+        unit: vec![x, 0.5],
+        value,
+        source: Source::Own,
+        further: Vec::new(),
+    };
     let histories = [
         vec![],
         vec![point(0.1, None), point(0.2, Some(f64::NAN))],
@@ -302,7 +319,12 @@ fn controls_use_what_they_say() {
         let proposal = warm.ask(&Points::new(2), &mut test_stream(query)).unwrap();
         assert!(best.contains(&proposal.unit) && !asked.contains(&proposal.unit));
         asked.push(proposal.unit.clone());
-        let told = Observation { value: Some(0.0), unit: proposal.unit, source: proposal.source };
+        let told = Observation {
+            value: Some(0.0),
+            unit: proposal.unit,
+            source: proposal.source,
+            further: Vec::new(),
+        };
         warm.tell(&[told]).unwrap();
     }
     let alone = with(OthersUse::Nothing);
@@ -328,6 +350,7 @@ fn a_random_query_follows_the_best_points() {
                 value: Some(value(0, &proposal.unit)),
                 unit: proposal.unit,
                 source: proposal.source.clone(),
+                further: Vec::new(),
             };
             party.tell(&[told]).unwrap();
             proposal.source
@@ -359,7 +382,12 @@ fn units_show_what_outputs_that_are_all_alike_do_not() {
         let messages: Vec<_> = (1..=8).map(|task| message(task, level)).collect();
         let mut party = joined(&messages);
         for x in [[0.0, 0.0], [1.0, 1.0]] {
-            let told = Observation { unit: x.to_vec(), value: Some(-40.0), source: Source::Random };
+            let told = Observation {
+                unit: x.to_vec(),
+                value: Some(-40.0),
+                source: Source::Random,
+                further: Vec::new(),
+            };
             party.tell(&[told]).unwrap();
         }
         let proposal = party.ask(&Points::new(2), &mut test_stream(3)).unwrap();
@@ -407,7 +435,9 @@ fn a_party_that_is_behind_tries_the_best_points_of_others() {
         for i in 0..n {
             let unit = grid().row(17 * usize::try_from(i).unwrap()).to_vec();
             let value = Some(value + 1e-3 * i as f64);
-            party.tell(&[Observation { unit, value, source: Source::Random }]).unwrap();
+            party
+                .tell(&[Observation { unit, value, source: Source::Random, further: Vec::new() }])
+                .unwrap();
         }
         let ask = |stream| party.ask(&Points::new(2), &mut test_stream(stream)).unwrap().unit;
         (0..8).filter(|stream| best.contains(&ask(*stream))).count()

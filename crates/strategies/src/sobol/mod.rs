@@ -24,6 +24,10 @@ impl StrategyOptions for SobolOptions {
     fn has_surrogate(&self) -> bool {
         false
     }
+
+    fn takes_outcomes(&self) -> bool {
+        true
+    }
 }
 
 /// Points of the sequence that may be passed over in one step before a random point is taken.

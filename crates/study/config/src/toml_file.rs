@@ -287,13 +287,7 @@ impl TomlFile {
 
     /// The error that a key means nothing here; `known` are those that would.
     pub fn unknown_key(&self, path: &[&str], known: &[&str]) -> FileError {
-        let key = path.last().copied().unwrap_or_default();
-        FileError::UnknownKey {
-            place: self.place(path),
-            key: format_key_path(path),
-            nearest: nearest(key, known.iter().copied()).map(Box::from),
-            known: known.iter().map(|key| (*key).to_owned()).collect(),
-        }
+        unknown(self.place(path), path, known.iter().map(|key| (*key).to_owned()).collect())
     }
 
     /// An error about what stands at `path`, in words of its own.
@@ -357,12 +351,8 @@ impl TomlFile {
             }
             let steps: Vec<&str> = path.iter().map(String::as_str).collect();
             let named = self.span_of(&steps).map_or_else(|| span.clone(), |(key, _)| key);
-            return FileError::UnknownKey {
-                place: Place { line: self.place_at(&span).line, ..self.place_at(&named) },
-                nearest: nearest(&key, known.iter().map(String::as_str)).map(Box::from),
-                key: format_key_path(&path),
-                known,
-            };
+            let place = Place { line: self.place_at(&span).line, ..self.place_at(&named) };
+            return unknown(place, &steps, known);
         }
         if let Some(rest) = message.strip_prefix("missing field ") {
             path.push(rest.trim_matches('`').to_owned());
@@ -387,6 +377,23 @@ impl TomlFile {
             }
             _ => FileError::Invalid { place: self.place_at(&span), message: message.to_owned() },
         }
+    }
+}
+
+/// The error that a key means nothing at its place. Tables of a study that other files have not are told apart from misspelt ones.
+fn unknown(place: Place, path: &[&str], known: Vec<String>) -> FileError {
+    if let [table @ ("objectives" | "constraints")] = path {
+        let message = format!(
+            "[[{table}]] is for the file of a study (fedbo tune): what this file describes has one objective without constraints; remove it"
+        );
+        return FileError::Invalid { place, message };
+    }
+    let key = path.last().copied().unwrap_or_default();
+    FileError::UnknownKey {
+        place,
+        key: format_key_path(path),
+        nearest: nearest(key, known.iter().map(String::as_str)).map(Box::from),
+        known,
     }
 }
 

@@ -21,8 +21,8 @@ use fedbo_space::{Point, Space};
 use self::lines::{TrainingMessage, is_report};
 use self::program::GRACE;
 use self::running::{Running, TICK};
-use self::training_output::{last_line, value};
-use crate::{Failure, Monitor, Objective, Outcome, Signal, TrainingEnd, TrialId};
+use self::training_output::{last_line, numbers, value};
+use crate::{Failure, Monitor, NumberNames, Objective, Outcome, Signal, TrainingEnd, TrialId};
 
 pub use self::program::{Program, ProgramOutput};
 pub use self::secrets::is_secret;
@@ -176,6 +176,8 @@ pub struct CommandObjective {
     program: Program,
     stop_grace: Duration,
     stop: Arc<AtomicBool>,
+    /// The names of its numbers, where it has more than a value.
+    names: Option<NumberNames>,
 }
 
 impl CommandObjective {
@@ -192,6 +194,7 @@ impl CommandObjective {
             program: Program::new(spec, &Placeholder::of(space), Arc::clone(&stop))?,
             stop_grace: STOP_GRACE,
             stop,
+            names: None,
         })
     }
 
@@ -199,6 +202,14 @@ impl CommandObjective {
     #[must_use]
     pub fn with_stop_grace(self, stop_grace: Duration) -> Self {
         Self { stop_grace, ..self }
+    }
+
+    /// With several numbers: its last line is a JSON object with exactly these names. Of a single name, which is that of the value, nothing
+    /// changes.
+    #[must_use]
+    pub fn with_numbers(self, names: NumberNames) -> Self {
+        let names = Some(names).filter(|names| names.len() > 1);
+        Self { names, ..self }
     }
 
     fn command(&self, point: &Point, trial: TrialId) -> Result<Command, Failure> {
@@ -266,7 +277,10 @@ impl CommandObjective {
         }
         Ok(TrainingEnd::Ended(match ran.end()? {
             None => Outcome::Interrupted,
-            Some((stdout, stderr)) => Outcome::Value(value(&stdout, stderr)?),
+            Some((stdout, stderr)) => match &self.names {
+                None => Outcome::Value(value(&stdout, stderr)?),
+                Some(names) => Outcome::Numbers(numbers(&stdout, stderr, names)?),
+            },
         }))
     }
 

@@ -9,6 +9,20 @@ pub enum Failure {
     /// The value is NaN or infinite.
     #[error("the objective returned {0}, which is not a finite number")]
     NotFinite(f64),
+    /// A number beside the value is NaN or infinite.
+    #[error("the objective's {name:?} is not a finite number")]
+    NotFiniteNumber {
+        /// Its name.
+        name: String,
+    },
+    /// The objective has other numbers than the study expects.
+    #[error("the objective returned {found} numbers, expected {expected}")]
+    WrongNumbers {
+        /// Number of those that it returned.
+        found: usize,
+        /// Number of those that were expected.
+        expected: usize,
+    },
     /// The objective panicked.
     #[error("the objective panicked: {message}")]
     Panicked {
@@ -80,6 +94,14 @@ pub enum Failure {
         /// Tail of standard error.
         stderr: String,
     },
+    /// The last line that the command printed has not the numbers that the study expects.
+    #[error("the command's last line is {what}{}", Tail(stderr))]
+    Numbers {
+        /// The start of the line, the problem with the entry's name, and an example of the line.
+        what: String,
+        /// Tail of standard error.
+        stderr: String,
+    },
     /// The last line that the command printed is not a value.
     #[error(
         "the command's last line is {line:?}, expected a number or {{\"value\": ..}}{}",
@@ -97,7 +119,8 @@ impl Failure {
     /// One word for tables: which of the ways it is.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::NotFinite(_) => "not-finite",
+            Self::NotFinite(_) | Self::NotFiniteNumber { .. } => "not-finite",
+            Self::WrongNumbers { .. } | Self::Numbers { .. } => "numbers",
             Self::Panicked { .. } => "panicked",
             Self::BadPoint { .. } => "bad-point",
             Self::Reported { .. } => "reported",

@@ -11,7 +11,18 @@ use crate::{Failure, Monitor, Objective, Outcome, TrainingEnd, TrialId};
 ///
 /// An objective that panics while it holds a lock may poison it for later trials; those then fail on their own.
 pub fn evaluate_guarded(objective: &dyn Objective, point: &Point, trial: TrialId) -> Outcome {
-    match guarded(|| TrainingEnd::Ended(objective.evaluate(point, trial))) {
+    numbers_guarded(objective, point, trial, 1)
+}
+
+/// The same for an objective with `n_numbers` numbers; of others the trial fails.
+pub fn numbers_guarded(
+    objective: &dyn Objective,
+    point: &Point,
+    trial: TrialId,
+    n_numbers: usize,
+) -> Outcome {
+    let evaluated = guarded(|| TrainingEnd::Ended(objective.evaluate(point, trial)), n_numbers);
+    match evaluated {
         TrainingEnd::Ended(outcome) => outcome,
         TrainingEnd::Stopped => unreachable!("an evaluation ends by itself"),
     }
@@ -24,18 +35,33 @@ pub fn train_guarded(
     trial: TrialId,
     monitor: &dyn Monitor,
 ) -> TrainingEnd {
-    guarded(|| objective.train(point, trial, monitor))
+    guarded(|| objective.train(point, trial, monitor), 1)
 }
 
-fn guarded(act: impl FnOnce() -> TrainingEnd) -> TrainingEnd {
+fn guarded(act: impl FnOnce() -> TrainingEnd, expected: usize) -> TrainingEnd {
     match catch_unwind(AssertUnwindSafe(act)) {
-        Ok(TrainingEnd::Ended(Outcome::Value(value))) if !value.is_finite() => {
-            TrainingEnd::Ended(Outcome::Failed(Failure::NotFinite(value)))
+        Ok(TrainingEnd::Ended(Outcome::Value(value))) => {
+            TrainingEnd::Ended(checked(vec![value], expected))
+        }
+        Ok(TrainingEnd::Ended(Outcome::Numbers(numbers))) => {
+            TrainingEnd::Ended(checked(numbers, expected))
         }
         Ok(trained) => trained,
         Err(payload) => TrainingEnd::Ended(Outcome::Failed(Failure::Panicked {
             message: message(payload.as_ref()),
         })),
+    }
+}
+
+/// The outcome with these numbers, which are to be finite and as many as `expected`.
+fn checked(numbers: Vec<f64>, expected: usize) -> Outcome {
+    if numbers.len() != expected {
+        return Outcome::Failed(Failure::WrongNumbers { found: numbers.len(), expected });
+    }
+    match (numbers.iter().find(|number| !number.is_finite()), numbers.as_slice()) {
+        (Some(number), _) => Outcome::Failed(Failure::NotFinite(*number)),
+        (None, [value]) => Outcome::Value(*value),
+        (None, _) => Outcome::Numbers(numbers),
     }
 }
 
@@ -62,6 +88,27 @@ mod tests {
     fn guarded(answer: fn() -> f64) -> Outcome {
         let trial = TrialId { agent: 0, trial: 0 };
         evaluate_guarded(&Answer(answer), &Point::new(Vec::new()), trial)
+    }
+
+    #[test]
+    fn numbers_are_as_many_as_the_study_has() {
+        struct Several(Vec<f64>);
+        impl Objective for Several {
+            fn evaluate(&self, _: &Point, _: TrialId) -> Outcome {
+                Outcome::Numbers(self.0.clone())
+            }
+        }
+        let (point, trial) = (Point::new(Vec::new()), TrialId { agent: 0, trial: 0 });
+        let guarded =
+            |numbers: &[f64], n| numbers_guarded(&Several(numbers.to_vec()), &point, trial, n);
+        assert_eq!(guarded(&[1.0, 2.0], 2), Outcome::Numbers(vec![1.0, 2.0]));
+        assert_eq!(guarded(&[1.0], 1), Outcome::Value(1.0));
+        for (numbers, expected) in [(&[1.0, 2.0][..], 1), (&[1.0], 2), (&[], 1)] {
+            let failure = Failure::WrongNumbers { found: numbers.len(), expected };
+            assert_eq!(guarded(numbers, expected), Outcome::Failed(failure));
+        }
+        let infinite = Failure::NotFinite(f64::INFINITY);
+        assert_eq!(guarded(&[1.0, f64::INFINITY], 2), Outcome::Failed(infinite));
     }
 
     #[test]

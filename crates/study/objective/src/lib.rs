@@ -9,6 +9,7 @@ mod failure;
 mod failure_counter;
 mod guarded;
 mod monitor;
+mod numbers;
 mod problem;
 
 pub use command::{
@@ -16,8 +17,9 @@ pub use command::{
 };
 pub use failure::Failure;
 pub use failure_counter::{FailureCounter, FailuresMax};
-pub use guarded::{evaluate_guarded, train_guarded};
+pub use guarded::{evaluate_guarded, numbers_guarded, train_guarded};
 pub use monitor::{Monitor, Signal, TrainingEnd, Unusable};
+pub use numbers::{NumberNames, NumbersError};
 pub use problem::{NoProblems, Problem, ProblemSpec, Problems};
 
 pub use fedbo_space::Direction;
@@ -61,6 +63,8 @@ impl<F: Fn(&Point) -> Result<f64, String> + Send + Sync> Objective for Closure<F
 pub enum Outcome {
     /// A finite value.
     Value(f64),
+    /// Several finite numbers, in the order in which the study names them: of a study with constraints or several objectives.
+    Numbers(Vec<f64>),
     /// No usable value: recorded and shown, never fed to a surrogate.
     Failed(Failure),
     /// The run is being stopped; the trial counts as not having happened.

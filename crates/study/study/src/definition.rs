@@ -6,8 +6,8 @@ use fedbo_strategies::{Registered, StrategySpec, keys_of};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ArchiveSpec, EarlyStoppingError, EarlyStoppingSpec, MetaError, MetaScale, MetaSpec, OldStudy,
-    StudyError,
+    ArchiveSpec, Constraint, EarlyStoppingError, EarlyStoppingSpec, MetaError, MetaScale, MetaSpec,
+    NamedObjective, OldStudy, StudyError,
 };
 
 /// Everything that decides which trials a study asks for. Stored with the study; equal definitions and equal values give
@@ -21,6 +21,12 @@ pub struct Definition {
     pub space: Vec<NamedParameter>,
     /// The direction in which values are better.
     pub direction: Direction,
+    /// Two objectives or more, in place of a single one; `direction` is then that of the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objectives: Vec<NamedObjective>,
+    /// Bounds on further numbers of trials.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub constraints: Vec<Constraint>,
     /// Seed of every draw.
     pub seed: u64,
     /// The strategy that chooses queries.
@@ -58,6 +64,8 @@ impl Definition {
             name: name.into(),
             space: Vec::new(),
             direction: Direction::Maximize,
+            objectives: Vec::new(),
+            constraints: Vec::new(),
             seed: 0,
             strategy: StrategySpec::default(),
             n_initial: Self::default_n_initial(1),
@@ -237,8 +245,10 @@ impl Definition {
             }),
             has_archive: self.archive.is_some(),
             early_stopping: self.early_stopping.as_ref(),
+            outcomes: self.outcomes_table(),
         };
         parts.check().map_err(|misfit| *misfit.error)?;
+        self.check_outcomes().map_err(|bad| StudyError::Outcomes { message: bad.message })?;
         if let Some(early_stopping) = &self.early_stopping {
             early_stopping.method()?;
             early_stopping.check_storable()?;
@@ -273,7 +283,22 @@ impl Definition {
         keys.push(&["meta", "rate"], settings.map(|s| s.rate));
         keys.push(&["meta", "warm_start"], settings.map(|s| s.warm_start));
         EarlyStoppingSpec::push_keys(self.early_stopping.as_ref(), &mut keys);
-        keys.push(&["study", "direction"], self.direction);
+        let names: Vec<&str> = self.objectives.iter().map(|each| each.name.as_str()).collect();
+        keys.push(&["objectives"], (!names.is_empty()).then_some(names));
+        for (index, each) in self.objectives.iter().enumerate() {
+            let path = ["objectives", &index.to_string(), "direction"];
+            keys.push_as(&format!("objectives.{}.direction", each.name), &path, each.direction);
+        }
+        let names: Vec<&str> = self.constraints.iter().map(|each| each.name.as_str()).collect();
+        keys.push(&["constraints"], (!names.is_empty()).then_some(names));
+        for (index, each) in self.constraints.iter().enumerate() {
+            for (bound, value) in [("at_most", each.at_most), ("at_least", each.at_least)] {
+                let path = ["constraints", &index.to_string(), bound];
+                keys.push_as(&format!("constraints.{}.{bound}", each.name), &path, value);
+            }
+        }
+        let direction = self.objectives.is_empty().then_some(self.direction);
+        keys.push(&["study", "direction"], direction);
         keys.push(&["study", "seed"], self.seed);
         keys.push(&["strategy", "name"], self.strategy.name());
         push_options(&mut keys, "strategy", &StrategySpec::all(), Some(&self.strategy));
@@ -289,6 +314,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) learns: Option<Learning>,
     pub(crate) has_archive: bool,
     pub(crate) early_stopping: Option<&'a EarlyStoppingSpec>,
+    /// The table by which trials have further numbers.
+    pub(crate) outcomes: Option<&'static str>,
 }
 
 /// The use of old studies.
@@ -314,6 +341,19 @@ impl Parts<'_> {
         let beside = |at, table| misfit(at, EarlyStoppingError::Beside { table }.into());
         let by_name = |error| misfit(&["strategy", "name"], error);
         let strategy = self.strategy.name();
+        if let Some(table) = self.outcomes {
+            let others: [(&[&str], _, _); 3] = [
+                (&["early_stopping"], "[early_stopping]", self.early_stopping.is_some()),
+                (&["meta"], "[meta]", self.learns.is_some()),
+                (&["archive"], "[archive]", self.has_archive),
+            ];
+            if let Some((at, other, _)) = others.into_iter().find(|(_, _, is_there)| *is_there) {
+                return misfit(at, StudyError::OutcomesBeside { table, other });
+            }
+            if !self.strategy.takes_outcomes() {
+                return by_name(StudyError::OutcomesStrategy { table, strategy });
+            }
+        }
         if let Some(early_stopping) = self.early_stopping {
             if self.learns.is_some() {
                 return beside(&["meta"], "[meta]");

@@ -3,7 +3,7 @@
 use fedbo_config::Changes;
 use fedbo_space::SpaceError;
 use fedbo_storage::{StorageError, Told};
-use fedbo_strategies::StrategyError;
+use fedbo_strategies::{StrategyError, StrategySpec};
 
 use crate::{ArchiveMisfit, EarlyStoppingError, MetaError};
 
@@ -123,6 +123,47 @@ pub enum StudyError {
         number: u64,
         /// The later trial.
         by: u64,
+    },
+    /// An objective or a constraint cannot be used.
+    #[error("{message}")]
+    Outcomes {
+        /// The problem, with key, value and way out.
+        message: String,
+    },
+    /// Constraints or several objectives stand beside what does not know them.
+    #[error("{table} cannot be combined with {other}; remove one of them")]
+    OutcomesBeside {
+        /// The table.
+        table: &'static str,
+        /// The other table.
+        other: &'static str,
+    },
+    /// A strategy knows no constraints and one objective.
+    #[error(
+        "strategy {strategy:?} does not go with {table}; choose {}, or remove {table}",
+        StrategySpec::names("or", StrategySpec::takes_outcomes)
+    )]
+    OutcomesStrategy {
+        /// The table.
+        table: &'static str,
+        /// The strategy.
+        strategy: &'static str,
+    },
+    /// A trial was told other numbers than the study has.
+    #[error("{found} numbers were told, expected {expected}")]
+    WrongNumbers {
+        /// The numbers of the study by name.
+        expected: String,
+        /// Number of those that were told.
+        found: usize,
+    },
+    /// There is no single best trial.
+    #[error(
+        "study {name:?} has several objectives, so no single best trial; Study::best_trials has those that no other one dominates"
+    )]
+    SeveralObjectives {
+        /// The study.
+        name: String,
     },
     /// A value is NaN or infinite.
     #[error("the value {value} is not a finite number; tell a failure instead")]

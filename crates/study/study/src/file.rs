@@ -16,7 +16,8 @@ use crate::archive::{ArchiveFile, ArchiveTable};
 use crate::definition::{Learning, Misfit, Parts};
 use crate::early_stopping::{DEFAULT_GRACE, EarlyStoppingTable};
 use crate::meta::MetaTable;
-use crate::{Definition, EarlyStoppingSpec, MetaFile, NamedParameter};
+use crate::outcomes::outcomes_table;
+use crate::{Constraint, Definition, EarlyStoppingSpec, MetaFile, NamedObjective, NamedParameter};
 
 /// A whole file: plain data, not yet checked.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -32,6 +33,25 @@ struct StudyToml {
     archive: Option<ArchiveTable>,
     early_stopping: Option<EarlyStoppingTable>,
     objective: Option<ObjectiveTable>,
+    objectives: Vec<ObjectiveEntry>,
+    constraints: Vec<ConstraintEntry>,
+}
+
+/// A table `[[objectives]]`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct ObjectiveEntry {
+    name: Option<String>,
+    direction: Option<String>,
+}
+
+/// A table `[[constraints]]`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct ConstraintEntry {
+    name: Option<String>,
+    at_most: Option<f64>,
+    at_least: Option<f64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -164,17 +184,26 @@ impl StudyToml {
             return Err(file.missing_error(&["study", "name"], remedy));
         };
         check.folder_name(&["study", "name"], name)?;
-        let directions = [("maximize", Direction::Maximize), ("minimize", Direction::Minimize)];
+        let (objectives, constraints) = (self.objectives(check)?, self.constraints(check)?);
         let at = ["study", "direction"];
-        let direction = check.word(&at, study.direction.as_deref(), &directions)?;
-        let Some(direction) = direction else {
-            let remedy = "add direction = \"minimize\" or \"maximize\": which values are better";
-            return Err(file.missing_error(&at, remedy));
+        let direction = check.word(&at, study.direction.as_deref(), &DIRECTIONS)?;
+        let direction = match (direction, objectives.first()) {
+            (Some(direction), None) => direction,
+            (None, Some(first)) => first.direction,
+            (Some(_), Some(_)) => {
+                let message = "study.direction is for a single objective, and each of [[objectives]] has its own; remove one of the two";
+                return Err(file.error(&at, message));
+            }
+            (None, None) => {
+                let remedy = "add direction = \"minimize\" or \"maximize\": which values are better (or [[objectives]], two or more)";
+                return Err(file.missing_error(&at, remedy));
+            }
         };
         let early_stopping = self.early_stopping.as_ref();
         let spec = early_stopping.map(|table| table.validate(check));
         let spec = spec.transpose()?;
-        let strategy = self.strategy(check, spec.as_ref())?;
+        let outcomes = outcomes_table(&objectives, &constraints);
+        let strategy = self.strategy(check, spec.as_ref(), outcomes)?;
         let n_trials = n_trials(study, &strategy, file)?;
         if self.space.is_empty() {
             let remedy =
@@ -202,26 +231,33 @@ impl StudyToml {
             None => None,
             Some(objective) => Some(objective.command(check, &space)?),
         };
+        let definition = Definition {
+            name: name.clone(),
+            space: parameters.collect(),
+            direction,
+            objectives,
+            constraints,
+            seed: study.seed.unwrap_or(0),
+            strategy,
+            n_initial,
+            noisy: study.noisy.unwrap_or(false),
+            meta: None,
+            archive: None,
+            early_stopping: spec,
+        };
+        definition.check_outcomes().map_err(|bad| {
+            let at: Vec<&str> = bad.at.iter().map(String::as_str).collect();
+            file.error(&at, bad.message)
+        })?;
         Ok(StudyFile {
-            definition: Definition {
-                name: name.clone(),
-                space: parameters.collect(),
-                direction,
-                seed: study.seed.unwrap_or(0),
-                strategy,
-                n_initial,
-                noisy: study.noisy.unwrap_or(false),
-                meta: None,
-                archive: None,
-                early_stopping: spec,
-            },
+            definition,
             meta,
             archive: self.archive.as_ref().map(|archive| archive.validate(file)).transpose()?,
             n_trials,
             jobs: check.count(&["study", "jobs"], study.jobs.unwrap_or(1), JOBS_MAX)?,
             failures_max: FailuresMax::from_key(study.failures_max),
             timeout: study.timeout(check)?,
-            improvement_min: study.improvement_min(check)?,
+            improvement_min: study.improvement_min(check, !self.objectives.is_empty())?,
             patience: study.patience.filter(|n_trials| *n_trials > 0),
             storage: storage(study, file)?,
             stop_grace: match early_stopping {
@@ -234,11 +270,41 @@ impl StudyToml {
         })
     }
 
+    /// Several objectives, if the file has some.
+    fn objectives(&self, check: Check<'_>) -> Result<Vec<NamedObjective>, FileError> {
+        let mut objectives = Vec::with_capacity(self.objectives.len());
+        for (index, entry) in self.objectives.iter().enumerate() {
+            let index = index.to_string();
+            let at = ["objectives", &index, "direction"];
+            let direction = check.word(&at, entry.direction.as_deref(), &DIRECTIONS)?;
+            let Some(direction) = direction else {
+                let remedy = "add direction = \"minimize\" or \"maximize\"";
+                return Err(check.file.missing_error(&at, remedy));
+            };
+            let name = name_of(check, "objectives", &index, entry.name.as_ref())?;
+            objectives.push(NamedObjective { name, direction });
+        }
+        Ok(objectives)
+    }
+
+    /// Constraints, if the file has some.
+    fn constraints(&self, check: Check<'_>) -> Result<Vec<Constraint>, FileError> {
+        let constraint = |(index, entry): (usize, &ConstraintEntry)| {
+            Ok(Constraint {
+                name: name_of(check, "constraints", &index.to_string(), entry.name.as_ref())?,
+                at_most: entry.at_most,
+                at_least: entry.at_least,
+            })
+        };
+        self.constraints.iter().enumerate().map(constraint).collect()
+    }
+
     /// The strategy, which goes with the other tables.
     fn strategy(
         &self,
         check: Check<'_>,
         early_stopping: Option<&EarlyStoppingSpec>,
+        outcomes: Option<&'static str>,
     ) -> Result<StrategySpec, FileError> {
         let all = StrategySpec::of_files();
         let words: Vec<_> = all.iter().map(|each| (each.name(), *each)).collect();
@@ -258,11 +324,29 @@ impl StudyToml {
                 .map(|meta| Learning { has_studies: true, has_warm_start: meta.has_warm_start() }),
             has_archive: self.archive.is_some(),
             early_stopping,
+            outcomes,
         };
         let refused = |misfit: Misfit| check.file.error(misfit.at, misfit.error.to_string());
         parts.check().map_err(refused)?;
         strategy_options(check.file).read(&all, strategy)
     }
+}
+
+/// The words for directions.
+const DIRECTIONS: [(&str, Direction); 2] =
+    [("maximize", Direction::Maximize), ("minimize", Direction::Minimize)];
+
+/// The name of an objective or a constraint, which is needed.
+fn name_of(
+    check: Check<'_>,
+    table: &str,
+    index: &str,
+    name: Option<&String>,
+) -> Result<String, FileError> {
+    name.cloned().ok_or_else(|| {
+        let remedy = "add name = \"..\", under which the command reports it";
+        check.file.missing_error(&[table, index, "name"], remedy)
+    })
 }
 
 /// A time limit in seconds; `None` if that is none.
@@ -283,11 +367,16 @@ impl StudyTable {
         Ok(Some(time))
     }
 
-    fn improvement_min(&self, check: Check<'_>) -> Result<f64, FileError> {
+    fn improvement_min(&self, check: Check<'_>, has_objectives: bool) -> Result<f64, FileError> {
         let at = ["study", "improvement_min"];
         if let (Some(_), None) = (self.improvement_min, self.patience) {
             let message = "study.improvement_min says what counts as progress for study.patience, which is missing; add patience = .., \
                            or remove improvement_min";
+            return Err(check.file.error(&at, message.to_owned()));
+        }
+        if let (Some(_), true) = (self.improvement_min, has_objectives) {
+            let message = "study.improvement_min is for a single objective; remove it, since with [[objectives]] a trial that no other one \
+                           dominates is progress";
             return Err(check.file.error(&at, message.to_owned()));
         }
         let improvement_min = self.improvement_min.unwrap_or(0.0);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fedbo_space::{Direction, Point, Space};
+use fedbo_space::{Direction, Point};
 use fedbo_storage::{Storage, Trial, TrialState};
 
 use crate::trial_table::{TableDefect, TrialTable};
@@ -14,8 +14,8 @@ use crate::{Definition, LeftOut, Study, StudyError};
 pub struct ImportedTrials {
     /// The direction of their values, if the table says it.
     pub direction: Option<Direction>,
-    /// Points of the space with their values, in the order of the rows.
-    pub trials: Vec<(Point, f64)>,
+    /// Points of the space with their numbers by [`Definition::number_names`], in the order of the rows.
+    pub trials: Vec<(Point, Vec<f64>)>,
     /// The rows without a usable value, by their reason.
     pub left_out: Vec<LeftOut>,
 }
@@ -44,17 +44,17 @@ pub enum ImportError {
 }
 
 /// Reads the trials of a table of comma-separated values: an export of fedbo, a table of pandas with columns `params_NAME`, or one
-/// whose columns are the parameters, `value` and, if there is one, `state`. Rows of trials that failed, were stopped or have not ended
+/// whose columns are the parameters, the study's numbers (`value`, where there is no other) and, if there is one, `state`. Rows of trials that failed, were stopped or have not ended
 /// are left out.
 ///
 /// # Errors
 /// The first thing that cannot be used, with its line, column and value.
-pub fn read_trials(path: &Path, space: &Space) -> Result<ImportedTrials, ImportError> {
+pub fn read_trials(path: &Path, definition: &Definition) -> Result<ImportedTrials, ImportError> {
     let bytes = std::fs::read(path).map_err(|error| ImportError::Unreadable {
         path: path.to_owned(),
         message: error.to_string(),
     })?;
-    trials_of_table(&bytes, path, space)
+    trials_of_table(&bytes, path, definition)
 }
 
 /// The same of a table that was read from `path`.
@@ -64,17 +64,18 @@ pub fn read_trials(path: &Path, space: &Space) -> Result<ImportedTrials, ImportE
 pub fn trials_of_table(
     bytes: &[u8],
     path: &Path,
-    space: &Space,
+    definition: &Definition,
 ) -> Result<ImportedTrials, ImportError> {
-    parse(bytes, space).map_err(|TableDefect { line, message }| ImportError::Table {
+    parse(bytes, definition).map_err(|TableDefect { line, message }| ImportError::Table {
         path: path.to_owned(),
         line,
         message,
     })
 }
 
-fn parse(bytes: &[u8], space: &Space) -> Result<ImportedTrials, TableDefect> {
-    let table = TrialTable::parse(bytes)?;
+fn parse(bytes: &[u8], definition: &Definition) -> Result<ImportedTrials, TableDefect> {
+    let space = definition.check().map_err(|error| TableDefect::new(None, error.to_string()))?;
+    let table = TrialTable::parse(bytes, &definition.number_names())?;
     let columns: Result<Vec<_>, _> = space
         .parameters()
         .iter()
@@ -104,7 +105,7 @@ fn parse(bytes: &[u8], space: &Space) -> Result<ImportedTrials, TableDefect> {
             })?;
             entries.push((parameter.name().to_owned(), parsed));
         }
-        trials.push((Point::new(entries), row.value));
+        trials.push((Point::new(entries), row.numbers));
     }
     if trials.is_empty() {
         return Err(TableDefect::new(None, "it has no trial with a value"));
@@ -124,21 +125,19 @@ impl Study {
     pub fn import(
         storage: Arc<dyn Storage>,
         definition: &Definition,
-        trials: &[(Point, f64)],
+        trials: &[(Point, Vec<f64>)],
     ) -> Result<(Self, usize), StudyError> {
         let space = definition.check()?;
         let mut points = Vec::with_capacity(trials.len());
-        for (point, value) in trials {
-            if !value.is_finite() {
-                return Err(StudyError::NotFinite { value: *value });
-            }
-            points.push((space.normalize(point)?, *value));
+        for (point, numbers) in trials {
+            definition.check_numbers(numbers)?;
+            points.push((space.normalize(point)?, numbers.clone()));
         }
         let study = Self::open(storage, definition)?;
         let known = study.trials()?;
-        for (trial, (point, value)) in known.iter().zip(&points) {
+        for (trial, (point, numbers)) in known.iter().zip(&points) {
             let is_told = matches!(trial.state, TrialState::Told(_));
-            if trial.point != *point || is_told && trial.value() != Some(*value) {
+            if trial.point != *point || is_told && trial.numbers() != numbers {
                 return Err(StudyError::OtherTrial {
                     name: definition.name.clone(),
                     number: trial.number,
@@ -146,13 +145,13 @@ impl Study {
             }
         }
         let mut n_new = 0;
-        for (place, (point, value)) in points.into_iter().enumerate() {
+        for (place, (point, numbers)) in points.into_iter().enumerate() {
             let number = match known.get(place) {
                 Some(Trial { state: TrialState::Told(_), .. }) => continue,
                 Some(trial) => trial.number, // an import was interrupted before it told its value
                 None => study.add_imported(point)?,
             };
-            study.tell(number, value)?;
+            study.tell_numbers(number, numbers)?;
             n_new += 1;
         }
         Ok((study, n_new))
@@ -175,7 +174,7 @@ mod tests {
     }
 
     fn read(text: &str) -> Result<ImportedTrials, TableDefect> {
-        parse(text.as_bytes(), &definition().check().unwrap())
+        parse(text.as_bytes(), &definition())
     }
 
     fn shown(read: &ImportedTrials) -> Vec<(String, f64)> {
@@ -183,7 +182,7 @@ mod tests {
             let values: Vec<String> = point.iter().map(|(_, value)| value.to_string()).collect();
             values.join(" ")
         };
-        read.trials.iter().map(|(point, value)| (shown(point), *value)).collect()
+        read.trials.iter().map(|(point, value)| (shown(point), value[0])).collect()
     }
 
     #[test]
@@ -216,19 +215,19 @@ mod tests {
             "params_x,params_value,params_kind,value\n0.5,1,c,2\n0.5,1,c,3\n0,9,c,1\n1,9,c,0\n";
         let trials = read(table).unwrap().trials;
         let import =
-            |trials: &[(Point, f64)]| Study::import(storage.clone(), &definition(), trials);
+            |trials: &[(Point, Vec<f64>)]| Study::import(storage.clone(), &definition(), trials);
         let (study, n_new) = import(&trials[..2]).unwrap();
         assert_eq!(n_new, 2);
         study.add_imported(trials[2].0.clone()).unwrap(); // interrupted here
         let (study, n_new) = import(&trials).unwrap();
         let stored = study.trials().unwrap();
-        let pairs: Vec<(Point, f64)> =
-            stored.iter().map(|each| (each.point.clone(), each.value().unwrap())).collect();
+        let pairs: Vec<(Point, Vec<f64>)> =
+            stored.iter().map(|each| (each.point.clone(), each.numbers().to_vec())).collect();
         assert_eq!((n_new, &pairs), (2, &trials));
         assert!(stored.iter().all(|each| each.source == "imported"));
         assert_eq!(import(&trials).unwrap().1, 0);
         let mut others = trials.clone();
-        others[1].1 = 4.0;
+        others[1].1 = vec![4.0];
         let refused = import(&others).unwrap_err().to_string();
         assert!(refused.contains("\"old\"") && refused.contains("trial 1"), "{refused}");
         assert_eq!(study.trials().unwrap().len(), 4);

@@ -84,6 +84,7 @@ impl Fitted {
                     unit: space.encode(&trial.point)?,
                     value: Some(direction.to_maximize(*value)),
                     source: Source::Own,
+                    further: Vec::new(),
                 })
             })
             .collect::<Result<Vec<_>, StudyError>>()?;

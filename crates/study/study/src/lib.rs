@@ -28,6 +28,7 @@ mod insight;
 mod meta;
 mod model;
 mod opening;
+mod outcomes;
 mod pace;
 mod patience;
 mod run;
@@ -48,6 +49,7 @@ pub use meta::{
     LeftOut, MetaError, MetaFile, MetaScale, MetaSettings, MetaSpec, Mismatch, OldSource, OldStudy,
     OldStudyTrust, TransferStep,
 };
+pub use outcomes::{Constraint, NamedObjective};
 pub use patience::Patience;
 pub use run::{Ended, NullObserver, Observer, RunOptions, RunReport};
 pub use sampler::{EndedTrial, Sampler};

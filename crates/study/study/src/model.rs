@@ -130,6 +130,7 @@ impl Model {
                         .filter(|_| !matches!(trial.told(), Some(Told::Failed { .. })))
                         .map(|value| self.definition.direction.to_maximize(value)),
                     // What the initial design shows is weighed as a whole, before the first query.
+                    further: self.definition.further(trial)?,
                     source: match trial.origin() {
                         "initial" => Source::Initial,
                         _ => Source::Own,
@@ -218,7 +219,7 @@ fn chooser(
     space: &Space,
     seed: Seed,
 ) -> Result<ModelStrategy, StudyError> {
-    let setup = Setup { space, noisy: definition.noisy, seed };
+    let setup = Setup { space, noisy: definition.noisy, seed, outcomes: definition.outcomes() };
     // Trials that report as they train are modelled over points and epochs, by strategies that know such a bound.
     if let (Some(spec), Some(ucb_multiplier)) =
         (&definition.early_stopping, definition.strategy.epoch_bound())

@@ -1,15 +1,17 @@
 //! The end of a study that has made no progress for long enough.
 
-use fedbo_space::Direction;
 use fedbo_storage::{Told, Trial};
+
+use crate::Definition;
 
 /// The length of a run without progress after which a study ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Patience {
-    /// Trials in a row, evaluated to the end or stopped early, without a new best value. Failed trials do not count.
+    /// Trials in a row, evaluated to the end or stopped early, without progress: a new best value, which meets all constraints; with several
+    /// objectives, a trial that meets them and that no earlier such trial equals or dominates. Failed trials do not count.
     pub n_trials: u64,
     /// The least gain over the best value so far that counts as progress; finite, at least 0. With 0, any better
-    /// value is progress.
+    /// value is progress. Of no effect with several objectives.
     pub improvement_min: f64,
 }
 
@@ -18,17 +20,18 @@ pub struct Patience {
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
     patience: Patience,
-    direction: Direction,
+    definition: Definition,
     /// Tellings that are known.
     n_told: u64,
-    /// The value that was progress last.
-    best: Option<f64>,
+    /// The objectives, to be maximized, of the trial that was progress last; with several objectives, of all that were.
+    best: Vec<Vec<f64>>,
     n_without: u64,
 }
 
 impl Progress {
-    pub(crate) fn new(patience: Patience, direction: Direction) -> Self {
-        Self { patience, direction, n_told: 0, best: None, n_without: 0 }
+    pub(crate) fn new(patience: Patience, definition: &Definition) -> Self {
+        let definition = definition.clone();
+        Self { patience, definition, n_told: 0, best: Vec::new(), n_without: 0 }
     }
 
     pub(crate) fn n_told(&self) -> u64 {
@@ -39,21 +42,23 @@ impl Progress {
     pub(crate) fn absorb(&mut self, told: &[Trial]) {
         for trial in told {
             self.n_told += 1;
-            match (trial.told(), self.best) {
-                (Some(Told::Value(value)), best) if self.is_progress(*value, best) => {
-                    self.best = Some(*value);
-                    self.n_without = 0;
+            let objectives = self.definition.objectives_of(trial);
+            if self.definition.is_feasible(trial) && self.is_progress(&objectives) {
+                if objectives.len() == 1 {
+                    self.best.clear();
                 }
-                (Some(Told::Value(_) | Told::Stopped { .. }), Some(_)) => self.n_without += 1,
-                _ => {}
+                self.best.push(objectives);
+                self.n_without = 0;
+            } else if !self.best.is_empty() && !matches!(trial.told(), Some(Told::Failed { .. })) {
+                self.n_without += 1;
             }
         }
     }
 
-    fn is_progress(&self, value: f64, best: Option<f64>) -> bool {
-        best.is_none_or(|best| {
-            self.direction.is_better(value, best)
-                && (value - best).abs() > self.patience.improvement_min
+    fn is_progress(&self, objectives: &[f64]) -> bool {
+        self.best.iter().all(|best| match (objectives, best.as_slice()) {
+            ([value], [best]) => value > best && value - best > self.patience.improvement_min,
+            (new, old) => new.iter().zip(old).any(|(new, old)| new > old),
         })
     }
 
@@ -65,7 +70,7 @@ impl Progress {
 
 #[cfg(test)]
 mod tests {
-    use fedbo_space::Point;
+    use fedbo_space::{Direction, Point};
     use fedbo_storage::TrialState;
 
     use super::*;
@@ -89,7 +94,7 @@ mod tests {
     /// The number of these endings, taken in one by one, after which the study ends.
     fn ends_after(n_trials: u64, improvement_min: f64, endings: &[Told]) -> Option<usize> {
         let patience = Patience { n_trials, improvement_min };
-        let mut progress = Progress::new(patience, Direction::Minimize);
+        let mut progress = Progress::new(patience, &Definition::new("p").minimize());
         (0..).zip(endings).position(|(number, ending)| {
             progress.absorb(&[told(number, ending.clone())]);
             progress.is_over()
@@ -118,6 +123,29 @@ mod tests {
         endings.extend([failed(), stopped(), failed(), Told::Value(1.0)]);
         assert_eq!(ends_after(1, 0.0, &endings), Some(6));
         assert_eq!(ends_after(2, 0.0, &endings), Some(8));
+    }
+
+    #[test]
+    fn with_several_objectives_a_feasible_trial_that_none_dominates_is_progress() {
+        let definition = Definition::new("p")
+            .objective("error", Direction::Minimize)
+            .objective("speed", Direction::Maximize)
+            .at_most("ms", 5.0);
+        let patience = Patience { n_trials: 2, improvement_min: 0.0 };
+        let mut progress = Progress::new(patience, &definition);
+        let endings = [
+            [0.5, 1.0, 6.0],
+            [0.5, 1.0, 5.0],
+            [0.6, 1.0, 5.0],
+            [0.4, 0.5, 1.0],
+            [0.4, 0.5, 1.0],
+            [0.1, 9.0, 7.0],
+        ];
+        let ends = (0..).zip(endings).position(|(number, ending)| {
+            progress.absorb(&[told(number, Told::Numbers(ending.to_vec()))]);
+            progress.is_over()
+        });
+        assert_eq!(ends, Some(5));
     }
 
     #[test]

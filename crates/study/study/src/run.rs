@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fedbo_objective::{
-    Closure, Failure, FailureCounter, FailuresMax, Objective, Outcome, TrialId, evaluate_guarded,
+    Closure, Failure, FailureCounter, FailuresMax, Objective, Outcome, TrialId, numbers_guarded,
     train_guarded,
 };
 use fedbo_space::Point;
@@ -119,6 +119,20 @@ pub struct NullObserver;
 
 impl Observer for NullObserver {}
 
+/// A closure as an objective with several numbers.
+struct SeveralNumbers<F>(F);
+
+impl<const N: usize, F: Fn(&Point) -> Result<[f64; N], String> + Send + Sync> Objective
+    for SeveralNumbers<F>
+{
+    fn evaluate(&self, point: &Point, _: TrialId) -> Outcome {
+        match (self.0)(point) {
+            Ok(numbers) => Outcome::Numbers(numbers.to_vec()),
+            Err(message) => Outcome::Failed(Failure::Reported { message }),
+        }
+    }
+}
+
 /// The time after which a worker without work looks again.
 const POLL: Duration = Duration::from_millis(100);
 
@@ -134,6 +148,40 @@ impl Study {
     ) -> Result<RunReport, StudyError> {
         let options = RunOptions::sequential(n_trials);
         self.run(&Closure(function), &options, &NullObserver, &AtomicBool::new(false))
+    }
+
+    /// The same for a study with constraints or several objectives: the function returns the numbers in the order of
+    /// [`Definition::number_names`](crate::Definition::number_names).
+    ///
+    /// ```
+    /// use fedbo_space::{Direction, ParameterSpec};
+    /// use fedbo_study::{Definition, StrategySpec, Study};
+    ///
+    /// let definition = Definition::new("front")
+    ///     .parameter("x", ParameterSpec::float(-2.0, 2.0))
+    ///     .objective("near_0", Direction::Minimize)
+    ///     .objective("near_1", Direction::Minimize)
+    ///     .at_most("distance", 0.75)
+    ///     .strategy(StrategySpec::random());
+    /// let study = Study::in_memory(&definition)?;
+    /// study.optimize_numbers(40, |point| {
+    ///     let x = point.number("x");
+    ///     Ok([x * x, (x - 1.0).powi(2), x.abs()])
+    /// })?;
+    /// let front = study.best_trials()?;
+    /// assert!(front.iter().all(|trial| trial.numbers()[2] <= 0.75));
+    /// # Ok::<(), fedbo_study::StudyError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Study::optimize`].
+    pub fn optimize_numbers<const N: usize>(
+        &self,
+        n_trials: u64,
+        function: impl Fn(&Point) -> Result<[f64; N], String> + Send + Sync,
+    ) -> Result<RunReport, StudyError> {
+        let options = RunOptions::sequential(n_trials);
+        self.run(&SeveralNumbers(function), &options, &NullObserver, &AtomicBool::new(false))
     }
 
     /// Evaluates an objective with `options.jobs` workers until the study has its trials, somebody stops it ([`Study::stop`]), or `stop`
@@ -153,7 +201,7 @@ impl Study {
         let began = Instant::now();
         let known_stops = self.last_stop()?.map_or(0, |stop| stop.seq);
         let has_outcome = self.has_outcome(options)?;
-        let progress = |patience| Mutex::new(Progress::new(patience, self.direction()));
+        let progress = |patience| Mutex::new(Progress::new(patience, self.definition()));
         let shared = Shared {
             brake: Mutex::new(FailureCounter::new(options.failures_max, has_outcome)),
             deadline: options.timeout.and_then(|time| began.checked_add(time)),
@@ -343,10 +391,12 @@ impl Shared<'_> {
                 ControlFlow::Break(()) => return Ok(ControlFlow::Continue(())),
             }
         } else {
-            evaluate_guarded(self.objective, &trial.point, id)
+            let n_numbers = study.definition().number_names().len();
+            numbers_guarded(self.objective, &trial.point, id, n_numbers)
         };
         let told = match outcome {
             Outcome::Value(value) => Told::Value(value),
+            Outcome::Numbers(numbers) => Told::Numbers(numbers),
             // No property of the point: the same would happen to every other.
             Outcome::Failed(failure @ Failure::Spawn { .. }) => {
                 self.release_trial(worker, &trial)?;
@@ -445,7 +495,7 @@ impl Shared<'_> {
         let mut brake = self.brake.lock().unwrap_or_else(PoisonError::into_inner);
         match told {
             Told::Failed { .. } => brake.failed(),
-            Told::Value(_) | Told::Stopped { .. } => brake.succeeded(),
+            Told::Value(_) | Told::Numbers(_) | Told::Stopped { .. } => brake.succeeded(),
         }
         // Another process may have a value meanwhile.
         if brake.holds() && self.study.has_outcome(self.options)? {
@@ -464,7 +514,7 @@ impl Shared<'_> {
         let watched = self.watch(&told);
         self.n_told.fetch_add(1, Ordering::Relaxed);
         match told {
-            Told::Value(_) => {}
+            Told::Value(_) | Told::Numbers(_) => {}
             Told::Failed { .. } => {
                 self.n_failed.fetch_add(1, Ordering::Relaxed);
             }

@@ -56,8 +56,12 @@ impl Sampler {
     /// A sampler of a definition; its name is of no account.
     ///
     /// # Errors
-    /// If the definition is not valid.
+    /// If the definition is not valid, or has constraints or several objectives.
     pub fn new(definition: &Definition) -> Result<Self, StudyError> {
+        if let Some(table) = definition.outcomes_table() {
+            let other = "a sampler, whose trials have a value alone";
+            return Err(StudyError::OutcomesBeside { table, other });
+        }
         let space = definition.check()?;
         Ok(Self { definition: definition.clone(), space, told: Vec::new(), model: None })
     }

@@ -318,6 +318,14 @@ impl Study {
         self.tell_as(TellAuthority::Hand, number, &Told::Value(value))
     }
 
+    /// Tells the numbers of such a trial, in the order of [`Definition::number_names`].
+    ///
+    /// # Errors
+    /// As for [`Study::tell`], or if they are not as many as the study has.
+    pub fn tell_numbers(&self, number: u64, numbers: Vec<f64>) -> Result<TellOutcome, StudyError> {
+        self.tell_as(TellAuthority::Hand, number, &Told::with_numbers(numbers))
+    }
+
     /// Tells that such a trial failed, and why.
     ///
     /// # Errors
@@ -338,11 +346,13 @@ impl Study {
         told: &Told,
     ) -> Result<TellOutcome, StudyError> {
         match told {
-            Told::Value(value) | Told::Stopped { value, .. } if !value.is_finite() => {
-                Err(StudyError::NotFinite { value: *value })
+            Told::Value(_) | Told::Numbers(_) => self.definition.check_numbers(told.numbers())?,
+            Told::Stopped { value, .. } if !value.is_finite() => {
+                return Err(StudyError::NotFinite { value: *value });
             }
-            _ => Ok(self.storage.finish(self.key, number, teller, told)?),
+            Told::Stopped { .. } | Told::Failed { .. } => {}
         }
+        Ok(self.storage.finish(self.key, number, teller, told)?)
     }
 
     /// Adds a point of the caller's own; it waits for the next worker who asks.
@@ -547,12 +557,17 @@ impl Study {
     }
 
     /// Returns the contradictions between the stored trials and the study's definition, trial by trial: points that are
-    /// not in its space.
+    /// not in its space, and more or fewer numbers than it names.
     ///
     /// # Errors
     /// If the storage fails.
     pub fn check(&self) -> Result<Vec<String>, StudyError> {
+        let n_numbers = self.definition.number_names().len();
         let problem = |trial: &Trial| match self.space.normalize(&trial.point) {
+            _ if trial.value().is_some() && trial.numbers().len() != n_numbers => {
+                let found = trial.numbers().len();
+                Some(format!("it has {found} numbers, and the study names {n_numbers}"))
+            }
             Ok(point) if point == trial.point => None,
             Ok(_) => Some("its parameters are not in the space's order and types".to_owned()),
             Err(error) => Some(error.to_string()),
@@ -578,12 +593,25 @@ impl Study {
         Ok(self.storage.trials(self.key)?)
     }
 
-    /// The trial with the best value, the earliest of equals; `None` while there is no value.
+    /// The feasible trial with the best value, the earliest of equals; `None` while there is no such trial.
+    ///
+    /// # Errors
+    /// If the study has several objectives, or the storage fails.
+    pub fn best(&self) -> Result<Option<Trial>, StudyError> {
+        if self.definition.outcomes().n_objectives > 1 {
+            return Err(StudyError::SeveralObjectives { name: self.definition.name.clone() });
+        }
+        Ok(self.best_trials()?.pop())
+    }
+
+    /// The feasible trials that no other one dominates, in the order of asking, of equal ones the earliest; with one objective the best trial
+    /// alone. Empty while no trial is feasible.
     ///
     /// # Errors
     /// If the storage fails.
-    pub fn best(&self) -> Result<Option<Trial>, StudyError> {
-        Ok(best_of(&self.trials()?, self.direction()).cloned())
+    pub fn best_trials(&self) -> Result<Vec<Trial>, StudyError> {
+        let trials = self.trials()?;
+        Ok(self.definition.best_trials(&trials).into_iter().cloned().collect())
     }
 
     /// Returns the insight that a surrogate gives into all that was told; `None` while there are fewer than two values.
@@ -593,6 +621,26 @@ impl Study {
     /// If the storage or the surrogate fails.
     pub fn insight(&self) -> Result<Option<Insight>, StudyError> {
         Insight::of(&self.definition, &self.space, self.trials()?)
+    }
+
+    /// The same for one of several objectives, by its place.
+    ///
+    /// # Errors
+    /// As for [`Study::insight`].
+    ///
+    /// # Panics
+    /// If the study has no such objective.
+    pub fn insight_of(&self, objective: usize) -> Result<Option<Insight>, StudyError> {
+        let trials = self.trials()?;
+        let (definition, alone) = self.definition.of_objective(objective, trials.clone());
+        let mut insight = Insight::of(&definition, &self.space, alone)?;
+        if let Some(insight) = &mut insight
+            && let Some(whole) =
+                trials.into_iter().find(|trial| trial.number == insight.best_by_mean.number)
+        {
+            insight.best_by_mean = whole; // with all its numbers
+        }
+        Ok(insight)
     }
 
     /// Returns the surrogate over the parameters `x` and `y`, with all others as in the trial with the best posterior mean; `None` while
@@ -698,17 +746,4 @@ fn prepared(definition: &Definition) -> Result<(Space, Option<Model>), StudyErro
         (None, _) => Some(Model::new(definition, None)?),
     };
     Ok((space, model))
-}
-
-/// The trial with the best value, the earliest of equals.
-pub(crate) fn best_of(trials: &[Trial], direction: Direction) -> Option<&Trial> {
-    let mut best: Option<(&Trial, f64)> = None;
-    for trial in trials {
-        if let Some(value) = trial.value()
-            && best.is_none_or(|(_, other)| direction.is_better(value, other))
-        {
-            best = Some((trial, value));
-        }
-    }
-    best.map(|(trial, _)| trial)
 }

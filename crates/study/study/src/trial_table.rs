@@ -70,8 +70,8 @@ pub(crate) struct TableRow {
     pub(crate) line: Option<u64>,
     /// A text for each column of a parameter.
     pub(crate) texts: Vec<String>,
-    /// Its value, in the sign of the objective.
-    pub(crate) value: f64,
+    /// Its numbers by the names that the table was read with, in the user's own signs.
+    pub(crate) numbers: Vec<f64>,
 }
 
 /// The reason why a table cannot be read.
@@ -94,9 +94,9 @@ impl TableDefect {
 }
 
 impl TrialTable {
-    /// Reads a table: it has a column `value`, and may have `state` and `direction`. Columns of parameters are those with the prefix
+    /// Reads a table: it has a column for each of these numbers (`value`, where a trial has no other), and may have `state` and `direction`. Columns of parameters are those with the prefix
     /// `params_`, if there are any; else all that no export has for something else.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, TableDefect> {
+    pub(crate) fn parse(bytes: &[u8], names: &[&str]) -> Result<Self, TableDefect> {
         let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
         let header = reader.headers().map_err(|e| TableDefect::broken(&e))?.clone();
         // Who writes a table by hand means what stands there.
@@ -107,13 +107,19 @@ impl TrialTable {
         };
         let header: StringRecord = header.iter().map(text_of).collect();
         let column = |name: &str| header.iter().position(|each| each == name);
-        let Some(value_at) = column("value") else {
-            let way =
-                "the first line must name the parameters and value, as fedbo export writes it";
-            return Err(TableDefect::new(Some(1), format!("it has no column value; {way}")));
-        };
+        let mut numbers_at = Vec::with_capacity(names.len());
+        for name in names {
+            let Some(at) = column(name) else {
+                let numbers = names.join(", ");
+                let message = format!(
+                    "it has no column {name}; the first line must name the parameters and {numbers}, as fedbo export writes it"
+                );
+                return Err(TableDefect::new(Some(1), message));
+            };
+            numbers_at.push(at);
+        }
         let (state_at, direction_at) = (column("state"), column("direction"));
-        let columns = parameter_columns(&header, is_export)?;
+        let columns = parameter_columns(&header, is_export, names)?;
         let mut table =
             Self { columns: Vec::new(), direction: None, rows: Vec::new(), left_out: Vec::new() };
         let (mut n_failed, mut n_stopped, mut n_open, mut n_without) = (0, 0, 0, 0);
@@ -149,19 +155,22 @@ impl TrialTable {
                 *counter += 1;
                 continue;
             }
-            let word = &record[value_at];
-            let value: Option<f64> = match word {
-                "" => None,
-                word => Some(word.parse().map_err(|_| {
-                    wrong("value", word, "a number, or nothing for a trial without a value")
-                })?),
-            };
-            let Some(value) = value.filter(|value| value.is_finite()) else {
+            let mut numbers = Vec::with_capacity(names.len());
+            for (name, at) in names.iter().zip(&numbers_at) {
+                let number: Option<f64> = match &record[*at] {
+                    "" => None,
+                    word => Some(word.parse().map_err(|_| {
+                        wrong(name, word, "a number, or nothing for a trial without a value")
+                    })?),
+                };
+                numbers.extend(number.filter(|number| number.is_finite()));
+            }
+            if numbers.len() < names.len() {
                 n_without += 1;
                 continue;
-            };
+            }
             let texts = columns.iter().map(|(at, _)| text_of(&record[*at])).collect();
-            table.rows.push(TableRow { line, texts, value });
+            table.rows.push(TableRow { line, texts, numbers });
         }
         table.columns = columns.into_iter().map(|(_, column)| column).collect();
         table.left_out = LeftOut::of_counts([
@@ -178,13 +187,16 @@ impl TrialTable {
 fn parameter_columns(
     header: &StringRecord,
     is_export: bool,
+    names: &[&str],
 ) -> Result<Vec<(usize, ParameterColumn)>, TableDefect> {
     let has_prefix = !is_export && header.iter().any(|name| name.starts_with(DATAFRAME_PREFIX));
     let mut columns: Vec<(usize, ParameterColumn)> = Vec::new();
     for (at, name) in header.iter().enumerate() {
         let parameter = match name.strip_prefix(DATAFRAME_PREFIX) {
             Some(parameter) if has_prefix => parameter.to_owned(),
-            _ if has_prefix || name.is_empty() || is_column(name) => continue,
+            _ if has_prefix || name.is_empty() || is_column(name) || names.contains(&name) => {
+                continue;
+            }
             _ => parameter_of(name, header),
         };
         if columns.iter().any(|(_, other)| other.name == name) {
@@ -214,7 +226,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<TrialTable, TableDefect> {
-        TrialTable::parse(text.as_bytes())
+        TrialTable::parse(text.as_bytes(), &["value"])
     }
 
     fn names(table: &TrialTable) -> Vec<&str> {
@@ -223,7 +235,8 @@ mod tests {
 
     fn rows(table: &TrialTable) -> Vec<(Vec<&str>, f64)> {
         let rows = table.rows.iter();
-        rows.map(|each| (each.texts.iter().map(String::as_str).collect(), each.value)).collect()
+        rows.map(|each| (each.texts.iter().map(String::as_str).collect(), each.numbers[0]))
+            .collect()
     }
 
     fn left_out(table: &TrialTable) -> Vec<String> {
@@ -282,6 +295,23 @@ mod tests {
         assert_eq!(table.direction, Some(Direction::Minimize));
         assert_eq!((names(&table), rows(&table)), (vec!["x"], vec![(vec!["0.5"], 2.0)]));
         assert_eq!(left_out(&table), ["1 without a finite value"]);
+    }
+
+    #[test]
+    fn further_numbers_have_columns_of_their_own() {
+        let read = |text: &str| TrialTable::parse(text.as_bytes(), &["error", "ms"]);
+        let table = read("x,error,ms,state\n1,2,3,complete\n1,2,,complete\n1,,,failed\n").unwrap();
+        assert_eq!(names(&table), ["x"]);
+        assert_eq!((table.rows.len(), &table.rows[0].numbers), (1, &vec![2.0, 3.0]));
+        assert_eq!(left_out(&table), ["1 failed", "1 without a finite value"]);
+        let defect = read("x,error\n1,2\n").unwrap_err();
+        assert!(
+            defect
+                .message
+                .contains("no column ms; the first line must name the parameters and error, ms")
+        );
+        let defect = read("x,error,ms\n1,2,fast\n").unwrap_err();
+        assert!(defect.message.contains("column ms = \"fast\", expected a number"), "{defect:?}");
     }
 
     #[test]

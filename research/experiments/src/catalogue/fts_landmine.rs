@@ -304,6 +304,7 @@ pub(super) fn history(
         unit: record.trial.unit,
         value: if let Outcome::Value(value) = record.outcome { Some(value) } else { None },
         source: Source::Initial,
+        further: Vec::new(),
     });
     Ok((ended == Ended::Complete).then(|| observed.collect()))
 }

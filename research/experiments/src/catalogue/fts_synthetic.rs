@@ -207,6 +207,7 @@ fn session(prior: &GridPrior, panel: &Panel, arm: &Arm, seed: Seed) -> anyhow::R
                 unit: vec![*x],
                 value: Some(*y),
                 source: Source::Initial,
+                further: Vec::new(),
             });
             let plan =
                 AgentPlan { id, history: history.collect(), initial: Vec::new(), n_rounds: 0 };

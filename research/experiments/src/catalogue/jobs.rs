@@ -355,6 +355,7 @@ mod tests {
             unit: unit.to_vec(),
             value: Some(value),
             source: Source::Initial,
+            further: Vec::new(),
         };
         let history = SEEN.into_iter().zip([-3.0, -1.0, -2.0]).map(observed).collect();
         AgentPlan { id: 1, history, initial: Vec::new(), n_rounds }

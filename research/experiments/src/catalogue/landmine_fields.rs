@@ -72,6 +72,7 @@ impl Fields {
                 unit: p.x.to_vec(),
                 value: Some(p.auc),
                 source: Source::Initial,
+                further: Vec::new(),
             })
             .collect()
     }

@@ -28,6 +28,7 @@ fn observations(n: usize, failed: usize) -> Vec<Observation> {
             true => Source::Initial,
             false => Source::Own,
         },
+        further: Vec::new(),
     };
     trials.map(observation).collect()
 }

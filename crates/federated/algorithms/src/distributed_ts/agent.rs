@@ -137,6 +137,7 @@ mod tests {
                 unit: vec![stream.uniform(), stream.uniform()],
                 value: Some(stream.normal()),
                 source: Source::Own,
+                further: Vec::new(),
             })
             .collect()
     }

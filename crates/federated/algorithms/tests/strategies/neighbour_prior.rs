@@ -40,8 +40,12 @@ fn reported(sender: u32, n: usize, f: impl Fn(&[f64]) -> f64) -> Vec<Observation
 
 fn observed(source: Source, points: u64, n: usize, f: impl Fn(&[f64]) -> f64) -> Vec<Observation> {
     let points = uniform_points(n, 2, &mut test_stream(points));
-    let observation =
-        |x: &[f64]| Observation { unit: x.to_vec(), value: Some(f(x)), source: source.clone() };
+    let observation = |x: &[f64]| Observation {
+        unit: x.to_vec(),
+        value: Some(f(x)),
+        source: source.clone(),
+        further: Vec::new(),
+    };
     points.rows().map(observation).collect()
 }
 
@@ -147,6 +151,7 @@ fn failed_trials_of_neighbours_change_nothing() {
         unit: vec![0.1, 0.1],
         value: None,
         source: Source::Message { sender },
+        further: Vec::new(),
     };
     assert!(agent.tell_all(&[], &[failed(1), failed(2)]).unwrap().is_empty());
     assert_eq!(agent.party().n_parties(), 1);

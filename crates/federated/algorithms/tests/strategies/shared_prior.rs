@@ -36,6 +36,7 @@ fn experienced(id: u32, is_placebo: bool) -> SharedPriorAgent {
             unit: x.to_vec(),
             value: Some(-(x[0] - 0.3 - shift).powi(2) - (x[1] - 0.6).powi(2)),
             source: Source::Initial,
+            further: Vec::new(),
         })
         .collect();
     agent.tell(&told).unwrap();
@@ -188,6 +189,7 @@ fn directions_have_length_1() {
             unit: x.to_vec(),
             value: Some((3.0 * x[0]).sin() - x[1]),
             source: Source::Initial,
+            further: Vec::new(),
         })
         .collect();
     let mut in_other_units = agent.clone();
@@ -298,6 +300,7 @@ fn equal_outputs_have_no_direction() {
             unit: x.to_vec(),
             value: Some(0.1),
             source: Source::Initial,
+            further: Vec::new(),
         });
         agent.tell(&told.collect::<Vec<_>>()).unwrap();
         assert_eq!(vector(&agent), [0.0; 40], "{n} outputs");
@@ -357,6 +360,7 @@ fn a_release_of_like_tasks_is_trusted_and_leads_at_once() {
             unit: x.to_vec(),
             value: Some(-(x[0] - 0.3 - shift).powi(2) - (x[1] - 0.6).powi(2)),
             source: Source::Initial,
+            further: Vec::new(),
         });
         agent.tell(&told.collect::<Vec<_>>()).unwrap();
         sum.iter_mut().zip(vector(&agent)).for_each(|(sum, v)| *sum += v);
@@ -373,6 +377,7 @@ fn a_release_of_like_tasks_is_trusted_and_leads_at_once() {
             unit: x.to_vec(),
             value: Some(-(x[0] - 0.35).powi(2) - (x[1] - 0.6).powi(2)),
             source: Source::Own,
+            further: Vec::new(),
         })
         .collect();
     agent.tell(&told).unwrap();

@@ -38,6 +38,7 @@ fn seen(id: u32) -> Vec<Observation> {
         unit: x.to_vec(),
         value: Some(-(x[0] - 0.3).powi(2) - (x[1] - 0.6).powi(2)),
         source: Source::Initial,
+        further: Vec::new(),
     };
     points.rows().map(observation).collect()
 }

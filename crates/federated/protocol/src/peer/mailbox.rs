@@ -121,6 +121,7 @@ impl Mailbox {
                     unit: shared.unit,
                     value: shared.value,
                     source: Source::Message { sender },
+                    further: Vec::new(),
                 });
                 continue;
             };

@@ -258,6 +258,7 @@ impl Peer {
                     unit: running.unit,
                     value: value.filter(|value| value.is_finite()),
                     source: running.source,
+                    further: Vec::new(),
                 };
                 self.untold.entry(round).or_default().push(observation);
                 self.after_trial(round, now)

@@ -78,6 +78,7 @@ pub(crate) fn agent(
             unit: vec![3.0 / 11.0],
             value: Some(0.1),
             source: Source::Initial,
+            further: Vec::new(),
         }],
         initial: (0..n_initial).map(|i| vec![f64::from(i) / 11.0]).collect(),
         n_rounds,

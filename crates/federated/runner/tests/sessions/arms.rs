@@ -105,6 +105,7 @@ fn an_agent_of_log_ei_asks_as_the_strategy_alone() {
             unit: unit.to_vec(),
             value: Some(unit[0] - unit[1] * unit[1]),
             source: Source::Initial,
+            further: Vec::new(),
         })
         .into();
     for algorithm in ["fts", "dp-fts-de"] {
@@ -161,6 +162,7 @@ fn own_queries_of_a_file_may_be_those_of_log_ei() {
                 unit: unit.to_vec(),
                 value: Some(unit[0] - unit[1]),
                 source: Source::Initial,
+                further: Vec::new(),
             });
             let nothing = Points::new(2);
             match &federation.collaboration {

@@ -30,6 +30,8 @@ pub(super) struct Moment {
     pub(super) now_ms: i64,
     /// True if somebody ever stopped a study of this database.
     pub(super) has_stops: bool,
+    /// True if some trial of this database has further numbers.
+    pub(super) has_outcomes: bool,
 }
 
 /// The trace by which one sees later that a change has happened.
@@ -73,10 +75,10 @@ impl Link {
         schema::prepare(self.client()?, mode)
     }
 
-    /// One transaction that changes nothing: all that `act` reads is of one moment.
+    /// One transaction that changes nothing: all that `act` reads is of one moment. It is told whether some trial has further numbers.
     pub(super) fn read<R>(
         &mut self,
-        act: impl Fn(&mut Transaction<'_>) -> Result<R, Failure>,
+        act: impl Fn(&mut Transaction<'_>, bool) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         let mut patience = Patience::default();
         loop {
@@ -92,7 +94,7 @@ impl Link {
 
     fn attempt_read<R>(
         &mut self,
-        act: impl Fn(&mut Transaction<'_>) -> Result<R, Failure>,
+        act: impl Fn(&mut Transaction<'_>, bool) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         let mut tx = self
             .client()?
@@ -100,8 +102,9 @@ impl Link {
             .isolation_level(IsolationLevel::RepeatableRead)
             .read_only(true)
             .start()?;
-        schema::check(schema::version(&mut tx)?)?;
-        let result = act(&mut tx)?;
+        let (version, has_outcomes) = schema::version_and_outcomes(&mut tx)?;
+        schema::check(version)?;
+        let result = act(&mut tx, has_outcomes)?;
         tx.commit()?;
         Ok(result)
     }
@@ -151,7 +154,7 @@ impl Link {
             .start()?;
         let moment = begin(&mut tx, lock)?;
         if let Some(change) = unsettled {
-            let is_there = is_there(&mut tx, lock, &change.trace)?;
+            let is_there = is_there(&mut tx, lock, &change.trace, moment.has_outcomes)?;
             if let Some(change) = unsettled.take_if(|_| is_there) {
                 return Ok(change.result);
             }
@@ -196,7 +199,7 @@ fn begin(tx: &mut Transaction<'_>, lock: Lock) -> Result<Moment, Failure> {
         "WITH locked AS MATERIALIZED ({locked})
          SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT version FROM fedbo.layout),
                 current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
-                to_regclass('fedbo.stops') IS NOT NULL
+                to_regclass('fedbo.stops') IS NOT NULL, to_regclass('fedbo.outcomes') IS NOT NULL
          FROM locked"
     );
     let row = tx.query_typed_opt(&sql, &[(&key, Type::INT8)])?;
@@ -207,21 +210,30 @@ fn begin(tx: &mut Transaction<'_>, lock: Lock) -> Result<Moment, Failure> {
     let version: Option<i64> = row.try_get(1)?;
     schema::check(version.unwrap_or_default())?;
     check_settings(row.try_get(2)?, row.try_get(3)?, row.try_get(4)?)?;
-    Ok(Moment { now_ms: row.try_get(0)?, has_stops: row.try_get(5)? })
+    Ok(Moment {
+        now_ms: row.try_get(0)?,
+        has_stops: row.try_get(5)?,
+        has_outcomes: row.try_get(6)?,
+    })
 }
 
 /// Returns true if a change whose commit had no answer has happened.
-fn is_there(tx: &mut Transaction<'_>, lock: Lock, trace: &ChangeMarker) -> Result<bool, Failure> {
+fn is_there(
+    tx: &mut Transaction<'_>,
+    lock: Lock,
+    trace: &ChangeMarker,
+    has_outcomes: bool,
+) -> Result<bool, Failure> {
     let Lock::Study(study) = lock else {
         return Ok(false);
     };
     let (ours, stored) = match trace {
         ChangeMarker::Repeatable => return Ok(false),
         ChangeMarker::Added(ours) | ChangeMarker::Changed(ours) => {
-            (ours, rows::one(tx, study, ours.number)?)
+            (ours, rows::one(tx, has_outcomes, study, ours.number)?)
         }
         ChangeMarker::Reported { trial, from_epoch } => {
-            let stored = rows::one_from(tx, study, trial.number, *from_epoch)?;
+            let stored = rows::one_from(tx, has_outcomes, study, trial.number, *from_epoch)?;
             (trial, stored)
         }
     };

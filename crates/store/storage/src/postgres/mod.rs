@@ -5,6 +5,7 @@
 
 mod connection;
 mod failure;
+mod outcomes;
 mod rows;
 mod schema;
 mod stops;
@@ -84,7 +85,7 @@ impl PostgresStorage {
 
     fn read<R>(
         &self,
-        act: impl Fn(&mut Transaction<'_>) -> Result<R, Failure>,
+        act: impl Fn(&mut Transaction<'_>, bool) -> Result<R, Failure>,
     ) -> Result<R, StorageError> {
         let result = self.link().read(act);
         result.map_err(|failure| failure.into_error(&self.place, Operation::Read))
@@ -120,16 +121,16 @@ impl Storage for PostgresStorage {
     }
 
     fn studies(&self) -> Result<Vec<StudyRecord>, StorageError> {
-        self.read(|tx| {
+        self.read(|tx, _| {
             let sql = "SELECT id, name, definition FROM fedbo.studies ORDER BY id";
             tx.query_typed(sql, &[])?.iter().map(rows::study).collect()
         })
     }
 
     fn trials(&self, study: StudyKey) -> Result<Vec<Trial>, StorageError> {
-        self.read(|tx| {
+        self.read(|tx, has_outcomes| {
             check_study(tx, study)?;
-            rows::trials(tx, rows::ALL, &[(&study.0, Type::INT8)])
+            rows::trials(tx, has_outcomes, rows::ALL, &[(&study.0, Type::INT8)])
         })
     }
 
@@ -140,12 +141,17 @@ impl Storage for PostgresStorage {
         from_epochs: &BTreeMap<u64, u32>,
     ) -> Result<Snapshot, StorageError> {
         let after = rows::signed(after);
-        self.read(|tx| {
+        self.read(|tx, has_outcomes| {
             check_study(tx, study)?;
             let key = (&study.0 as _, Type::INT8);
             Ok(Snapshot {
-                told: rows::trials(tx, rows::TOLD_AFTER, &[key, (&after, Type::INT8)])?,
-                open: rows::open_from(tx, study, from_epochs)?,
+                told: rows::trials(
+                    tx,
+                    has_outcomes,
+                    rows::TOLD_AFTER,
+                    &[key, (&after, Type::INT8)],
+                )?,
+                open: rows::open_from(tx, has_outcomes, study, from_epochs)?,
                 n_trials: n_trials(tx, study)?,
             })
         })
@@ -186,7 +192,8 @@ impl Storage for PostgresStorage {
         lease: Option<Duration>,
         known_stops: Option<u64>,
     ) -> Result<ControlFlow<Stop, Option<Trial>>, StorageError> {
-        self.write(Lock::Study(study), |tx, Moment { now_ms, has_stops }| {
+        self.write(Lock::Study(study), |tx, moment| {
+            let Moment { now_ms, has_stops, .. } = moment;
             let heeded = rules::heed(known_stops, || stops::last(tx, study, has_stops))?;
             if let ControlFlow::Break(stop) = heeded {
                 return Ok(repeatable(ControlFlow::Break(stop)));
@@ -194,7 +201,8 @@ impl Storage for PostgresStorage {
             let mut seen = -1_i64;
             loop {
                 let key = [(&study.0 as _, Type::INT8), (&seen as _, Type::INT8)];
-                let Some(mut trial) = rows::first(tx, rows::OPEN_AFTER, &key)? else {
+                let Some(mut trial) = rows::first(tx, moment.has_outcomes, rows::OPEN_AFTER, &key)?
+                else {
                     return Ok(repeatable(ControlFlow::Continue(None)));
                 };
                 match rules::claim(&trial, now_ms) {
@@ -211,7 +219,7 @@ impl Storage for PostgresStorage {
                         });
                     }
                     Claim::GiveUp => {
-                        end(tx, study, &mut trial, rules::abandoned(), now_ms)?;
+                        end(tx, study, &mut trial, rules::abandoned(), moment)?;
                     }
                 }
                 seen = rows::signed(trial.number);
@@ -221,9 +229,9 @@ impl Storage for PostgresStorage {
 
     fn renew(&self, study: StudyKey, worker: &str, lease: Duration) -> Result<(), StorageError> {
         let holder = text::store(worker);
-        self.write(Lock::Study(study), |tx, Moment { now_ms, .. }| {
+        self.write(Lock::Study(study), |tx, Moment { now_ms, has_outcomes, .. }| {
             let key = [(&study.0 as _, Type::INT8), (&holder as _, Type::TEXT)];
-            for mut trial in rows::trials(tx, rows::HELD_BY, &key)? {
+            for mut trial in rows::trials(tx, has_outcomes, rows::HELD_BY, &key)? {
                 if rules::renew(&mut trial, worker, lease, now_ms) {
                     rows::update(tx, study, &trial)?;
                 }
@@ -239,11 +247,12 @@ impl Storage for PostgresStorage {
         teller: TellAuthority<'_>,
         report: Report,
     ) -> Result<ReportOutcome, StorageError> {
-        self.write(Lock::Study(study), |tx, _| {
+        self.write(Lock::Study(study), |tx, Moment { has_outcomes, .. }| {
             // Earlier reports than this one do not matter to whether it may be added.
             let from_epoch = report.epoch;
-            let mut trial =
-                found(tx, study, number, |tx| rows::one_from(tx, study, number, from_epoch))?;
+            let mut trial = found(tx, study, number, |tx| {
+                rows::one_from(tx, has_outcomes, study, number, from_epoch)
+            })?;
             if !rules::may_report(&trial, teller, report)? {
                 return Ok(repeatable(ReportOutcome::Already));
             }
@@ -263,12 +272,13 @@ impl Storage for PostgresStorage {
         teller: TellAuthority<'_>,
         told: &Told,
     ) -> Result<TellOutcome, StorageError> {
-        self.write(Lock::Study(study), |tx, Moment { now_ms, .. }| {
-            let mut trial = trial(tx, study, number)?;
+        self.write(Lock::Study(study), |tx, moment| {
+            let now_ms = moment.now_ms;
+            let mut trial = trial(tx, moment.has_outcomes, study, number)?;
             if !rules::may_finish(&trial, teller, told, now_ms)? {
                 return Ok(repeatable(TellOutcome::Already));
             }
-            let seq = end(tx, study, &mut trial, told.clone(), now_ms)?;
+            let seq = end(tx, study, &mut trial, told.clone(), moment)?;
             Ok(Change { trace: ChangeMarker::Changed(trial), result: TellOutcome::New { seq } })
         })
     }
@@ -279,8 +289,9 @@ impl Storage for PostgresStorage {
         number: u64,
         teller: TellAuthority<'_>,
     ) -> Result<(), StorageError> {
-        self.write(Lock::Study(study), |tx, Moment { now_ms, .. }| {
-            let mut trial = trial(tx, study, number)?;
+        self.write(Lock::Study(study), |tx, moment| {
+            let now_ms = moment.now_ms;
+            let mut trial = trial(tx, moment.has_outcomes, study, number)?;
             rules::may_change(&trial, teller, now_ms)?;
             if !trial.reports.is_empty() {
                 rows::delete_reports(tx, study, number)?;
@@ -301,7 +312,7 @@ impl Storage for PostgresStorage {
     }
 
     fn last_stop(&self, study: StudyKey) -> Result<Option<Stop>, StorageError> {
-        self.read(|tx| {
+        self.read(|tx, _| {
             check_study(tx, study)?;
             let is_there = stops::is_there(tx)?;
             stops::last(tx, study, is_there)
@@ -327,8 +338,13 @@ fn n_trials(tx: &mut Transaction<'_>, study: StudyKey) -> Result<u64, Failure> {
     Ok(rows::number(tx, "number + 1", rows::LAST, &key)?.unwrap_or(0))
 }
 
-fn trial(tx: &mut Transaction<'_>, study: StudyKey, number: u64) -> Result<Trial, Failure> {
-    found(tx, study, number, |tx| rows::one(tx, study, number))
+fn trial(
+    tx: &mut Transaction<'_>,
+    has_outcomes: bool,
+    study: StudyKey,
+    number: u64,
+) -> Result<Trial, Failure> {
+    found(tx, study, number, |tx| rows::one(tx, has_outcomes, study, number))
 }
 
 /// The trial that `find` finds, or that there is none with this number.
@@ -352,12 +368,13 @@ fn end(
     study: StudyKey,
     trial: &mut Trial,
     told: Told,
-    now_ms: i64,
+    moment: Moment,
 ) -> Result<u64, Failure> {
     let key = [(&study.0 as _, Type::INT8)];
     let next = rows::number(tx, "told_seq + 1", rows::LAST_TOLD, &key)?;
     let seq = next.unwrap_or(1);
-    rules::end(trial, told, seq, now_ms);
+    rules::end(trial, told, seq, moment.now_ms);
     rows::update(tx, study, trial)?;
+    outcomes::insert(tx, study, trial.number, trial.told().map_or(&[], Told::further), moment)?;
     Ok(seq)
 }

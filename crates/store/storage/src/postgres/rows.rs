@@ -19,8 +19,8 @@ const REPORTS_UNSEEN: &str = "r.epoch >= coalesce((SELECT s.epoch FROM unnest($2
      AS s (number, epoch) WHERE s.number = trials.number), 0)";
 
 /// Selects trials ($1 is the study) with those of their reports that `which` says. A study without reports costs a search for one,
-/// not one a trial; and a second round trip never.
-fn select(which: &str, condition: &str) -> String {
+/// not one a trial; and a second round trip never. `has_outcomes` says that the table of further numbers is there.
+fn select(has_outcomes: bool, which: &str, condition: &str) -> String {
     let reported = |column: &str| {
         format!(
             "CASE WHEN EXISTS (SELECT FROM fedbo.reports WHERE study = $1) THEN (SELECT array_agg(r.{column} ORDER BY r.epoch) \
@@ -28,8 +28,14 @@ fn select(which: &str, condition: &str) -> String {
         )
     };
     let (epochs, values) = (reported("epoch"), reported("value"));
+    let further = match has_outcomes {
+        true => {
+            "(SELECT array_agg(o.value ORDER BY o.place) FROM fedbo.outcomes o WHERE o.study = trials.study AND o.number = trials.number)"
+        }
+        false => "NULL::double precision[]",
+    };
     format!(
-        "SELECT {COLUMNS}, {epochs} AS epochs, {values} AS epoch_values FROM fedbo.trials {condition}"
+        "SELECT {COLUMNS}, {epochs} AS epochs, {values} AS epoch_values, {further} AS further FROM fedbo.trials {condition}"
     )
 }
 
@@ -80,10 +86,11 @@ pub(super) fn signed(number: u64) -> i64 {
 /// All trials that a condition selects.
 pub(super) fn trials(
     tx: &mut Transaction<'_>,
+    has_outcomes: bool,
     condition: &str,
     parameters: &[Parameter<'_>],
 ) -> Result<Vec<Trial>, Failure> {
-    read_all(tx, &select(ALL_REPORTS, condition), parameters)
+    read_all(tx, &select(has_outcomes, ALL_REPORTS, condition), parameters)
 }
 
 fn read_all(
@@ -98,6 +105,7 @@ fn read_all(
 /// The open trials; of the reports of those in `from_epochs`, by number, only the ones from this epoch on.
 pub(super) fn open_from(
     tx: &mut Transaction<'_>,
+    has_outcomes: bool,
     study: StudyKey,
     from_epochs: &BTreeMap<u64, u32>,
 ) -> Result<Vec<Trial>, Failure> {
@@ -105,31 +113,34 @@ pub(super) fn open_from(
     let epochs: Vec<i64> = from_epochs.values().map(|&epoch| epoch.into()).collect();
     let key: [Parameter<'_>; 3] =
         [(&study.0, Type::INT8), (&numbers, Type::INT8_ARRAY), (&epochs, Type::INT8_ARRAY)];
-    read_all(tx, &select(REPORTS_UNSEEN, OPEN), &key)
+    read_all(tx, &select(has_outcomes, REPORTS_UNSEEN, OPEN), &key)
 }
 
 /// The first trial that a condition selects.
 pub(super) fn first(
     tx: &mut Transaction<'_>,
+    has_outcomes: bool,
     condition: &str,
     parameters: &[Parameter<'_>],
 ) -> Result<Option<Trial>, Failure> {
-    Ok(trials(tx, condition, parameters)?.into_iter().next())
+    Ok(trials(tx, has_outcomes, condition, parameters)?.into_iter().next())
 }
 
 /// The trial with this number.
 pub(super) fn one(
     tx: &mut Transaction<'_>,
+    has_outcomes: bool,
     study: StudyKey,
     number: u64,
 ) -> Result<Option<Trial>, Failure> {
     let key = [(&study.0 as _, Type::INT8), (&signed(number) as _, Type::INT8)];
-    first(tx, ONE, &key)
+    first(tx, has_outcomes, ONE, &key)
 }
 
 /// The trial with this number and what it has reported from an epoch on.
 pub(super) fn one_from(
     tx: &mut Transaction<'_>,
+    has_outcomes: bool,
     study: StudyKey,
     number: u64,
     from_epoch: u32,
@@ -139,7 +150,7 @@ pub(super) fn one_from(
         (&signed(number), Type::INT8),
         (&i64::from(from_epoch), Type::INT8),
     ];
-    Ok(read_all(tx, &select(REPORTS_FROM, ONE), &key)?.into_iter().next())
+    Ok(read_all(tx, &select(has_outcomes, REPORTS_FROM, ONE), &key)?.into_iter().next())
 }
 
 fn read(row: &Row) -> Result<Trial, Failure> {
@@ -165,7 +176,11 @@ fn read(row: &Row) -> Result<Trial, Failure> {
             let failure: Option<String> = row.try_get("failure_kind")?;
             let stopped: Option<i64> = row.try_get("stopped_epoch")?;
             TrialState::Told(match (row.try_get("value")?, failure, stopped) {
-                (Some(value), None, None) => Told::Value(value),
+                (Some(value), None, None) => {
+                    let further: Option<Vec<f64>> = row.try_get("further")?;
+                    let further = further.into_iter().flatten();
+                    Told::with_numbers(std::iter::once(value).chain(further).collect())
+                }
                 (Some(value), None, Some(epoch)) => Told::Stopped {
                     epoch: epoch_of(epoch)?,
                     value,
@@ -322,7 +337,9 @@ impl MutableColumns {
         let process = process.map(serde_json::to_string).transpose();
         let (value, failure, stop) = match told {
             None => (None, None, None),
-            Some(Told::Value(value)) => (Some(*value), None, None),
+            Some(told @ (Told::Value(_) | Told::Numbers(_))) => {
+                (told.numbers().first().copied(), None, None)
+            }
             Some(Told::Failed { kind, message }) => (None, Some((kind, message)), None),
             Some(Told::Stopped { epoch, value, because }) => {
                 (Some(*value), None, Some((*epoch, because)))

@@ -77,6 +77,25 @@ ALTER TABLE fedbo.trials
     ADD CHECK ((stopped_epoch IS NULL) = (stopped_because IS NULL));
 "#;
 
+/// Lets whoever may read or add trials read or add what is in a table that was added when it was first needed.
+pub(super) fn grants(table: &str) -> String {
+    format!(
+        "DO $$
+         DECLARE
+             allowed record;
+         BEGIN
+             FOR allowed IN
+                 SELECT acl.privilege_type AS what,
+                        CASE WHEN acl.grantee = 0 THEN 'PUBLIC' ELSE acl.grantee::regrole::text END AS who
+                 FROM pg_class AS trials, aclexplode(coalesce(trials.relacl, acldefault('r', trials.relowner))) AS acl
+                 WHERE trials.oid = 'fedbo.trials'::regclass AND acl.privilege_type IN ('SELECT', 'INSERT')
+             LOOP
+                 EXECUTE format('GRANT %s ON {table} TO %s', allowed.what, allowed.who);
+             END LOOP;
+         END $$"
+    )
+}
+
 /// Brings the layout of an older version up to date, in one transaction; returns the version that was found.
 pub(super) fn upgrade(client: &mut Client) -> Result<i64, Failure> {
     let mut tx =
@@ -130,10 +149,16 @@ pub(super) fn prepare(client: &mut Client, mode: Mode) -> Result<(), Failure> {
 }
 
 /// The version of the layout that is there.
-pub(super) fn version(tx: &mut Transaction<'_>) -> Result<i64, Failure> {
-    let row = tx.query_typed_opt("SELECT version FROM fedbo.layout", &[])?;
+fn version(tx: &mut Transaction<'_>) -> Result<i64, Failure> {
+    Ok(version_and_outcomes(tx)?.0)
+}
+
+/// The same, and true if some trial has further numbers.
+pub(super) fn version_and_outcomes(tx: &mut Transaction<'_>) -> Result<(i64, bool), Failure> {
+    let sql = "SELECT version, to_regclass('fedbo.outcomes') IS NOT NULL FROM fedbo.layout";
+    let row = tx.query_typed_opt(sql, &[])?;
     let row = row.ok_or_else(|| Failure::Contradiction("its layout has no version".to_owned()))?;
-    Ok(row.try_get(0)?)
+    Ok((row.try_get(0)?, row.try_get(1)?))
 }
 
 /// Refuses a version that is not ours.

@@ -5,12 +5,12 @@ use postgres::types::Type;
 
 use super::connection::Moment;
 use super::failure::Failure;
-use super::{rows, text};
+use super::{rows, schema, text};
 use crate::{Stop, StorageError, StudyKey};
 
-/// Times are milliseconds since 1970; in texts U+0000 is escaped. Whoever may read or add trials may read or add stops. There is no
-/// reference to the studies: only their owner could declare one.
-const TABLE: &str = r#"
+/// Times are milliseconds since 1970; in texts U+0000 is escaped. There is no reference to the studies:
+/// only their owner could declare one.
+const TABLE: &str = "
 CREATE TABLE fedbo.stops (
     study bigint NOT NULL,
     seq bigint NOT NULL CHECK (seq > 0),
@@ -18,21 +18,7 @@ CREATE TABLE fedbo.stops (
     stopped_by text NOT NULL,
     PRIMARY KEY (study, seq)
 );
-
-DO $$
-DECLARE
-    allowed record;
-BEGIN
-    FOR allowed IN
-        SELECT acl.privilege_type AS what,
-               CASE WHEN acl.grantee = 0 THEN 'PUBLIC' ELSE acl.grantee::regrole::text END AS who
-        FROM pg_class AS trials, aclexplode(coalesce(trials.relacl, acldefault('r', trials.relowner))) AS acl
-        WHERE trials.oid = 'fedbo.trials'::regclass AND acl.privilege_type IN ('SELECT', 'INSERT')
-    LOOP
-        EXECUTE format('GRANT %s ON fedbo.stops TO %s', allowed.what, allowed.who);
-    END LOOP;
-END $$;
-"#;
+";
 
 /// Returns true if somebody ever stopped a study of this database.
 pub(super) fn is_there(tx: &mut Transaction<'_>) -> Result<bool, Failure> {
@@ -77,6 +63,7 @@ pub(super) fn insert(
 ) -> Result<Stop, Failure> {
     if !moment.has_stops {
         tx.batch_execute(TABLE)?;
+        tx.batch_execute(&schema::grants("fedbo.stops"))?;
     }
     let seq = last(tx, study, true)?.map_or(1, |stop| stop.seq + 1);
     let (number, stored) = (rows::signed(seq), text::store(by));

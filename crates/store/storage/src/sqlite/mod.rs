@@ -5,6 +5,7 @@
 
 mod backup;
 mod failure;
+mod outcomes;
 mod rows;
 mod schema;
 mod stops;
@@ -389,6 +390,7 @@ fn end(
     let seq = next.unwrap_or(1);
     rules::end(trial, told, seq, now_ms);
     rows::update(tx, study, trial)?;
+    outcomes::insert(tx, study, trial.number, trial.told().map_or(&[], Told::further))?;
     Ok(seq)
 }
 

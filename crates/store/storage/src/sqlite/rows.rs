@@ -6,6 +6,7 @@ use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Params, Row, Transaction, params};
 
 use super::failure::Failure;
+use super::outcomes;
 use crate::{Process, Report, StudyKey, StudyRecord, Told, Trial, TrialLease, TrialState, Worker};
 
 const COLUMNS: &str = "number, point, source, ask_seconds, attempts, asked_at_ms, started_at_ms, holder, holder_process, \
@@ -87,6 +88,11 @@ pub(super) fn trials_from(
             trial.reports = reports(tx, study, trial.number, from_epoch)?;
         }
     }
+    if outcomes::is_there(tx)? {
+        for trial in &mut trials {
+            outcomes::read_into(tx, study, trial)?;
+        }
+    }
     Ok(trials)
 }
 
@@ -104,6 +110,9 @@ pub(super) fn trial(
         return Ok(None);
     };
     trial.reports = reports(tx, study, trial.number, from_epoch)?;
+    if outcomes::is_there(tx)? {
+        outcomes::read_into(tx, study, &mut trial)?;
+    }
     Ok(Some(trial))
 }
 
@@ -245,7 +254,9 @@ pub(super) fn update(tx: &Transaction<'_>, study: StudyKey, trial: &Trial) -> Re
         .map_err(|error| Failure::contradiction(format!("a process is not storable: {error}")))?;
     let (value, failure, stop) = match told {
         None => (Value::Null, None, None),
-        Some(Told::Value(value)) => (Value::Real(*value), None, None),
+        Some(told @ (Told::Value(_) | Told::Numbers(_))) => {
+            (told.numbers().first().map_or(Value::Null, |value| Value::Real(*value)), None, None)
+        }
         Some(Told::Failed { kind, message }) => (Value::Null, Some((kind, message)), None),
         Some(Told::Stopped { epoch, value, because }) => {
             (Value::Real(*value), None, Some((epoch, because)))

@@ -11,7 +11,7 @@ use rusqlite::{Connection, Row};
 
 use super::failure::{Failure, Operation};
 use super::schema::FORMAT;
-use super::stops;
+use super::{outcomes, stops};
 use crate::{Mode, Process, StorageError};
 
 /// The result of a verification.
@@ -104,7 +104,7 @@ impl Findings {
 
     fn check_all(&mut self, connection: &Connection) -> Result<(), Failure> {
         let tx = connection.unchecked_transaction()?;
-        for check in [Self::sqlite, Self::layout, Self::studies, Self::stops] {
+        for check in [Self::sqlite, Self::layout, Self::studies, Self::stops, Self::outcomes] {
             let checked = check(self, &tx);
             self.record_damage(checked)?;
         }
@@ -119,9 +119,11 @@ impl Findings {
         Ok(())
     }
 
-    /// Tables and indexes are those of the steps; that of stops may stand beside them.
+    /// Tables and indexes are those of the steps; those of stops and outcomes may stand beside them.
     fn layout(&mut self, connection: &Connection) -> Result<(), Failure> {
-        for message in FORMAT.layout_problems_beside(connection, &[stops::TABLE])? {
+        for message in
+            FORMAT.layout_problems_beside(connection, &[stops::TABLE, outcomes::TABLE])?
+        {
             self.add(None, None, message);
         }
         Ok(())
@@ -179,6 +181,33 @@ impl Findings {
             let study: i64 = row.get(0)?;
             let message = format!("the stops of the study with key {study} are not 1, 2, …");
             self.add(None, None, message);
+        }
+        Ok(())
+    }
+
+    /// Further numbers belong to trials that are complete, are finite, and have the places 1, 2, … there.
+    fn outcomes(&mut self, connection: &Connection) -> Result<(), Failure> {
+        if !outcomes::is_there(connection)? {
+            return Ok(());
+        }
+        let sql = "SELECT o.study, o.number, min(o.place) <> 1 OR max(o.place) <> count(*)
+                       OR sum(typeof(o.value) <> 'real' OR abs(o.value) > 1.7976931348623157e308) > 0,
+                   t.value IS NULL OR t.stopped_epoch IS NOT NULL
+             FROM outcomes AS o LEFT JOIN trials AS t ON t.study = o.study AND t.number = o.number
+             GROUP BY o.study, o.number";
+        let Ok(mut statement) = connection.prepare(sql) else {
+            return Ok(()); // a table of another kind, which was found already
+        };
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let (study, number): (i64, i64) = (row.get(0)?, row.get(1)?);
+            let of = format!("the further numbers of trial {number} of the study with key {study}");
+            if row.get(2)? {
+                self.add(None, None, format!("{of} are not finite numbers at the places 1, 2, …"));
+            }
+            if row.get(3)? {
+                self.add(None, None, format!("{of} stand beside no final value"));
+            }
         }
         Ok(())
     }

@@ -134,7 +134,12 @@ fn run<S: ModelEnsemble>(mut party: MessageEnsemble<S>, n: u64) -> Vec<(f64, f64
         }
         let found = value(0, 1.0, &proposal.unit);
         reached = reached.max(found);
-        let told = Observation { unit: proposal.unit, value: Some(found), source: proposal.source };
+        let told = Observation {
+            unit: proposal.unit,
+            value: Some(found),
+            source: proposal.source,
+            further: Vec::new(),
+        };
         party.tell(&[told]).unwrap();
         (reached, trust)
     };
@@ -174,7 +179,12 @@ fn one_output_is_not_asked_for_again() {
         let mut party = joined(party(strategy.unwrap()), &others(1.0));
         let first = party.ask(&Points::new(2), &mut test_stream(7)).unwrap();
         assert!(matches!(first.source, Source::Shared { trust_percent: 86 }));
-        let told = Observation { value: Some(4.0), unit: first.unit.clone(), source: first.source };
+        let told = Observation {
+            value: Some(4.0),
+            unit: first.unit.clone(),
+            source: first.source,
+            further: Vec::new(),
+        };
         party.tell(&[told]).unwrap();
         let second = party.ask(&Points::new(2), &mut test_stream(8)).unwrap();
         let distance = (first.unit[0] - second.unit[0]).hypot(first.unit[1] - second.unit[1]);

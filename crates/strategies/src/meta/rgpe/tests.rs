@@ -34,6 +34,7 @@ pub(crate) fn told(task: &MetaTask) -> Vec<Observation> {
         unit: unit.to_vec(),
         value: Some(*value),
         source: Source::Initial,
+        further: Vec::new(),
     };
     pairs.map(observation).collect()
 }
@@ -147,6 +148,7 @@ fn nothing_ranked_yet_weighs_all_the_same() {
             unit: proposal.unit,
             value: Some(2.5),
             source: proposal.source,
+            further: Vec::new(),
         }])
         .unwrap();
     }

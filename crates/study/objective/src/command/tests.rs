@@ -394,3 +394,42 @@ fn a_command_gets_no_secrets_and_no_open_files_of_ours() {
         |fd: &str| matches!(fd, "0" | "1" | "2") || fd.parse::<u32>().is_ok_and(|fd| fd >= 10);
     assert!(fds.lines().all(own), "{fds}");
 }
+
+#[test]
+fn a_command_with_several_numbers_prints_an_object_with_exactly_these() {
+    let names = NumberNames::new(["error", "size_mb"]);
+    let run = |script: &str| {
+        let objective =
+            CommandObjective::new(&spec(&["sh", "-c", script]), &space(), Arc::default()).unwrap();
+        objective.with_numbers(names.clone()).evaluate(&point(), TRIAL)
+    };
+    let whole = "echo log; echo '{\"size_mb\": 12, \"error\": 0.1}'";
+    assert_eq!(run(whole), Outcome::Numbers(vec![0.1, 12.0]));
+    for (line, kind, words) in [
+        (
+            "{\"error\": 0.1}",
+            "numbers",
+            "\"size_mb\" is missing; expected {\"error\": .., \"size_mb\": ..}",
+        ),
+        (
+            "{\"error\": 1, \"size_mb\": 2, \"size\": 3}",
+            "numbers",
+            "\"size\" is no number of this study",
+        ),
+        (
+            "{\"error\": 1, \"size_mb\": \"big\"}",
+            "numbers",
+            "\"size_mb\" is \"big\", expected a number",
+        ),
+        ("{\"error\": NaN, \"size_mb\": 2}", "not-finite", "\"error\" is not a finite number"),
+        ("0.5", "numbers", "it is no JSON object"),
+    ] {
+        match run(&format!("echo '{line}'")) {
+            Outcome::Failed(failure) => {
+                let message = failure.to_string();
+                assert!(failure.kind() == kind && message.contains(words), "{line}: {message}");
+            }
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+}

@@ -1,6 +1,8 @@
 //! The output of a command: its value, its reports, its last words.
 
-use crate::Failure;
+use serde_json::{Map, Value};
+
+use crate::{Failure, NumberNames, NumbersError};
 
 /// Characters of an unparsable line that a failure keeps.
 pub(super) const LINE_CHARS: usize = 200;
@@ -38,6 +40,36 @@ pub(super) fn value(text: &str, stderr: String) -> Result<f64, Failure> {
         None if not_finite() => Err(Failure::NotFinite(f64::NAN)),
         None => Err(Failure::Unparsable { line: line.chars().take(LINE_CHARS).collect(), stderr }),
     }
+}
+
+/// The numbers in the last line that is not blank, which is an object with exactly these names.
+pub(super) fn numbers(
+    text: &str,
+    stderr: String,
+    names: &NumberNames,
+) -> Result<Vec<f64>, Failure> {
+    let Some(line) = last_line(text) else {
+        return Err(Failure::NoValue { stderr });
+    };
+    let refused = |problem: String, stderr| {
+        let start: String = line.chars().take(LINE_CHARS).collect();
+        let what = format!("{start:?}: {problem}; expected {}", names.example());
+        Failure::Numbers { what, stderr }
+    };
+    match object(line) {
+        None => Err(refused("it is no JSON object".to_owned(), stderr)),
+        Some(object) => names.read(&object).map_err(|error| match error {
+            NumbersError::NotFinite { name } => Failure::NotFiniteNumber { name },
+            other => refused(other.to_string(), stderr),
+        }),
+    }
+}
+
+/// The object that a line is. Python's json writes NaN and Infinity, which JSON does not have: they count as null.
+fn object(line: &str) -> Option<Map<String, Value>> {
+    let without =
+        || line.replace("-Infinity", "null").replace("Infinity", "null").replace("NaN", "null");
+    serde_json::from_str(line).or_else(|_| serde_json::from_str(&without())).ok()
 }
 
 /// The last `n` characters of `bytes`, without control characters but for line breaks and tabs.

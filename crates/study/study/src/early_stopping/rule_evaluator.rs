@@ -192,7 +192,7 @@ fn join(seen: Trial, trial: &mut Trial) -> bool {
 fn trained(trial: &Trial, direction: Direction) -> Option<TrainedTrial> {
     let training = match &trial.state {
         TrialState::Running(_) => Training::Running,
-        TrialState::Told(Told::Value(_)) => Training::Complete,
+        TrialState::Told(Told::Value(_) | Told::Numbers(_)) => Training::Complete,
         TrialState::Told(Told::Stopped { .. }) => Training::Stopped,
         TrialState::Told(Told::Failed { .. }) | TrialState::Waiting => return None,
     };

@@ -321,3 +321,150 @@ fn the_schedule_of_robust_meta_learning_is_stored_only_where_it_is_chosen() {
     assert_eq!(serde_json::from_str::<StrategySpec>(&text).unwrap(), chosen);
     assert!(text.contains("2.0"), "{text}");
 }
+
+const OUTCOMES: &str = "\
+[[objectives]]
+name = \"error\"
+direction = \"minimize\"
+[[objectives]]
+name = \"speed\"
+direction = \"maximize\"
+[[constraints]]
+name = \"ms\"
+at_most = 50
+[[constraints]]
+name = \"accuracy\"
+at_least = 0.9
+";
+
+#[test]
+fn objectives_and_constraints_are_read_as_the_file_says() {
+    let end = WHOLE.find("[strategy]").unwrap();
+    let short = &WHOLE[..end];
+    let file = short.replace("direction = \"minimize\"\n", "") + OUTCOMES;
+    let study = load(&file).unwrap();
+    let definition = &study.definition;
+    assert_eq!(definition.number_names(), ["error", "speed", "ms", "accuracy"]);
+    assert_eq!(definition.directions(), [Direction::Minimize, Direction::Maximize]);
+    assert_eq!(definition.direction, Direction::Minimize);
+    let bounds: Vec<_> = definition.constraints.iter().map(Constraint::in_words).collect();
+    assert_eq!(bounds, ["ms at most 50", "accuracy at least 0.9"]);
+    // They are part of the definition.
+    let text = definition.to_text();
+    assert_eq!(Definition::from_text("train", &text).unwrap(), *definition);
+    let other = load(&file.replace("at_most = 50", "at_most = 60")).unwrap().definition;
+    let differs = definition.difference(&other).unwrap().to_string();
+    assert!(differs.contains("constraints.ms.at_most"), "{differs}");
+    // And no key of a definition without them.
+    let plain = load(short).unwrap().definition.to_text();
+    assert!(!plain.contains("objectives") && !plain.contains("constraints"), "{plain}");
+}
+
+#[test]
+fn mistakes_about_objectives_and_constraints_are_named_with_their_place_and_a_way_out() {
+    let end = WHOLE.find("[strategy]").unwrap();
+    let whole = WHOLE[..end].replace("direction = \"minimize\"\n", "") + OUTCOMES;
+    load(&whole).unwrap();
+    let second = "[[objectives]]\nname = \"speed\"\ndirection = \"maximize\"\n";
+    let cases: [(&str, &str, &[&str]); 20] = [
+        (
+            "trials = 40",
+            "trials = 40\ndirection = \"minimize\"",
+            &["study.direction is for a single objective", "remove one"],
+        ),
+        (second, "", &["objectives has one entry, expected 2 to 4", "study.direction"]),
+        (
+            "name = \"speed\"",
+            "name = \"error\"",
+            &["objectives[1].name = \"error\" is the name of objectives[0] too"],
+        ),
+        (
+            "name = \"ms\"",
+            "name = \"speed\"",
+            &["constraints[0].name = \"speed\" is the name of objectives[1] too"],
+        ),
+        (
+            "name = \"ms\"",
+            "name = \"value\"",
+            &["constraints[0].name = \"value\" is the name of the single objective"],
+        ),
+        (
+            "name = \"ms\"",
+            "name = \"rate\"",
+            &["is the name of a parameter too; choose another name"],
+        ),
+        (
+            "name = \"ms\"",
+            "name = \"state\"",
+            &["is a column of tables of trials; choose another name"],
+        ),
+        (
+            "name = \"ms\"",
+            "name = \"a b\"",
+            &["constraints[0].name = \"a b\", expected a name without blanks"],
+        ),
+        (
+            "name = \"ms\"\n",
+            "",
+            &["constraints[0].name is missing", "under which the command reports it"],
+        ),
+        ("name = \"speed\"\n", "", &["objectives[1].name is missing"]),
+        (
+            "direction = \"maximize\"",
+            "direction = \"up\"",
+            &["objectives[1].direction = \"up\"", "\"maximize\" or \"minimize\""],
+        ),
+        ("direction = \"maximize\"\n", "", &["objectives[1].direction is missing"]),
+        (
+            "at_most = 50",
+            "",
+            &["constraints[0] (ms) has no bound; add at_most = .. or at_least = .."],
+        ),
+        (
+            "at_most = 50",
+            "at_most = 50\nat_least = 2",
+            &["constraints[0] (ms) has both at_most and at_least; keep one"],
+        ),
+        (
+            "at_most = 50",
+            "at_most = inf",
+            &["constraints[0].at_most = inf, expected a finite number"],
+        ),
+        (
+            "at_most = 50",
+            "at_moost = 50",
+            &["unknown key constraints[0].at_moost", "did you mean at_most?"],
+        ),
+        (
+            "[space.rate]",
+            "[strategy]\nname = \"ts\"\n[space.rate]",
+            &[
+                "strategy \"ts\" does not go with [[objectives]]",
+                "\"log-ei\", \"random\" or \"sobol\"",
+            ],
+        ),
+        (
+            "[space.rate]",
+            "[meta]\nstudies = [\"sqlite:a.db\"]\n[space.rate]",
+            &["[[objectives]] cannot be combined with [meta]; remove one of them"],
+        ),
+        (
+            "[space.rate]",
+            "[early_stopping]\nrule = \"median\"\nepochs = 9\n[space.rate]",
+            &["[[objectives]] cannot be combined with [early_stopping]"],
+        ),
+        (
+            "trials = 40",
+            "trials = 40\npatience = 3\nimprovement_min = 0.1",
+            &["study.improvement_min is for a single objective; remove it"],
+        ),
+    ];
+    for (from, to, words) in cases {
+        assert!(whole.contains(from), "{from}");
+        let message = load(&whole.replacen(from, to, 1)).unwrap_err().to_string();
+        for word in words {
+            assert!(message.contains(word), "{from:?} → {to:?}: {message}");
+        }
+        assert!(message.starts_with("/tmp/study.toml"), "{message}");
+    }
+}

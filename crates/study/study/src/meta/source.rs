@@ -105,7 +105,7 @@ impl OldSource {
             source_text: self.text.clone(),
             message: error.to_string(),
         })?;
-        let table = TrialTable::parse(&bytes).map_err(|defect| MetaError::Csv {
+        let table = TrialTable::parse(&bytes, &["value"]).map_err(|defect| MetaError::Csv {
             source_text: self.text.clone(),
             line: defect.line,
             message: defect.message,
@@ -116,7 +116,7 @@ impl OldSource {
             space: None,
             noisy: false,
             parameters: table.columns.into_iter().map(|each| each.parameter).collect(),
-            rows: table.rows.into_iter().map(|row| (row.texts, row.value)).collect(),
+            rows: table.rows.into_iter().map(|row| (row.texts, row.numbers[0])).collect(),
             left_out: table.left_out,
         })
     }
@@ -150,6 +150,14 @@ impl OldSource {
         let definition = study.definition();
         if is_own_place && definition.name == own.1 {
             return Err(itself());
+        }
+        if let Some(table) = definition.outcomes_table() {
+            return Err(MetaError::Unreadable {
+                source_text: self.text.clone(),
+                message: format!(
+                    "it has {table}, and [meta] learns from studies with one objective alone"
+                ),
+            });
         }
         let mut trials = study.trials().map_err(unreadable)?;
         trials.sort_by_key(|trial| trial.told_seq);

@@ -106,6 +106,7 @@ impl Tuner for CurveRuleTuner {
             unit: ended.unit.clone(),
             value: ended.complete.or(last),
             source: ended.source.clone(),
+            further: Vec::new(),
         };
         match &mut self.proposals {
             Proposals::Random(search) => search.tell(&[observation()])?,
@@ -160,6 +161,7 @@ impl Tuner for Predicted {
             unit: ended.unit.clone(),
             value,
             source: ended.source.clone(),
+            further: Vec::new(),
         }])?)
     }
 }

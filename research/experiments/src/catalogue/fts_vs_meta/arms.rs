@@ -311,6 +311,7 @@ mod tests {
                 unit: vec![x, 1.0 - x],
                 value: (i != 3).then_some(0.6 + 0.1 * (5.0 * x).sin()),
                 source: Source::Initial,
+                further: Vec::new(),
             }
         };
         let observed: Vec<Observation> = (0..8).map(observation).collect();
@@ -353,6 +354,7 @@ mod tests {
             unit: vec![f64::from(i) / 20.0, 0.5],
             value: Some(f64::from(i)),
             source: Source::Initial,
+            further: Vec::new(),
         });
         let other = Contributor {
             id: 1,

@@ -137,6 +137,7 @@ fn observations(agent: u64, n: usize, seed: &Seed) -> anyhow::Result<Vec<Observa
         unit: unit.to_vec(),
         value: Some(value + NOISE_STD * stream.normal()),
         source: Source::Initial,
+        further: Vec::new(),
     });
     Ok(observed.collect())
 }

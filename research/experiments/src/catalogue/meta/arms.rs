@@ -295,6 +295,7 @@ mod tests {
                 unit: proposal.unit,
                 value: Some(0.0),
                 source: proposal.source,
+                further: Vec::new(),
             };
             strategy.tell(&[told]).unwrap();
         }

@@ -36,6 +36,7 @@ impl CnnReplay {
                 unit: record.x.to_vec(),
                 value: Some(record.accuracy),
                 source: Source::Initial,
+                further: Vec::new(),
             })
             .collect();
         let settings = SurrogateSettings::for_study(names.len(), true);

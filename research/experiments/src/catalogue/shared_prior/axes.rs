@@ -320,6 +320,7 @@ mod tests {
             unit: vec![x, 0.5 * x, 0.25 * x],
             value: Some(x),
             source: Source::Initial,
+            further: Vec::new(),
         };
         let past: Vec<Observation> = (0..20).map(|i| observation(f64::from(i) / 20.0)).collect();
         let history = |told: Told| told.history(&past, Seed::new(2));

@@ -387,7 +387,7 @@ fn past(problem: &dyn Problem, seed: Seed) -> anyhow::Result<Vec<Observation>> {
             Outcome::Value(value) => Some(problem.direction().to_maximize(value)),
             _ => None,
         };
-        Ok(Observation { unit, value, source: Source::Initial })
+        Ok(Observation { unit, value, source: Source::Initial, further: Vec::new() })
     };
     (0..N_PAST).map(observation).collect()
 }

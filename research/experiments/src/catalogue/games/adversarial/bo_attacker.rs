@@ -88,6 +88,7 @@ impl BoAttacker {
                 unit: self.points.row(index).to_vec(),
                 value: round.payoffs[player],
                 source: Source::Own,
+                further: Vec::new(),
             }])?;
         }
         let proposal = strategy.ask(&Points::new(self.points.dim()), stream)?;

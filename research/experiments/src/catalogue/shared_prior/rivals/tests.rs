@@ -39,6 +39,7 @@ fn distances(method: Method, n_queries: u64) -> Vec<f64> {
             value: Some(7.0 * value(&found.unit) - 20.0), // in units of its own
             unit: found.unit.clone(),
             source: found.source,
+            further: Vec::new(),
         };
         rival.tell(&[observed]).unwrap();
         distances.push((-value(&found.unit)).sqrt());
@@ -67,7 +68,14 @@ fn average_hyperparameters_come_after_random_queries() {
         let found = rival.ask(&Points::new(2), &mut test_stream(100 + query)).unwrap();
         assert_eq!(found.source == Source::Random, query < 3);
         let value = Some(value(&found.unit));
-        rival.tell(&[Observation { unit: found.unit, value, source: found.source }]).unwrap();
+        rival
+            .tell(&[Observation {
+                unit: found.unit,
+                value,
+                source: found.source,
+                further: Vec::new(),
+            }])
+            .unwrap();
     }
     let late = distances(Method::AverageHyperparameters, 8).into_iter().skip(3);
     assert!(late.fold(f64::INFINITY, f64::min) < 0.1);
@@ -147,6 +155,13 @@ fn a_consensus_goes_from_the_average_to_the_own_candidate() {
             assert!((found.unit[j] - expected).abs() < 1e-12, "{query}: {found:?}");
         }
         let value = Some(value(&found.unit));
-        party.tell(&[Observation { unit: found.unit, value, source: found.source }]).unwrap();
+        party
+            .tell(&[Observation {
+                unit: found.unit,
+                value,
+                source: found.source,
+                further: Vec::new(),
+            }])
+            .unwrap();
     }
 }

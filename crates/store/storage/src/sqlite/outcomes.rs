@@ -1,0 +1,67 @@
+//! Further numbers of trials. Their table is no part of the layout: the first trial with some creates it, and without it no trial has any.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, Transaction, params};
+
+use super::failure::Failure;
+use super::rows::signed;
+use crate::{StudyKey, Told, Trial, TrialState};
+
+/// The numbers behind the value of trial `number`, by their places from 1. `value` has no declared type because one would turn −0.0 into 0.
+/// Programs that know nothing of it leave it alone.
+pub(super) const TABLE: &str = "
+CREATE TABLE IF NOT EXISTS outcomes (
+    study INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    place INTEGER NOT NULL CHECK (place > 0),
+    value ANY NOT NULL CHECK (typeof(value) = 'real'),
+    PRIMARY KEY (study, number, place),
+    FOREIGN KEY (study, number) REFERENCES trials (study, number)
+) STRICT, WITHOUT ROWID
+";
+
+/// Returns true if some trial of this file has further numbers.
+pub(super) fn is_there(connection: &Connection) -> Result<bool, Failure> {
+    let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'outcomes'";
+    Ok(connection.prepare_cached(sql)?.exists([])?)
+}
+
+/// Adds to a trial that has a value the numbers behind it; the table is there.
+pub(super) fn read_into(
+    tx: &Transaction<'_>,
+    study: StudyKey,
+    trial: &mut Trial,
+) -> Result<(), Failure> {
+    let Some(value) = trial.value() else {
+        return Ok(());
+    };
+    let sql = "SELECT value FROM outcomes WHERE study = ? AND number = ? ORDER BY place";
+    let mut statement = tx.prepare_cached(sql)?;
+    let mut numbers = vec![value];
+    for further in
+        statement.query_map([study.0, signed(trial.number)], |row| row.get::<_, f64>(0))?
+    {
+        numbers.push(further?);
+    }
+    trial.state = TrialState::Told(Told::with_numbers(numbers));
+    Ok(())
+}
+
+/// Stores the numbers behind the value of a trial that is told.
+pub(super) fn insert(
+    tx: &Transaction<'_>,
+    study: StudyKey,
+    number: u64,
+    further: &[f64],
+) -> Result<(), Failure> {
+    if further.is_empty() {
+        return Ok(());
+    }
+    tx.execute_batch(TABLE)?;
+    let sql = "INSERT INTO outcomes (study, number, place, value) VALUES (?, ?, ?, ?)";
+    let mut statement = tx.prepare_cached(sql)?;
+    for (place, value) in (1_i64..).zip(further) {
+        statement.execute(params![study.0, signed(number), place, Value::Real(*value)])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,391 @@
+//! Constraints and several objectives: the numbers that a trial has, and which trials are the best by them.
+
+use fedbo_space::{Direction, Parameter, ParameterSpec, SpaceError};
+use fedbo_storage::{Told, Trial, TrialState};
+use fedbo_strategies::{Outcomes, non_dominated};
+use serde::{Deserialize, Serialize};
+
+use crate::{Definition, EXPORT_COLUMNS, StudyError};
+
+/// Most objectives of a study.
+pub(crate) const OBJECTIVES_MAX: usize = 4;
+
+/// The name of the value of a study with one objective.
+const VALUE: &str = "value";
+
+/// One of several objectives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamedObjective {
+    /// The name under which a trial has it.
+    pub name: String,
+    /// The direction in which it gets better.
+    pub direction: Direction,
+}
+
+/// A bound on a further number of each trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Constraint {
+    /// The name under which a trial has the number.
+    pub name: String,
+    /// The largest number that meets it; a constraint has this or the least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<f64>,
+    /// The least number that meets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<f64>,
+}
+
+impl Constraint {
+    /// The distance of a number from the bound on its good side: at least 0 where it meets it. A difference beyond the largest number is that one.
+    pub fn slack(&self, number: f64) -> f64 {
+        let slack = match (self.at_most, self.at_least) {
+            (Some(bound), _) => bound - number,
+            (None, Some(bound)) => number - bound,
+            (None, None) => 0.0,
+        };
+        slack.clamp(f64::MIN, f64::MAX)
+    }
+
+    /// The bound in words: `latency_ms at most 50`.
+    pub fn in_words(&self) -> String {
+        let name = &self.name;
+        match (self.at_most, self.at_least) {
+            (Some(bound), _) => format!("{name} at most {bound}"),
+            (None, Some(bound)) => format!("{name} at least {bound}"),
+            (None, None) => name.clone(),
+        }
+    }
+}
+
+/// An objective or a constraint that cannot be used.
+pub(crate) struct BadOutcome {
+    /// Its place in a file.
+    pub(crate) at: Vec<String>,
+    /// The problem, with key, value and way out.
+    pub(crate) message: String,
+}
+
+/// The table of a file by which trials have further numbers.
+pub(crate) fn outcomes_table(
+    objectives: &[NamedObjective],
+    constraints: &[Constraint],
+) -> Option<&'static str> {
+    match (objectives, constraints) {
+        ([], []) => None,
+        ([_, ..], _) => Some("[[objectives]]"),
+        ([], _) => Some("[[constraints]]"),
+    }
+}
+
+impl Definition {
+    /// Adds one of several objectives; the first takes the place of the single one.
+    #[must_use]
+    pub fn objective(mut self, name: impl Into<String>, direction: Direction) -> Self {
+        if self.objectives.is_empty() {
+            self.direction = direction;
+        }
+        self.objectives.push(NamedObjective { name: name.into(), direction });
+        self
+    }
+
+    /// Adds a constraint: this number of a trial is to be at most `bound`.
+    #[must_use]
+    pub fn at_most(mut self, name: impl Into<String>, bound: f64) -> Self {
+        let name = name.into();
+        self.constraints.push(Constraint { name, at_most: Some(bound), at_least: None });
+        self
+    }
+
+    /// Adds a constraint: this number of a trial is to be at least `bound`.
+    #[must_use]
+    pub fn at_least(mut self, name: impl Into<String>, bound: f64) -> Self {
+        let name = name.into();
+        self.constraints.push(Constraint { name, at_most: None, at_least: Some(bound) });
+        self
+    }
+
+    /// The names of a trial's numbers in their order: objectives, then constraints. The single objective is called `value`.
+    pub fn number_names(&self) -> Vec<&str> {
+        let objectives = self.objectives.iter().map(|each| each.name.as_str());
+        let single = self.objectives.is_empty().then_some(VALUE);
+        let constraints = self.constraints.iter().map(|each| each.name.as_str());
+        single.into_iter().chain(objectives).chain(constraints).collect()
+    }
+
+    /// The names of numbers without `value`: the columns that trials have beyond those of every study.
+    pub fn column_names(&self) -> Vec<&str> {
+        self.number_names().into_iter().filter(|name| *name != VALUE).collect()
+    }
+
+    /// The directions of the objectives, in order.
+    pub fn directions(&self) -> Vec<Direction> {
+        match self.objectives.as_slice() {
+            [] => vec![self.direction],
+            several => several.iter().map(|each| each.direction).collect(),
+        }
+    }
+
+    /// The numbers of objectives and constraints.
+    pub fn outcomes(&self) -> Outcomes {
+        Outcomes {
+            n_objectives: self.objectives.len().max(1),
+            n_constraints: self.constraints.len(),
+        }
+    }
+
+    /// The table of a file by which trials have further numbers; `None` if they have a value alone.
+    pub fn outcomes_table(&self) -> Option<&'static str> {
+        outcomes_table(&self.objectives, &self.constraints)
+    }
+
+    /// The objectives of a trial, each to be maximized; empty if it has no value.
+    pub fn objectives_of(&self, trial: &Trial) -> Vec<f64> {
+        let numbers = trial.numbers().iter().zip(self.directions());
+        numbers.map(|(number, direction)| direction.to_maximize(*number)).collect()
+    }
+
+    /// The numbers of a trial beside its value, as strategies see them: the further objectives, each to be maximized, then slacks.
+    ///
+    /// # Errors
+    /// If they are not as many as the definition names: the storage is damaged.
+    pub(crate) fn further(&self, trial: &Trial) -> Result<Vec<f64>, StudyError> {
+        if self.outcomes_table().is_none() || trial.value().is_none() {
+            return Ok(Vec::new());
+        }
+        self.check_numbers(trial.numbers())?;
+        let objectives = self.objectives_of(trial).into_iter().skip(1);
+        Ok(objectives.chain(self.slacks_of(trial)).collect())
+    }
+
+    /// The slacks of a trial's constraints; empty if it has no value.
+    pub fn slacks_of(&self, trial: &Trial) -> Vec<f64> {
+        let numbers = trial.numbers().iter().skip(self.outcomes().n_objectives);
+        numbers.zip(&self.constraints).map(|(number, each)| each.slack(*number)).collect()
+    }
+
+    /// The study and its trials as one of the objectives sees them: as if it were the only one, without constraints.
+    pub(crate) fn of_objective(
+        &self,
+        objective: usize,
+        mut trials: Vec<Trial>,
+    ) -> (Self, Vec<Trial>) {
+        for trial in &mut trials {
+            if let Some(number) = trial.numbers().get(objective).copied() {
+                trial.state = TrialState::Told(Told::Value(number));
+            }
+        }
+        let direction = self.directions()[objective];
+        let alone =
+            Self { direction, objectives: Vec::new(), constraints: Vec::new(), ..self.clone() };
+        (alone, trials)
+    }
+
+    /// The amount by which a trial misses its constraints in all, each in its own unit: 0 if it is feasible; `None` if it has no value.
+    pub fn violation(&self, trial: &Trial) -> Option<f64> {
+        trial.value()?;
+        let missed = self.slacks_of(trial).into_iter().map(|slack| (-slack).max(0.0));
+        Some(missed.sum::<f64>().min(f64::MAX))
+    }
+
+    /// Returns true if a trial has a value and meets all constraints.
+    pub fn is_feasible(&self, trial: &Trial) -> bool {
+        self.violation(trial) == Some(0.0)
+    }
+
+    /// Returns true if a trial has a value and misses a constraint.
+    pub fn is_infeasible(&self, trial: &Trial) -> bool {
+        self.violation(trial).is_some_and(|violation| violation > 0.0)
+    }
+
+    /// The feasible trials that no other one dominates, of equal ones the earliest; with one objective the best one alone.
+    pub fn best_trials<'a>(&self, trials: &'a [Trial]) -> Vec<&'a Trial> {
+        let feasible: Vec<&Trial> = trials.iter().filter(|each| self.is_feasible(each)).collect();
+        if self.objectives.is_empty() {
+            // The first of the largest, at a cost that grows with the number of trials alone.
+            let is_better = |a: &Trial, b: &Trial| match (a.value(), b.value()) {
+                (Some(a), Some(b)) => self.direction.is_better(a, b),
+                _ => false,
+            };
+            let best = feasible.into_iter().reduce(|a, b| if is_better(b, a) { b } else { a });
+            return best.into_iter().collect();
+        }
+        let points: Vec<_> = feasible.iter().map(|trial| self.objectives_of(trial)).collect();
+        non_dominated(&points).into_iter().map(|index| feasible[index]).collect()
+    }
+
+    /// The trial that misses its constraints by the least in all, the earliest of equals, and by how much; `None` while no trial has a
+    /// value.
+    pub fn least_violation<'a>(&self, trials: &'a [Trial]) -> Option<(&'a Trial, f64)> {
+        let mut least: Option<(&Trial, f64)> = None;
+        for trial in trials {
+            if let Some(violation) = self.violation(trial)
+                && least.is_none_or(|(_, other)| violation < other)
+            {
+                least = Some((trial, violation));
+            }
+        }
+        least
+    }
+
+    /// Makes sure that a trial can have these numbers.
+    pub(crate) fn check_numbers(&self, numbers: &[f64]) -> Result<(), StudyError> {
+        if let Some(value) = numbers.iter().find(|number| !number.is_finite()) {
+            return Err(StudyError::NotFinite { value: *value });
+        }
+        let (names, found) = (self.number_names(), numbers.len());
+        match found == names.len() {
+            true => Ok(()),
+            false => Err(StudyError::WrongNumbers { expected: names.join(", "), found }),
+        }
+    }
+
+    /// Checks objectives and constraints.
+    pub(crate) fn check_outcomes(&self) -> Result<(), BadOutcome> {
+        let bad = |at: &[&str], message: String| {
+            let at = at.iter().map(|step| (*step).to_owned()).collect();
+            Err(BadOutcome { at, message })
+        };
+        let n = self.objectives.len();
+        if n == 1 || n > OBJECTIVES_MAX {
+            let entries = if n == 1 { "one entry".to_owned() } else { format!("{n} entries") };
+            let message = format!(
+                "objectives has {entries}, expected 2 to {OBJECTIVES_MAX}; a single objective is study.direction"
+            );
+            return bad(&["objectives"], message);
+        }
+        let objectives = (0_usize..).zip(&self.objectives);
+        let objectives = objectives.map(|(i, each)| ("objectives", i, each.name.as_str()));
+        let constraints = (0_usize..).zip(&self.constraints);
+        let constraints = constraints.map(|(i, each)| ("constraints", i, each.name.as_str()));
+        let mut seen: Vec<(String, &str)> = Vec::new();
+        for (table, index, name) in objectives.chain(constraints) {
+            let key = format!("{table}[{index}]");
+            let place = index.to_string();
+            let bad_name = |what: String| {
+                bad(&[table, &place, "name"], format!("{key}.name = {name:?}{what}"))
+            };
+            let checked = Parameter::from_spec(name, &ParameterSpec::float(0.0, 1.0));
+            if let Err(SpaceError::Parameter { expected, .. }) = checked {
+                return bad_name(format!(", expected {expected}"));
+            }
+            if name == VALUE {
+                return bad_name(
+                    " is the name of the single objective; choose another name".to_owned(),
+                );
+            }
+            if EXPORT_COLUMNS.contains(&name) || name == "direction" {
+                return bad_name(
+                    " is a column of tables of trials; choose another name".to_owned(),
+                );
+            }
+            if self.space.iter().any(|parameter| parameter.name == name) {
+                return bad_name(" is the name of a parameter too; choose another name".to_owned());
+            }
+            if let Some((other, _)) = seen.iter().find(|(_, other)| *other == name) {
+                return bad_name(format!(" is the name of {other} too; choose another name"));
+            }
+            seen.push((key, name));
+        }
+        for (index, constraint) in self.constraints.iter().enumerate() {
+            let (key, place) = (format!("constraints[{index}]"), index.to_string());
+            let name = &constraint.name;
+            let (at, bound) = match (constraint.at_most, constraint.at_least) {
+                (Some(bound), None) => ("at_most", bound),
+                (None, Some(bound)) => ("at_least", bound),
+                (Some(_), Some(_)) => {
+                    let message = format!("{key} ({name}) has both at_most and at_least; keep one");
+                    return bad(&["constraints", &place], message);
+                }
+                (None, None) => {
+                    let message =
+                        format!("{key} ({name}) has no bound; add at_most = .. or at_least = ..");
+                    return bad(&["constraints", &place], message);
+                }
+            };
+            if !bound.is_finite() {
+                let message = format!("{key}.{at} = {bound}, expected a finite number");
+                return bad(&["constraints", &place, at], message);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_space::Point;
+
+    use super::*;
+
+    fn trial(number: u64, numbers: &[f64]) -> Trial {
+        Trial {
+            number,
+            point: Point::new(Vec::new()),
+            source: "own".to_owned(),
+            state: TrialState::Told(match numbers {
+                [] => Told::Failed { kind: "exit".to_owned(), message: String::new() },
+                some => Told::with_numbers(some.to_vec()),
+            }),
+            attempts: 1,
+            asked_at_ms: 0,
+            started_at_ms: None,
+            told_at_ms: None,
+            told_seq: Some(number + 1),
+            ask_seconds: 0.0,
+            reports: Vec::new(),
+        }
+    }
+
+    fn numbers_of(best: Vec<&Trial>) -> Vec<u64> {
+        best.into_iter().map(|trial| trial.number).collect()
+    }
+
+    #[test]
+    fn the_best_trial_meets_the_constraints_and_without_one_the_nearest_is_known() {
+        let definition =
+            Definition::new("c").minimize().at_most("ms", 50.0).at_least("accuracy", 0.9);
+        assert_eq!(definition.number_names(), ["value", "ms", "accuracy"]);
+        let mut trials = vec![
+            trial(0, &[1.0, 51.0, 0.95]),
+            trial(1, &[]),
+            trial(2, &[2.0, 50.0, 0.85]),
+            trial(3, &[2.0, 60.0, 0.5]),
+        ];
+        assert_eq!(numbers_of(definition.best_trials(&trials)), [0_u64; 0]);
+        let (nearest, by) = definition.least_violation(&trials).unwrap();
+        assert_eq!((nearest.number, by), (2, 0.9 - 0.85));
+        assert_eq!(definition.slacks_of(&trials[0]), [-1.0, 0.95 - 0.9]);
+        trials.extend([trial(4, &[9.0, 50.0, 0.9]), trial(5, &[9.0, 1.0, 1.0])]);
+        assert_eq!(numbers_of(definition.best_trials(&trials)), [4]);
+        assert_eq!(definition.violation(&trials[1]), None);
+    }
+
+    #[test]
+    fn of_several_objectives_the_feasible_trials_that_none_dominates_are_best() {
+        let definition = Definition::new("f")
+            .objective("error", Direction::Minimize)
+            .objective("speed", Direction::Maximize)
+            .at_most("ms", 5.0);
+        assert_eq!(definition.direction, Direction::Minimize);
+        assert_eq!(definition.column_names(), ["error", "speed", "ms"]);
+        let trials = [
+            trial(0, &[0.5, 10.0, 1.0]),
+            trial(1, &[0.1, 20.0, 6.0]),
+            trial(2, &[0.6, 9.0, 1.0]),
+            trial(3, &[0.4, 8.0, 5.0]),
+            trial(4, &[0.5, 10.0, 1.0]),
+        ];
+        assert_eq!(definition.objectives_of(&trials[0]), [-0.5, 10.0]);
+        assert_eq!(numbers_of(definition.best_trials(&trials)), [0, 3]);
+    }
+
+    #[test]
+    fn a_slack_is_finite() {
+        let definition = Definition::new("c").at_most("a", f64::MAX);
+        let slack = definition.constraints[0].slack(-f64::MAX);
+        assert_eq!(slack.to_bits(), f64::MAX.to_bits());
+        assert_eq!(definition.constraints[0].in_words(), format!("a at most {}", f64::MAX));
+    }
+}

@@ -1,0 +1,151 @@
+//! Constraints and several objectives as users of Rust meet them.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
+
+use std::sync::{Arc, Mutex};
+
+use fedbo_space::{Direction, ParameterSpec, Point};
+use fedbo_storage::{MemoryStorage, Storage};
+use fedbo_strategies::{Observation, Points, Proposal, Source, Strategy, StrategyError};
+use fedbo_streams::Stream;
+use fedbo_study::{Definition, Sampler, StrategySpec, Study, StudyError};
+
+/// Two objectives, in two directions, and two constraints.
+fn definition(strategy: StrategySpec) -> Definition {
+    Definition::new("beams")
+        .parameter("x", ParameterSpec::float(0.0, 1.0))
+        .strategy(strategy)
+        .objective("mass", Direction::Minimize)
+        .objective("stiffness", Direction::Maximize)
+        .at_most("length", 0.75)
+        .at_least("width", 0.25)
+}
+
+fn numbers(point: &Point) -> [f64; 4] {
+    let x = point.number("x");
+    [x, x * x, x, x]
+}
+
+/// Random points; keeps what it was told.
+#[derive(Clone, Default)]
+struct Listener(Arc<Mutex<Vec<Observation>>>);
+
+impl Strategy for Listener {
+    fn ask(&self, _: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        Ok(Proposal { unit: vec![stream.uniform()], source: Source::Own })
+    }
+
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        self.0.lock().unwrap().extend_from_slice(observed);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_strategy_sees_objectives_to_maximize_and_slacks() {
+    let listener = Listener::default();
+    let study = Study::in_memory(&definition(StrategySpec::own()).initial(1)).unwrap();
+    let study = study.with_strategy(listener.clone()).unwrap();
+    let function = |point: &Point| match point.number("x") > 0.9 {
+        true => Err("too long".to_owned()),
+        false => Ok(numbers(point)),
+    };
+    study.optimize_numbers(40, function).unwrap();
+    study.ask().unwrap(); // what was told last is told when the next is asked for
+    let observed = listener.0.lock().unwrap();
+    assert_eq!(observed.len(), 40);
+    for told in observed.iter() {
+        let x = told.unit[0];
+        match x > 0.9 {
+            true => assert_eq!((told.value, told.further.len()), (None, 0)),
+            false => {
+                assert_eq!(told.value, Some(-x));
+                assert_eq!(told.further, [x * x, 0.75 - x, x - 0.25]);
+            }
+        }
+    }
+    assert!(observed.iter().any(|told| told.value.is_none()));
+}
+
+#[test]
+fn a_study_that_is_reopened_after_every_few_trials_takes_the_same_course() {
+    for strategy in [StrategySpec::random(), StrategySpec::sobol(), StrategySpec::log_ei()] {
+        let definition = definition(strategy);
+        let whole = Study::in_memory(&definition).unwrap();
+        whole.optimize_numbers(14, |point| Ok(numbers(point))).unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+        for n_trials in [3, 7, 14] {
+            let study = Study::open(Arc::clone(&storage), &definition).unwrap();
+            study.optimize_numbers(n_trials, |point| Ok(numbers(point))).unwrap();
+        }
+        let course = |study: &Study| -> Vec<(String, Vec<f64>)> {
+            let trials = study.trials().unwrap();
+            trials.iter().map(|t| (format!("{:?}", t.point), t.numbers().to_vec())).collect()
+        };
+        let parts = Study::load(storage, None).unwrap();
+        assert_eq!(course(&whole), course(&parts), "{strategy:?}");
+        assert!(!parts.best_trials().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_trial_has_as_many_numbers_as_its_study_names() {
+    let study = Study::in_memory(&definition(StrategySpec::random())).unwrap();
+    let number = study.ask().unwrap().number;
+    for wrong in [vec![1.0], vec![1.0; 3], vec![1.0; 5], Vec::new()] {
+        let found = wrong.len();
+        let error = study.tell_numbers(number, wrong).unwrap_err();
+        let expected = "mass, stiffness, length, width".to_owned();
+        assert_eq!(error, StudyError::WrongNumbers { expected, found });
+    }
+    let error = study.tell_numbers(number, vec![1.0, 1.0, f64::INFINITY, 1.0]).unwrap_err();
+    assert_eq!(error, StudyError::NotFinite { value: f64::INFINITY });
+    study.tell_numbers(number, vec![1.0, 2.0, 0.5, 0.5]).unwrap();
+    assert!(study.check().unwrap().is_empty());
+    let error = study.best().unwrap_err();
+    assert_eq!(error, StudyError::SeveralObjectives { name: "beams".to_owned() });
+    // A closure with another number of them has failed.
+    study.optimize_numbers(3, |_| Ok([1.0, 2.0])).unwrap();
+    let message = format!("{:?}", study.trials().unwrap()[1].told());
+    assert!(message.contains("the objective returned 2 numbers, expected 4"), "{message}");
+    // A study with one number knows neither.
+    let single = Study::in_memory(&Definition::new("s").parameter("x", ParameterSpec::int(1, 9)));
+    let single = single.unwrap();
+    let number = single.ask().unwrap().number;
+    assert!(single.tell_numbers(number, vec![1.0, 2.0]).is_err());
+    single.tell_numbers(number, vec![1.0]).unwrap();
+    assert_eq!(single.best().unwrap().unwrap().value(), Some(1.0));
+}
+
+#[test]
+fn each_objective_has_an_insight_of_its_own() {
+    let definition = definition(StrategySpec::random());
+    let definition = definition.parameter("y", ParameterSpec::float(0.0, 1.0));
+    let study = Study::in_memory(&definition).unwrap();
+    let function = |point: &Point| {
+        let (x, y) = (point.number("x"), point.number("y"));
+        Ok([x, y, x, x])
+    };
+    study.optimize_numbers(20, function).unwrap();
+    for (objective, parameter) in [(0, "x"), (1, "y")] {
+        let insight = study.insight_of(objective).unwrap().unwrap();
+        let most =
+            insight.importance.iter().max_by(|a, b| a.variance_share.total_cmp(&b.variance_share));
+        assert_eq!(most.unwrap().name, parameter);
+        assert_eq!(insight.best_by_mean.numbers().len(), 4, "the whole trial");
+    }
+}
+
+#[test]
+fn others_refuse_further_numbers() {
+    let refused = |definition: Definition, words: &str| {
+        let error = Study::in_memory(&definition).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    refused(definition(StrategySpec::ts()), "\"log-ei\", \"random\" or \"sobol\"");
+    let five = ["a", "b", "c"].into_iter().fold(definition(StrategySpec::random()), |all, name| {
+        all.objective(name, Direction::Minimize)
+    });
+    refused(five, "objectives has 5 entries, expected 2 to 4");
+    let error = Sampler::new(&definition(StrategySpec::random())).err().unwrap().to_string();
+    assert!(error.contains("[[objectives]] cannot be combined with a sampler"), "{error}");
+}
