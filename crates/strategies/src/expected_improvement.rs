@@ -32,6 +32,14 @@ pub fn log_expected_improvement(mean: f64, std: f64, incumbent: f64) -> Score {
     Score { value: std.ln() + h.value, d_mean: h.distribution / std, d_std: h.density / std }
 }
 
+/// ln Φ(z) of the standard normal distribution and its derivative φ(z)/Φ(z), also where Φ itself is 0 in double precision:
+///
+/// ln Φ = ln h + ln (Φ/h)
+pub(crate) fn ln_normal_distribution(z: f64) -> (f64, f64) {
+    let h = ln_h(z);
+    (h.value + h.distribution.ln(), h.density / h.distribution)
+}
+
 /// ln h(z), Φ(z)/h(z) and φ(z)/h(z).
 struct LnH {
     value: f64,
@@ -116,6 +124,26 @@ mod tests {
             if z > -2.0 {
                 assert!((found.d_std + z * found.d_mean - 1.0).abs() < 1e-14, "φ/h at {z}");
             }
+        }
+    }
+
+    /// ln Φ by mpmath with 60 digits: log(erfc(-z / sqrt(2)) / 2).
+    #[test]
+    #[expect(clippy::excessive_precision, reason = "as the script prints them")]
+    fn the_logarithm_of_the_distribution_agrees_with_60_digits() {
+        for (z, expected) in [
+            (-40.0, -804.608442013754094),
+            (-3.0, -6.60772622151035155),
+            (0.5, -0.368946415288656357),
+            (2.0, -0.0230129093289635),
+        ] {
+            let (value, slope) = ln_normal_distribution(z);
+            assert!((value - expected).abs() < 1e-13 * expected.abs().max(1.0), "{z}: {value}");
+            let step = 1e-6;
+            let difference = (ln_normal_distribution(z + step).0
+                - ln_normal_distribution(z - step).0)
+                / (2.0 * step);
+            assert!((slope - difference).abs() < 1e-6 * slope.abs().max(1.0), "{z}: {slope}");
         }
     }
 

@@ -47,7 +47,7 @@ pub use log_ei::{Incumbent, LogEi, LogEiOptions, LogEiQuery, LogEiSettings};
 pub use message::{MessageContent, MessageNoise, MessageSettings};
 pub use outcomes::Outcomes;
 pub use output_option::OutputOption;
-pub use pareto::non_dominated;
+pub use pareto::{hypervolume, non_dominated};
 pub use proposer::Proposer;
 pub use random::{RandomOptions, RandomSearch};
 pub use region_function::{RegionFunction, in_range};

@@ -323,13 +323,6 @@ impl Proposer {
     /// search that is to end as close to the best as the model tells.
     fn extra_starts(&self, stream: &mut Stream) -> Points {
         const N_BEST: usize = 4;
-        /// Distances to the best, in length scales.
-        const NEAR: [f64; 8] = [0.25; 8];
-        const NEAR_AND_NEARER: [f64; 4] = [0.5, 0.125, 0.03, 0.008];
-        let distances = match self.maximizer {
-            Maximizer::Snapped(_) => NEAR_AND_NEARER.repeat(6),
-            _ => NEAR.to_vec(),
-        };
         let outputs = self.surrogate.outputs();
         let mut order: Vec<usize> = (0..outputs.len()).collect();
         order.sort_by(|a, b| outputs[*b].total_cmp(&outputs[*a]));
@@ -337,16 +330,31 @@ impl Proposer {
         for &index in order.iter().take(N_BEST) {
             starts.push(&self.surrogate.inputs().row(index)[..starts.dim()]);
         }
-        if let Some(&best) = order.first() {
-            let lengthscales = self.surrogate.posterior().kernel().lengthscales();
-            for distance in distances {
-                let near: Vec<f64> = self.surrogate.inputs().row(best)[..starts.dim()]
-                    .iter()
-                    .zip(lengthscales)
-                    .map(|(x, l)| (x + distance * l.min(1.0) * stream.normal()).clamp(0.0, 1.0))
-                    .collect();
-                starts.push(&near);
-            }
+        let best: Vec<usize> = order.into_iter().take(1).collect();
+        for near in self.near(&best, stream).rows() {
+            starts.push(near);
+        }
+        starts
+    }
+
+    /// Points near the inputs of some observations in turn, at one distance or at several; none without an observation.
+    pub(crate) fn near(&self, best: &[usize], stream: &mut Stream) -> Points {
+        /// Distances to the best, in length scales.
+        const NEAR: [f64; 8] = [0.25; 8];
+        const NEAR_AND_NEARER: [f64; 4] = [0.5, 0.125, 0.03, 0.008];
+        let distances = match self.maximizer {
+            Maximizer::Snapped(_) => NEAR_AND_NEARER.repeat(6),
+            _ => NEAR.to_vec(),
+        };
+        let mut starts = Points::new(self.trials.domain().dim());
+        let lengthscales = self.surrogate.posterior().kernel().lengthscales();
+        for (index, distance) in best.iter().cycle().zip(distances) {
+            let near: Vec<f64> = self.surrogate.inputs().row(*index)[..starts.dim()]
+                .iter()
+                .zip(lengthscales)
+                .map(|(x, l)| (x + distance * l.min(1.0) * stream.normal()).clamp(0.0, 1.0))
+                .collect();
+            starts.push(&near);
         }
         starts
     }

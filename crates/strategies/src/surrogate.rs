@@ -246,6 +246,14 @@ impl Surrogate {
         self.restored_std(best.unwrap_or(0.0), self.posterior.noise_variance().sqrt())
     }
 
+    /// A value in the units of what is told, in the posterior's.
+    pub(crate) fn transformed_value(&self, y: f64) -> f64 {
+        match &self.transform {
+            Some(transform) => transform.apply(y),
+            None => self.standardizer.standardize(y),
+        }
+    }
+
     /// A value in the posterior's units back in those of what was told.
     fn restore(&self, z: f64) -> f64 {
         match &self.transform {

@@ -1,15 +1,19 @@
 //! Log expected improvement: query where the expected gain over the incumbent is largest, compared by its logarithm.
 
+mod outcomes;
+
 use fedbo_gp::{Posterior, Predictor};
 use fedbo_optim::{Function, Points};
 use fedbo_space::Space;
 use fedbo_streams::{Seed, Stream};
 use serde::{Deserialize, Serialize};
 
+use self::outcomes::OutcomesLogEi;
 use crate::proposer::Proposer;
 use crate::{
-    Domain, Maximizer, Observation, OutputOption, Proposal, Repeats, Score, Setup, Strategy,
-    StrategyError, StrategyOptions, Surrogate, SurrogateSettings, log_expected_improvement,
+    Domain, Maximizer, Observation, Outcomes, OutputOption, Proposal, Repeats, Score, Setup,
+    Strategy, StrategyError, StrategyOptions, Surrogate, SurrogateSettings,
+    log_expected_improvement,
 };
 
 /// The options of `log-ei`.
@@ -21,13 +25,29 @@ pub struct LogEiOptions {
     pub output_transform: OutputOption,
 }
 
+impl LogEiOptions {
+    /// The logarithm of gaps would weigh the ends of a front, where an objective is at its best, against all between them.
+    fn transform_of(self, outcomes: Outcomes) -> OutputOption {
+        match self.output_transform {
+            OutputOption::Automatic if outcomes.n_objectives > 1 => OutputOption::YeoJohnson,
+            given => given,
+        }
+    }
+}
+
 impl StrategyOptions for LogEiOptions {
     fn make(&self, setup: &Setup<'_>) -> Result<Box<dyn Strategy>, StrategyError> {
         let settings = LogEiSettings {
-            surrogate: setup.surrogate().with_outputs(self.output_transform),
+            surrogate: setup.surrogate().with_outputs(self.transform_of(setup.outcomes)),
             ..LogEiSettings::for_study(setup.dim(), setup.noisy)
         };
-        let strategy = LogEi::new(setup.domain(), settings, setup.seed)?;
+        if setup.outcomes == Outcomes::default() {
+            let strategy = LogEi::new(setup.domain(), settings, setup.seed)?;
+            return Ok(Box::new(strategy));
+        }
+        let slacks = setup.surrogate().with_outputs(OutputOption::YeoJohnson);
+        let (domain, outcomes) = (setup.domain(), setup.outcomes);
+        let strategy = OutcomesLogEi::new(domain, settings, &slacks, outcomes, setup.seed)?;
         Ok(Box::new(strategy))
     }
 

@@ -1,0 +1,467 @@
+//! Log expected improvement with constraints, and of the hypervolume where a study has several objectives.
+
+use fedbo_gp::{Posterior, Predictor};
+use fedbo_optim::{Function, Points};
+use fedbo_streams::{Seed, Stream};
+
+use super::{Incumbent, LEAST_VARIANCE, LogEiSettings};
+use crate::expected_improvement::ln_normal_distribution;
+use crate::pareto::{OpenBox, open_boxes};
+use crate::proposer::Proposer;
+use crate::{
+    Domain, Observation, Outcomes, Proposal, Score, Strategy, StrategyError, Surrogate,
+    SurrogateSettings, log_expected_improvement, non_dominated,
+};
+
+/// Expected improvement of the hypervolume above a reference point, weighed with the probability that all constraints are met, by its
+/// logarithm:
+///
+/// x_t = argmax ln Σ_k Π_j (EI_j(x; l_kj) − EI_j(x; u_kj)) + Σ_c ln Φ((μ_c(x) − b_c)/σ_c(x)),   EI_j(x; t) = E[max(f_j(x) − t, 0)]
+///
+/// Objectives and slacks of constraints have a Gaussian process each, independent of one another. `[l_k, u_k]` are disjoint boxes whose
+/// union is all that no feasible trial dominates ([`open_boxes`]); so the sum is the expected hypervolume improvement exactly (Emmerich et
+/// al. 2006; the logarithm: Ament et al. 2023), and with one objective the expected improvement on the best feasible trial (Gardner et al.
+/// 2014). While no trial is feasible, the probability alone is maximized.
+///
+/// The reference is a tenth of the front's range below its lowest value in each objective, or a standard deviation where it has no range.
+/// Running trials count as if their means had been observed. With noise the front is that of posterior means at the trials.
+#[derive(Clone, Debug)]
+pub(super) struct OutcomesLogEi {
+    /// With the model of the first objective.
+    proposer: Proposer,
+    /// Models of the further objectives, then of the slacks.
+    further: Vec<Surrogate>,
+    n_objectives: usize,
+    incumbent: Incumbent,
+}
+
+impl OutcomesLogEi {
+    /// A strategy without observations; the settings' surrogate models the objectives, `slacks` the constraints.
+    ///
+    /// # Errors
+    /// If a setting is out of range.
+    pub(super) fn new(
+        domain: Domain,
+        settings: LogEiSettings,
+        slacks: &SurrogateSettings,
+        outcomes: Outcomes,
+        seed: Seed,
+    ) -> Result<Self, StrategyError> {
+        let dim = domain.dim();
+        let further = (1..=outcomes.n_further()).map(|index| {
+            let is_objective = index < outcomes.n_objectives;
+            let settings = if is_objective { &settings.surrogate } else { slacks };
+            Surrogate::new(dim, settings.clone(), None, seed)
+        });
+        let further = further.collect::<Result<_, _>>()?;
+        Ok(Self {
+            further,
+            n_objectives: outcomes.n_objectives,
+            incumbent: settings.incumbent,
+            proposer: Proposer::new(
+                domain,
+                settings.surrogate,
+                settings.maximizer,
+                settings.repeats,
+                false,
+                seed,
+            )?,
+        })
+    }
+
+    /// The models of objectives and of constraints.
+    fn models(&self) -> (Vec<&Surrogate>, Vec<&Surrogate>) {
+        let mut objectives = vec![self.proposer.surrogate()];
+        let (further, slacks) = self.further.split_at(self.n_objectives - 1);
+        objectives.extend(further);
+        (objectives, slacks.iter().collect())
+    }
+
+    /// The value of an outcome of a trial that counts, in the model's units.
+    fn seen(&self, model: &Surrogate, trial: usize) -> f64 {
+        match self.incumbent {
+            Incumbent::BestObservation => model.posterior().outputs()[trial],
+            Incumbent::BestMean => model.posterior().mean(model.inputs().row(trial)),
+        }
+    }
+}
+
+impl Strategy for OutcomesLogEi {
+    fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        self.proposer.open(pending)?;
+        let (objectives, slacks) = self.models();
+        let bounds: Vec<f64> = slacks.iter().map(|slack| slack.transformed_value(0.0)).collect();
+        // In units of the models, the least slack of each trial.
+        let slack = |trial: usize| {
+            let slacks = slacks.iter().zip(&bounds);
+            slacks.map(|(slack, bound)| self.seen(slack, trial) - bound).fold(0.0, f64::min)
+        };
+        let n = self.proposer.surrogate().len();
+        let feasible: Vec<usize> = (0..n).filter(|trial| slack(*trial) >= 0.0).collect();
+        let mut values: Vec<Vec<f64>> = feasible
+            .iter()
+            .map(|trial| objectives.iter().map(|model| self.seen(model, *trial)).collect())
+            .collect();
+        let nearest = (0..n).max_by(|a, b| slack(*a).total_cmp(&slack(*b)));
+        let best = match feasible.is_empty() {
+            true => Vec::from_iter(nearest),
+            false => non_dominated(&values).into_iter().map(|index| feasible[index]).collect(),
+        };
+        let mut posteriors = Vec::new();
+        let mut believed = vec![Vec::new(); pending.len()];
+        for model in &objectives {
+            let posterior = model.posterior();
+            if pending.is_empty() {
+                posteriors.push(posterior.clone());
+                continue;
+            }
+            let means = posterior.mean_variances(pending).0;
+            for (values, mean) in believed.iter_mut().zip(&means) {
+                values.push(*mean);
+            }
+            posteriors.push(posterior.clone().extended(pending, &means)?);
+        }
+        let has_front = !feasible.is_empty() || (n == 0 && slacks.is_empty());
+        if has_front {
+            values.extend(believed);
+        }
+        let front: Vec<Vec<f64>> =
+            non_dominated(&values).into_iter().map(|index| values[index].clone()).collect();
+        let boxes = if has_front {
+            open_boxes(&front, &reference(&front, &objectives))
+        } else {
+            Vec::new()
+        };
+        let improvement = HypervolumeImprovement {
+            objectives: posteriors.iter().map(Model::of).collect(),
+            boxes,
+            constraints: slacks
+                .iter()
+                .map(|slack| Model::of(slack.posterior()))
+                .zip(bounds)
+                .collect(),
+        };
+        let starts = self.proposer.near(&best, stream);
+        self.proposer.propose_acquisition_from(&improvement, n, &starts, pending, stream)
+    }
+
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        let mut further = self.further.clone();
+        for (index, model) in further.iter_mut().enumerate() {
+            let of_model = |observation: &Observation| Observation {
+                value: observation.value.and_then(|_| observation.further.get(index).copied()),
+                ..observation.clone()
+            };
+            model.tell(&observed.iter().map(of_model).collect::<Vec<_>>())?;
+        }
+        self.proposer.tell(observed)?;
+        self.further = further;
+        Ok(())
+    }
+
+    fn surrogate(&self) -> Option<&Surrogate> {
+        Some(self.proposer.surrogate())
+    }
+}
+
+/// The reference point of a front: a tenth of its range below it.
+fn reference(front: &[Vec<f64>], objectives: &[&Surrogate]) -> Vec<f64> {
+    const MARGIN: f64 = 0.1;
+    let of_objective = |j: usize| {
+        let values = front.iter().map(|values| values[j]);
+        let low = values.clone().fold(f64::INFINITY, f64::min);
+        let range = values.fold(f64::NEG_INFINITY, f64::max) - low;
+        match low.is_finite() {
+            true if range > 0.0 => low - MARGIN * range,
+            true => low - 1.0,
+            false => 0.0,
+        }
+    };
+    match objectives.len() {
+        // The best value itself: expected improvement.
+        1 => vec![front.first().map_or(0.0, |values| values[0])],
+        m => (0..m).map(of_objective).collect(),
+    }
+}
+
+/// A posterior with the variance below which there is only rounding.
+struct Model<'a> {
+    predictor: Predictor<'a>,
+    least_variance: f64,
+}
+
+impl<'a> Model<'a> {
+    fn of(posterior: &'a Posterior) -> Self {
+        Self {
+            predictor: posterior.predictor(),
+            least_variance: LEAST_VARIANCE * posterior.kernel().outputscale(),
+        }
+    }
+
+    fn std(&self, variance: f64) -> f64 {
+        variance.max(self.least_variance).sqrt()
+    }
+
+    /// Means and standard deviations at many points.
+    fn predictions(&self, points: &Points) -> Vec<(f64, f64)> {
+        let (means, variances) = self.predictor.posterior().mean_variances(points);
+        means
+            .into_iter()
+            .zip(variances)
+            .map(|(mean, variance)| (mean, self.std(variance)))
+            .collect()
+    }
+
+    /// Adds the gradient of a function of mean and standard deviation with these slopes.
+    fn add_gradient(
+        &self,
+        point: &[f64],
+        slopes: impl FnOnce(f64, f64) -> (f64, f64),
+        gradient: &mut [f64],
+    ) {
+        let prediction = self.predictor.predict(point);
+        let variance = prediction.variance();
+        let (d_mean, d_std) = slopes(prediction.mean(), self.std(variance));
+        let slope = if variance > self.least_variance { -d_std / variance.sqrt() } else { 0.0 };
+        let weights = prediction.whitened().iter().map(|v| slope * v).collect();
+        let mut own = vec![0.0; gradient.len()];
+        prediction.gradient(d_mean, weights, &mut own);
+        for (g, own) in gradient.iter_mut().zip(own) {
+            *g += own;
+        }
+    }
+}
+
+/// The acquisition function of [`OutcomesLogEi`].
+struct HypervolumeImprovement<'a> {
+    objectives: Vec<Model<'a>>,
+    /// None while no trial is feasible.
+    boxes: Vec<OpenBox>,
+    /// Slacks, with the value from which on each is met.
+    constraints: Vec<(Model<'a>, f64)>,
+}
+
+impl HypervolumeImprovement<'_> {
+    /// ln of the expected improvement at a mean and a standard deviation of each objective, with the derivatives by these; 0 without
+    /// boxes.
+    fn of_objectives(&self, predictions: &[(f64, f64)]) -> (f64, Vec<(f64, f64)>) {
+        let mut slopes = vec![(0.0, 0.0); predictions.len()];
+        if self.boxes.is_empty() {
+            return (0.0, slopes);
+        }
+        let sides: Vec<Vec<Score>> =
+            self.boxes.iter().map(|each| sides(each, predictions)).collect();
+        let totals: Vec<f64> =
+            sides.iter().map(|sides| sides.iter().map(|side| side.value).sum()).collect();
+        let top = totals.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if top == f64::NEG_INFINITY {
+            return (top, slopes);
+        }
+        let sum: f64 = totals.iter().map(|total| (total - top).exp()).sum();
+        for (sides, total) in sides.iter().zip(&totals) {
+            let share = (total - top).exp() / sum;
+            if share > 0.0 {
+                for (slope, side) in slopes.iter_mut().zip(sides) {
+                    slope.0 += share * side.d_mean;
+                    slope.1 += share * side.d_std;
+                }
+            }
+        }
+        (top + sum.ln(), slopes)
+    }
+}
+
+/// The logarithms of the expected lengths of what a box has of `[l, f_j]`, one for each objective.
+fn sides(each: &OpenBox, predictions: &[(f64, f64)]) -> Vec<Score> {
+    let ends = each.lower.iter().zip(&each.upper);
+    ends.zip(predictions).map(|((l, u), (mean, std))| ln_side(*mean, *std, *l, *u)).collect()
+}
+
+/// ln (EI(l) − EI(u)) for l < u, with its derivatives.
+fn ln_side(mean: f64, std: f64, lower: f64, upper: f64) -> Score {
+    let whole = log_expected_improvement(mean, std, lower);
+    if upper == f64::INFINITY {
+        return whole;
+    }
+    let beyond = log_expected_improvement(mean, std, upper);
+    let gap = beyond.value - whole.value;
+    let (ratio, kept) = (gap.exp(), -gap.exp_m1());
+    if kept <= 0.0 {
+        return Score { value: f64::NEG_INFINITY, d_mean: 0.0, d_std: 0.0 };
+    }
+    Score {
+        value: whole.value + kept.ln(),
+        d_mean: (whole.d_mean - ratio * beyond.d_mean) / kept,
+        d_std: (whole.d_std - ratio * beyond.d_std) / kept,
+    }
+}
+
+/// ln Φ((μ − b)/σ), with its derivatives.
+fn ln_probability(mean: f64, std: f64, bound: f64) -> Score {
+    let z = (mean - bound) / std;
+    let (value, slope) = ln_normal_distribution(z);
+    Score { value, d_mean: slope / std, d_std: -slope * z / std }
+}
+
+impl Function for HypervolumeImprovement<'_> {
+    fn dim(&self) -> usize {
+        self.objectives[0].predictor.posterior().kernel().dim()
+    }
+
+    fn values(&self, points: &Points) -> Vec<f64> {
+        let of_models = |model: &Model<'_>| model.predictions(points);
+        let objectives: Vec<_> = self.objectives.iter().map(of_models).collect();
+        let mut values: Vec<f64> = (0..points.len())
+            .map(|i| {
+                self.of_objectives(&objectives.iter().map(|each| each[i]).collect::<Vec<_>>()).0
+            })
+            .collect();
+        for (model, bound) in &self.constraints {
+            for (value, (mean, std)) in values.iter_mut().zip(model.predictions(points)) {
+                *value += ln_probability(mean, std, *bound).value;
+            }
+        }
+        values
+    }
+
+    fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
+        gradient.fill(0.0);
+        let at = |model: &Model<'_>| {
+            let prediction = model.predictor.predict(point);
+            (prediction.mean(), model.std(prediction.variance()))
+        };
+        let predictions: Vec<(f64, f64)> = self.objectives.iter().map(at).collect();
+        let (mut value, slopes) = self.of_objectives(&predictions);
+        if !self.boxes.is_empty() {
+            for (model, slopes) in self.objectives.iter().zip(slopes) {
+                model.add_gradient(point, |_, _| slopes, gradient);
+            }
+        }
+        for (model, bound) in &self.constraints {
+            let slopes = |mean, std| {
+                let score = ln_probability(mean, std, *bound);
+                value += score.value;
+                (score.d_mean, score.d_std)
+            };
+            model.add_gradient(point, slopes, gradient);
+        }
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_gp::{Family, Kernel};
+    use fedbo_testkit::{test_stream, uniform_points};
+
+    use super::*;
+    use crate::{expected_improvement, hypervolume};
+
+    fn posterior(seed: u64, of: impl Fn(&[f64]) -> f64) -> Posterior {
+        let kernel = Kernel::new(Family::Matern52, vec![0.3, 0.7], 1.3).unwrap();
+        let inputs = uniform_points(10, 2, &mut test_stream(seed));
+        let y = inputs.rows().map(of).collect();
+        Posterior::new(kernel, 1e-3, inputs, y).unwrap()
+    }
+
+    fn posteriors() -> [Posterior; 3] {
+        [
+            posterior(1, |x| (5.0 * x[0]).sin() + x[1]),
+            posterior(1, |x| (4.0 * x[1]).cos() - x[0]),
+            posterior(1, |x| x[0] - 0.4 + 0.2 * x[1]),
+        ]
+    }
+
+    fn front(posteriors: &[Posterior]) -> Vec<Vec<f64>> {
+        let values: Vec<Vec<f64>> =
+            (0..10).map(|i| posteriors.iter().map(|p| p.outputs()[i]).collect()).collect();
+        non_dominated(&values).into_iter().map(|index| values[index].clone()).collect()
+    }
+
+    /// The closed form is the mean gain in hypervolume over draws, by a million of them for two and for three objectives.
+    #[test]
+    fn the_sum_over_boxes_is_the_expected_gain() {
+        let posteriors = posteriors();
+        let mut stream = test_stream(3);
+        for m in [2, 3] {
+            let of_front = front(&posteriors[..m]);
+            let reference = vec![-1.5; m];
+            let improvement = HypervolumeImprovement {
+                objectives: posteriors[..m].iter().map(Model::of).collect(),
+                boxes: open_boxes(&of_front, &reference),
+                constraints: Vec::new(),
+            };
+            let point = Points::from_rows(2, [&[0.35, 0.15]]);
+            let at: Vec<(f64, f64)> =
+                improvement.objectives.iter().map(|model| model.predictions(&point)[0]).collect();
+            let before = hypervolume(&of_front, &reference);
+            let (mut sum, mut squares, n) = (0.0, 0.0, 100_000);
+            for _ in 0..n {
+                let mut values = of_front.clone();
+                values.push(at.iter().map(|(mean, std)| mean + std * stream.normal()).collect());
+                let gain = hypervolume(&values, &reference) - before;
+                sum += gain;
+                squares += gain * gain;
+            }
+            let mean = sum / f64::from(n);
+            let error = ((squares / f64::from(n) - mean * mean) / f64::from(n)).sqrt();
+            let found = improvement.values(&point)[0].exp();
+            assert!(found > 0.0 && (found - mean).abs() < 4.0 * error, "{found}, {mean} ± {error}");
+        }
+    }
+
+    /// With one objective and one constraint: expected improvement times a probability.
+    #[test]
+    fn one_objective_has_expected_improvement_times_the_probability() {
+        let [objective, _, slack] = posteriors();
+        let best = objective.outputs().iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let improvement = HypervolumeImprovement {
+            objectives: vec![Model::of(&objective)],
+            boxes: open_boxes(&[vec![best]], &[best]),
+            constraints: vec![(Model::of(&slack), 0.1)],
+        };
+        let points = uniform_points(9, 2, &mut test_stream(7));
+        let mut n_compared = 0;
+        for (x, value) in points.rows().zip(improvement.values(&points)) {
+            let (mean, variance) = objective.mean_variance(x);
+            let (slack_mean, slack_variance) = slack.mean_variance(x);
+            let probability = 0.5 * libm::erfc((0.1 - slack_mean) / (2.0 * slack_variance).sqrt());
+            let expected = (expected_improvement(mean, variance.sqrt(), best) * probability).ln();
+            if expected > -300.0 {
+                assert!((value - expected).abs() < 1e-8 * expected.abs(), "{value}, {expected}");
+                n_compared += 1;
+            }
+        }
+        assert!(n_compared > 4);
+    }
+
+    /// Central differences; the batch agrees with single points.
+    #[test]
+    fn gradients_agree_with_differences() {
+        let posteriors = posteriors();
+        for has_boxes in [true, false] {
+            let boxes = open_boxes(&front(&posteriors[..2]), &[-1.5, -1.5]);
+            let improvement = HypervolumeImprovement {
+                objectives: posteriors[..2].iter().map(Model::of).collect(),
+                boxes: if has_boxes { boxes } else { Vec::new() },
+                constraints: vec![(Model::of(&posteriors[2]), 0.05)],
+            };
+            let points = uniform_points(12, 2, &mut test_stream(8));
+            for (x, value) in points.rows().zip(improvement.values(&points)) {
+                let mut gradient = [0.0; 2];
+                let single = improvement.value_gradient(x, &mut gradient);
+                assert!((single - value).abs() < 1e-7 * value.abs().max(1.0));
+                for j in 0..2 {
+                    let at = |step: f64| {
+                        let mut near = x.to_vec();
+                        near[j] += step;
+                        improvement.value_gradient(&near, &mut [0.0; 2])
+                    };
+                    let slope = (at(1e-6) - at(-1e-6)) / 2e-6;
+                    let tolerance = 1e-4 * slope.abs().max(1.0);
+                    assert!((gradient[j] - slope).abs() < tolerance, "{gradient:?}, {slope}");
+                }
+            }
+        }
+    }
+}
