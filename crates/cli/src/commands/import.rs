@@ -1,9 +1,9 @@
-//! `fedbo import`: trials of another program as a study of their own.
+//! `fedbo import`: trials of a table or of another program as a study of their own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use fedbo_storage::{Address, Mode};
-use fedbo_study::{Definition, Study, StudyFile, read_trials};
+use fedbo_study::{Definition, ImportedTrials, Study, StudyFile, read_optuna, read_trials};
 use serde::Serialize;
 
 use crate::console;
@@ -12,20 +12,21 @@ use crate::file_kind::FileKind;
 use crate::text::{counted, shown};
 use crate::trial_record::SCHEMA_VERSION;
 
-/// Store the trials of a table as a study of their own, from which others can learn
+/// Store the trials of a table or of an Optuna study as a study of their own, from which others can learn
 ///
-/// FILE has comma-separated values: an export of fedbo, a table of Optuna or pandas with columns params_NAME, or one whose columns are the
-/// parameters, value and, if there is one, state. Trials that failed, were stopped or have not ended are left out; the others become
-/// complete trials, in the order of the rows. Nothing is stored unless all of the table can be used. Done again, it adds the rows that the
-/// table has got since, or those that an interrupted import had not stored.
+/// SOURCE is a file of comma-separated values: an export of fedbo, a table of Optuna or pandas with columns params_NAME, or one whose columns
+/// are the parameters, value and, if there is one, state. Or it is a study in Optuna's storage, optuna:FILE.db or optuna:FILE.db#NAME
+/// where FILE.db has several: it has its own space and directions. Trials that failed, were stopped or have not ended are left out; the others become
+/// complete trials, in the order of the rows. Nothing is stored unless all of it can be used. Done again, it adds the trials that the
+/// source has got since, or those that an interrupted import had not stored.
 #[derive(clap::Args)]
 pub(crate) struct Import {
-    /// The table
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-    /// A study's file that has the space and the direction of the trials, for instance study.toml
+    /// The table, or optuna:FILE.db[#NAME]
+    #[arg(value_name = "SOURCE")]
+    source: PathBuf,
+    /// A study's file that has the space and the direction of a table's trials, for instance study.toml
     #[arg(long, value_name = "FILE")]
-    space: PathBuf,
+    space: Option<PathBuf>,
     /// The storage: sqlite:FILE or postgresql://USER@HOST/DATABASE
     #[arg(long, value_name = "STORAGE")]
     storage: String,
@@ -49,8 +50,6 @@ struct ImportedDocument<'a> {
 
 impl Import {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        FileKind::Study.check(&self.space)?;
-        let file = StudyFile::load_without_command(&self.space)?;
         let address: Address = self.storage.parse()?;
         if address == Address::Memory {
             let message = "--storage memory: ends with this command; name one that lasts, for instance sqlite:old.db";
@@ -67,23 +66,19 @@ impl Import {
             );
             return Err(BadInput(message).into());
         }
-        let definition = Definition {
-            space: file.definition.space,
-            direction: file.definition.direction,
-            objectives: file.definition.objectives,
-            constraints: file.definition.constraints,
-            noisy: file.definition.noisy,
-            ..Definition::new(&self.name)
+        let optuna = self.source.to_str().and_then(|text| text.strip_prefix("optuna:"));
+        let (definition, read) = match (optuna, &self.space) {
+            (Some(storage), None) => self.from_optuna(storage)?,
+            (None, Some(space)) => self.from_table(space)?,
+            (Some(_), Some(_)) => {
+                let message = "--space is for tables: an Optuna study has its own space";
+                return Err(BadInput(message.to_owned()).into());
+            }
+            (None, None) => {
+                let message = "--space is missing: a table needs a study's file with its space and direction, for instance --space study.toml";
+                return Err(BadInput(message.to_owned()).into());
+            }
         };
-        let read = read_trials(&self.file, &definition)?;
-        if let Some(direction) = read.direction.filter(|other| *other != definition.direction) {
-            let message = format!(
-                "{}: its column direction says {direction}, and [study] direction of {} does not",
-                self.file.display(),
-                self.space.display()
-            );
-            return Err(BadInput(message).into());
-        }
         let storage = fedbo_storage::open(&address, Mode::Create)?;
         let (_, n_new) = Study::import(storage, &definition, &read.trials)?;
         let n_left_out = read.left_out.iter().map(|each| each.n_trials).sum();
@@ -113,5 +108,47 @@ impl Import {
         }
         console::result(&text)?;
         Ok(Exit::Done)
+    }
+
+    /// The study in an Optuna storage.
+    fn from_optuna(&self, storage: &str) -> anyhow::Result<(Definition, ImportedTrials)> {
+        let (address, study) = match storage.rsplit_once('#') {
+            Some((address, study)) => (address, Some(study)),
+            None => (storage, None),
+        };
+        // Optuna's own address has three slashes before a relative path.
+        let file = address.strip_prefix("sqlite:///").unwrap_or(address);
+        if file.contains("://") {
+            let message = format!(
+                "{file}: an Optuna study is read from a file of SQLite; copy it to one (optuna.copy_study), or write its \
+                 trials as a table, study.trials_dataframe().to_csv(..), and import that with --space"
+            );
+            return Err(BadInput(message).into());
+        }
+        Ok(read_optuna(Path::new(file), study, &self.name)?)
+    }
+
+    /// The trials of a table.
+    fn from_table(&self, space: &Path) -> anyhow::Result<(Definition, ImportedTrials)> {
+        FileKind::Study.check(space)?;
+        let file = StudyFile::load_without_command(space)?;
+        let definition = Definition {
+            space: file.definition.space,
+            direction: file.definition.direction,
+            objectives: file.definition.objectives,
+            constraints: file.definition.constraints,
+            noisy: file.definition.noisy,
+            ..Definition::new(&self.name)
+        };
+        let read = read_trials(&self.source, &definition)?;
+        if let Some(direction) = read.direction.filter(|other| *other != definition.direction) {
+            let message = format!(
+                "{}: its column direction says {direction}, and [study] direction of {} does not",
+                self.source.display(),
+                space.display()
+            );
+            return Err(BadInput(message).into());
+        }
+        Ok((definition, read))
     }
 }

@@ -1,5 +1,7 @@
 //! Trials of other programs, which become a study of their own.
 
+mod optuna;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,6 +10,8 @@ use fedbo_storage::{Storage, Trial, TrialState};
 
 use crate::trial_table::{TableDefect, TrialTable};
 use crate::{Definition, LeftOut, Study, StudyError};
+
+pub use optuna::read_optuna;
 
 /// The trials of a table that have a value.
 #[derive(Clone, Debug, PartialEq)]
