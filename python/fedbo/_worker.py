@@ -449,7 +449,7 @@ def _message(text: object) -> str:
 
 
 def _value(value: object) -> float | dict[str, float]:
-    """What a function returned: a float, or several by name."""
+    """The returned value of a function: a float, or several by name."""
     if isinstance(value, Mapping):
         return {str(name): _number(each) for name, each in value.items()}
     return _number(value)
@@ -460,7 +460,7 @@ def _is_finite(value: float | Mapping[str, float] | None) -> bool:
 
 
 def _number(value: object) -> float:
-    """What a function returned as a float."""
+    """The returned value of a function as a float."""
     if value is None or isinstance(value, (bool, str, bytes)):
         raise TypeError(f"the function returned {value!r}, which is not a number")
     return float(value)  # type: ignore[arg-type]

@@ -127,6 +127,51 @@ fn an_export_is_imported_with_all_numbers() {
 }
 
 #[test]
+fn a_study_of_optuna_is_imported_with_its_space_and_its_names() {
+    let sandbox = Sandbox::new();
+    let connection = rusqlite::Connection::open(sandbox.path("optuna.db")).expect("a file");
+    let layout = "
+        CREATE TABLE studies (study_id INTEGER, study_name TEXT);
+        CREATE TABLE study_directions (study_id INTEGER, direction TEXT, objective INTEGER);
+        CREATE TABLE study_system_attributes (study_id INTEGER, key TEXT, value_json TEXT);
+        CREATE TABLE trials (trial_id INTEGER, number INTEGER, study_id INTEGER, state TEXT);
+        CREATE TABLE trial_system_attributes (trial_id INTEGER, key TEXT, value_json TEXT);
+        CREATE TABLE trial_params (trial_id INTEGER, param_name TEXT, param_value FLOAT, distribution_json TEXT);
+        CREATE TABLE trial_values (trial_id INTEGER, objective INTEGER, value FLOAT, value_type TEXT);
+        INSERT INTO studies VALUES (1, 'ovens');
+        INSERT INTO study_directions VALUES (1, 'MINIMIZE', 0), (1, 'MAXIMIZE', 1);
+        INSERT INTO study_system_attributes VALUES (1, 'study:metric_names', '[\"loss\", \"speed\"]');";
+    connection.execute_batch(layout).expect("tables");
+    let x = r#"{"name": "FloatDistribution", "attributes": {"step": null, "low": 0.0, "high": 2.0, "log": false}}"#;
+    for trial in 0..3 {
+        let rows = format!(
+            "INSERT INTO trials VALUES ({trial}, {trial}, 1, 'COMPLETE');
+             INSERT INTO trial_params VALUES ({trial}, 'x', 0.{trial}, '{x}');
+             INSERT INTO trial_values VALUES ({trial}, 0, {trial}, 'FINITE'), ({trial}, 1, {trial}, 'FINITE');"
+        );
+        connection.execute_batch(&rows).expect("rows");
+    }
+    let import = |source: &str, more: &[&str]| {
+        let arguments = ["import", source, "--storage", "sqlite:old.db", "--name", "old"];
+        sandbox.fedbo(&[&arguments[..], more].concat())
+    };
+    let said = |ran: common::Ran, text: &str| {
+        assert!(ran.expect(0, &[]).stdout.contains(text), "{}", ran.stdout);
+    };
+    said(import("optuna:sqlite:///optuna.db#ovens", &[]), "3 trials imported");
+    said(import("optuna:optuna.db", &[]), "0 trials imported");
+    let rows = sandbox.export("sqlite:old.db");
+    let columns = ["x", "loss", "speed"].map(|column| rows[2][column].clone());
+    assert_eq!(columns, ["0.2", "2.0", "2.0"]);
+    said(sandbox.fedbo(&["best", "sqlite:old.db"]), "3 trials on the front");
+    import("optuna:optuna.db#kilns", &[]).expect(2, &["no study \"kilns\"", "\"ovens\""]);
+    import("optuna:optuna.db", &["--space", "s.toml"]).expect(2, &["--space is for tables"]);
+    import("optuna:mysql://host/db", &[]).expect(2, &["optuna.copy_study"]);
+    import("old.csv", &[]).expect(2, &["--space is missing"]);
+    import("optuna:old.db", &[]).expect(2, &["no storage of Optuna"]);
+}
+
+#[test]
 fn the_best_trial_meets_the_constraints_and_else_the_nearest_is_named() {
     let sandbox = Sandbox::new();
     let script = r#"awk -v x="$1" -v n="$2" 'BEGIN { printf "{\"value\": %.17g, \"ms\": %d}\n", n + x, 10 * n }'"#;

@@ -389,3 +389,30 @@ fn a_damaged_storage_is_named_and_never_written() {
     let after = std::fs::read_to_string(sandbox.path("study.db"));
     assert_eq!(after.expect("still text"), "words");
 }
+
+/// A study that was stored before its strategy had the options of today goes on as it began, with the same file.
+#[test]
+fn a_study_that_was_stored_without_later_options_goes_on() {
+    let sandbox = Sandbox::new();
+    for (strategy, options) in [
+        ("log-ei", vec![r#","output_transform":"automatic""#]),
+        ("ts", vec![r#","output_transform":"automatic""#, r#","search":"local""#]),
+    ] {
+        let file = format!("{strategy}.toml");
+        let text = study(8, strategy, LOSS).replace("study.db", &format!("{strategy}.db"));
+        sandbox.write(&file, &text);
+        sandbox.fedbo(&["tune", &file, "--quiet"]).expect(0, &[]);
+        let path = sandbox.path(&format!("{strategy}.db"));
+        let connection = rusqlite::Connection::open(path).expect("a storage");
+        for option in options {
+            let sql = "UPDATE studies SET definition = replace(definition, ?, '')";
+            connection.execute(sql, [option]).expect("a definition");
+        }
+        let sql = "SELECT definition FROM studies";
+        let stored: String = connection.query_row(sql, [], |row| row.get(0)).expect("one");
+        assert!(!stored.contains("output_transform") && !stored.contains("local"), "{stored}");
+        drop(connection);
+        sandbox.fedbo(&["tune", &file, "--trials", "10", "--quiet"]).expect(0, &[]);
+        sandbox.fedbo(&["ask", &file]).expect(0, &[]);
+    }
+}

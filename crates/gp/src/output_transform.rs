@@ -36,6 +36,13 @@ pub enum Warping {
         /// q, above 0 and at most 1.
         quantile: f64,
     },
+    /// The logarithm of the size on both sides of 0 (Eriksson & Poloczek 2021, there with s = 1), for outputs of which the sign counts:
+    ///
+    /// ψ(y) = sign(y) ln(1 + |y|/s),   s = the median of the sizes |y| above 0, at most four times their lower quartile
+    ///
+    /// up to |y| = 1e4 s, and beyond it towards a bound, ln(1 + u₀) + 1 − (1 + u₀)/(1 + |y|/s) with u₀ = 1e4, so that penalties of any size
+    /// leave apart what is near 0.
+    SignedLog,
 }
 
 impl Warping {
@@ -51,6 +58,8 @@ enum Warp {
     Power(f64),
     /// z* + δ.
     LogGap(f64),
+    /// s.
+    SignedLog(f64),
 }
 
 /// Standardized outputs through a [`Warping`], standardized again. It increases strictly, so that the order of outputs stays.
@@ -71,7 +80,10 @@ impl OutputTransform {
     /// # Panics
     /// If bounds of a power are not in order.
     pub fn new(y: &[f64], warping: Warping) -> Self {
-        let before = Standardizer::new(y);
+        let before = match warping {
+            Warping::SignedLog => Standardizer::RAW, // its 0 is that of the outputs
+            _ => Standardizer::new(y),
+        };
         let z: Vec<f64> = y.iter().map(|v| before.standardize(*v)).collect();
         let warp = match warping {
             Warping::Power { low, high } => {
@@ -79,6 +91,7 @@ impl OutputTransform {
                 Warp::Power(if z.len() < 3 { 1.0 } else { most_likely_power(&z, (low, high)) })
             }
             Warping::LogGap { quantile } => log_gap(&z, quantile),
+            Warping::SignedLog => signed_log(&z),
         };
         let warped: Vec<f64> = z.iter().map(|v| warp.apply(*v)).collect();
         Self { before, warp, after: Standardizer::new(&warped) }
@@ -88,7 +101,7 @@ impl OutputTransform {
     pub fn power(&self) -> Option<f64> {
         match self.warp {
             Warp::Power(power) => Some(power),
-            Warp::LogGap(_) => None,
+            Warp::LogGap(_) | Warp::SignedLog(_) => None,
         }
     }
 
@@ -103,8 +116,8 @@ impl OutputTransform {
         self.before.restore(self.warp.invert(self.after.restore(z)))
     }
 
-    /// ln of the derivative of the transformed output by the standardized one, at an output: by their sum over observations, likelihoods under
-    /// different transforms can be compared.
+    /// ln of the derivative of the transformed output by the standardized one (of [`Warping::SignedLog`] by the output itself), at an output: by
+    /// their sum over observations, likelihoods under different transforms of standardized outputs can be compared.
     pub fn ln_slope(&self, y: f64) -> f64 {
         self.warp.ln_slope(self.before.standardize(y)) - self.after.restore_std(1.0).ln()
     }
@@ -115,6 +128,7 @@ impl fmt::Display for OutputTransform {
         match self.warp {
             Warp::Power(power) => write!(f, "Yeo-Johnson with λ = {power:.2}"),
             Warp::LogGap(_) => f.write_str("logarithm of the gap to the best value"),
+            Warp::SignedLog(_) => f.write_str("logarithm of the size on both sides of 0"),
         }
     }
 }
@@ -131,6 +145,7 @@ impl Warp {
         match self {
             Self::Power(power) => yeo_johnson(z, power),
             Self::LogGap(top) => -ln_gap(top, z),
+            Self::SignedLog(size) => bounded_log(z.abs() / size).copysign(z),
         }
     }
 
@@ -138,6 +153,9 @@ impl Warp {
         match self {
             Self::Power(power) => inverse_yeo_johnson(value, power),
             Self::LogGap(top) => top - (-value).exp(),
+            Self::SignedLog(size) => {
+                (inverse_bounded_log(value.abs()) * size).min(f64::MAX).copysign(value)
+            }
         }
     }
 
@@ -145,6 +163,10 @@ impl Warp {
         match self {
             Self::Power(power) => (power - 1.0) * z.signum() * z.abs().ln_1p(),
             Self::LogGap(top) => -ln_gap(top, z),
+            Self::SignedLog(size) => {
+                let log = (z.abs() / size).min(f64::MAX).ln_1p();
+                -size.ln() - log - (log - LOG_END.ln_1p()).max(0.0)
+            }
         }
     }
 }
@@ -154,23 +176,63 @@ fn ln_gap(top: f64, z: f64) -> f64 {
     (top - z).max(f64::EPSILON * top.abs().max(f64::MIN_POSITIVE)).ln()
 }
 
-/// The logarithm of gaps whose δ is the gap's quantile; the identity for fewer than three outputs or constant ones.
+/// The logarithm of gaps whose δ is the gap's quantile, but no tie with the best: the smallest gap above 0 is the least. The identity for
+/// fewer than three outputs or constant ones.
 fn log_gap(z: &[f64], quantile: f64) -> Warp {
     const LEAST_OFFSET: f64 = 1e-12;
     let best = z.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut gaps: Vec<f64> = z.iter().map(|v| best - v).collect();
     gaps.sort_unstable_by(f64::total_cmp);
-    if z.len() < 3 || gaps.last().is_none_or(|widest| *widest <= 0.0) {
-        return Warp::Power(1.0);
+    let smallest = gaps.iter().copied().find(|gap| *gap > 0.0);
+    match smallest {
+        Some(smallest) if z.len() >= 3 => {
+            let offset = gaps[place(quantile, gaps.len()).max(1)].max(smallest);
+            Warp::LogGap(best + offset.max(LEAST_OFFSET))
+        }
+        _ => Warp::Power(1.0),
     }
+}
+
+/// The signed logarithm with a typical size; the identity where all outputs are 0.
+fn signed_log(y: &[f64]) -> Warp {
+    let mut sizes: Vec<f64> = y.iter().map(|v| v.abs()).filter(|size| *size > 0.0).collect();
+    sizes.sort_unstable_by(f64::total_cmp);
+    let quantile = |share: f64| sizes.get(place(share, sizes.len())).copied();
+    match quantile(0.5).zip(quantile(0.25)) {
+        Some((median, quartile)) => {
+            Warp::SignedLog(median.min(4.0 * quartile).max(f64::MIN_POSITIVE))
+        }
+        None => Warp::Power(1.0),
+    }
+}
+
+/// u₀ of [`Warping::SignedLog`].
+const LOG_END: f64 = 1e4;
+
+/// ln(1 + u) up to u₀, and from there on ln(1 + u₀) + 1 − (1 + u₀)/(1 + u), which has the same slope at u₀.
+fn bounded_log(u: f64) -> f64 {
+    if u <= LOG_END { u.ln_1p() } else { LOG_END.ln_1p() + 1.0 - (1.0 + LOG_END) / (1.0 + u) }
+}
+
+fn inverse_bounded_log(value: f64) -> f64 {
+    let beyond = value - LOG_END.ln_1p();
+    if beyond <= 0.0 {
+        value.exp_m1()
+    } else {
+        (1.0 + LOG_END) / (1.0 - beyond).max(f64::MIN_POSITIVE) - 1.0
+    }
+}
+
+/// The place of a quantile in a sorted list of n numbers, below n.
+fn place(quantile: f64, n: usize) -> usize {
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "an index of an observation"
     )]
-    let index = (quantile * gaps.len() as f64).ceil() as usize;
-    Warp::LogGap(best + gaps[index.clamp(1, gaps.len() - 1)].max(LEAST_OFFSET))
+    let index = (quantile * n as f64).ceil() as usize;
+    index.min(n.saturating_sub(1))
 }
 
 /// The most likely of [`N_POWERS`] + 1 evenly spaced powers: every [`STRIDE`]-th is tried, then those beside the best.
@@ -326,12 +388,45 @@ mod tests {
             vec![0.0, 1e-320, 2e-320],
             vec![1.0, 1.0 + f64::EPSILON, 1.0, -1e15],
         ] {
-            for warping in [Warping::YEO_JOHNSON, Warping::LogGap { quantile: 0.1 }] {
+            for warping in
+                [Warping::YEO_JOHNSON, Warping::LogGap { quantile: 0.1 }, Warping::SignedLog]
+            {
                 let map = OutputTransform::new(&y, warping);
                 let fine = |v: &f64| map.apply(*v).is_finite() && map.ln_slope(*v).is_finite();
                 assert!(y.iter().all(fine), "{warping:?} of {y:?}");
                 assert!(!map.restore(50.0).is_nan());
             }
         }
+    }
+
+    /// Ordinary slacks stay apart beside a penalty of any size, in the order and with the sign that they have.
+    #[test]
+    fn signs_and_small_sizes_survive_penalties() {
+        for penalty in [1e3, 1e18, 1e300] {
+            let slacks = [-penalty, -22.0, -0.5, 0.0, 0.5, 7.0, 30.0];
+            let map = OutputTransform::new(&slacks, Warping::SignedLog);
+            let z = slacks.map(|slack| map.apply(slack) - map.apply(0.0));
+            assert!(z.windows(2).all(|w| w[1] - w[0] > 1e-3), "{z:?}");
+            for (slack, z) in slacks.iter().zip(z) {
+                assert!(z.total_cmp(&0.0) == slack.total_cmp(&0.0) || *slack == 0.0);
+                let restored = map.restore(map.apply(*slack));
+                assert!(slack.abs() > 1e9 || (restored - slack).abs() <= 1e-9 * slack.abs());
+            }
+            // Slopes, also beyond the logarithm's end, by central differences.
+            for slack in [-0.7, 0.4, 30.0, 1e6] {
+                let step = 1e-5 * f64::abs(slack);
+                let slope = (map.apply(slack + step) - map.apply(slack - step)) / (2.0 * step);
+                assert!((map.ln_slope(slack) - slope.ln()).abs() < 1e-4, "{penalty}: {slack}");
+            }
+        }
+    }
+
+    /// Ties at the best, as of counts, do not make δ vanish.
+    #[test]
+    fn ties_at_the_best_leave_a_gap() {
+        let counts: Vec<f64> = (0..40).map(|i| f64::from((i / 8).min(3))).collect();
+        let map = OutputTransform::new(&counts, Warping::LogGap { quantile: 0.1 });
+        let slope = map.ln_slope(3.0) - map.ln_slope(2.0);
+        assert!((slope - 2.0_f64.ln()).abs() < 1e-9, "{slope}");
     }
 }

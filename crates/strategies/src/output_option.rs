@@ -23,6 +23,9 @@ impl OutputOption {
         Self::YeoJohnson
     }
 
+    /// The family for slacks of constraints.
+    pub(crate) const OF_SLACKS: [Warping; 1] = [Warping::SignedLog];
+
     /// The families among which fits choose.
     pub(crate) fn warpings(self) -> Vec<Warping> {
         match self {

@@ -337,7 +337,8 @@ impl Proposer {
         starts
     }
 
-    /// Points near the inputs of some observations in turn, at one distance or at several; none without an observation.
+    /// Points near the inputs of some observations in turn, evenly chosen where there are more than points, at one distance or at several;
+    /// none without an observation.
     pub(crate) fn near(&self, best: &[usize], stream: &mut Stream) -> Points {
         /// Distances to the best, in length scales.
         const NEAR: [f64; 8] = [0.25; 8];
@@ -347,9 +348,17 @@ impl Proposer {
             _ => NEAR.to_vec(),
         };
         let mut starts = Points::new(self.trials.domain().dim());
+        if best.is_empty() {
+            return starts;
+        }
         let lengthscales = self.surrogate.posterior().kernel().lengthscales();
-        for (index, distance) in best.iter().cycle().zip(distances) {
-            let near: Vec<f64> = self.surrogate.inputs().row(*index)[..starts.dim()]
+        let n = distances.len();
+        for turn in 0..n {
+            let index = if best.len() > n { turn * best.len() / n } else { turn % best.len() };
+            // Each lap begins with another distance, so that each observation has all of them.
+            let lap = if best.len() > 1 { turn / best.len() } else { 0 };
+            let distance = distances[(turn + lap) % n];
+            let near: Vec<f64> = self.surrogate.inputs().row(best[index])[..starts.dim()]
                 .iter()
                 .zip(lengthscales)
                 .map(|(x, l)| (x + distance * l.min(1.0) * stream.normal()).clamp(0.0, 1.0))

@@ -579,9 +579,18 @@ impl SurrogateSettings {
     /// The same with another transform of outputs, where fits are scheduled. With [`OutputOption::None`] outputs of several models can
     /// be compared and added.
     #[must_use]
-    pub fn with_outputs(mut self, option: OutputOption) -> Self {
+    pub fn with_outputs(self, option: OutputOption) -> Self {
+        self.with_warpings(option.warpings())
+    }
+
+    /// The same for the slack of a constraint, of which the sign counts.
+    pub(crate) fn for_slack(self) -> Self {
+        self.with_warpings(OutputOption::OF_SLACKS.to_vec())
+    }
+
+    fn with_warpings(mut self, of_fits: Vec<Warping>) -> Self {
         if let HyperparameterPolicy::Scheduled { warpings, .. } = &mut self.hyperparameters {
-            *warpings = option.warpings();
+            *warpings = of_fits;
         }
         self
     }

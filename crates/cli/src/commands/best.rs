@@ -125,7 +125,7 @@ impl Best {
             return Ok(Exit::Done);
         };
         if let Some(transform) = insight.output_transform.filter(|each| each.power().is_none()) {
-            console::result(&format!("\nmodel of the {transform}: values span decades"))?;
+            console::result(&format!("\nmodel of the {transform}"))?;
         }
         // The model knows no constraints.
         if definition.noisy && definition.constraints.is_empty() {

@@ -68,8 +68,8 @@ impl Import {
         }
         let optuna = self.source.to_str().and_then(|text| text.strip_prefix("optuna:"));
         let (definition, read) = match (optuna, &self.space) {
-            (Some(storage), None) => self.from_optuna(storage)?,
-            (None, Some(space)) => self.from_table(space)?,
+            (Some(storage), None) => self.read_optuna_study(storage)?,
+            (None, Some(space)) => self.read_table(space)?,
             (Some(_), Some(_)) => {
                 let message = "--space is for tables: an Optuna study has its own space";
                 return Err(BadInput(message.to_owned()).into());
@@ -111,7 +111,7 @@ impl Import {
     }
 
     /// The study in an Optuna storage.
-    fn from_optuna(&self, storage: &str) -> anyhow::Result<(Definition, ImportedTrials)> {
+    fn read_optuna_study(&self, storage: &str) -> anyhow::Result<(Definition, ImportedTrials)> {
         let (address, study) = match storage.rsplit_once('#') {
             Some((address, study)) => (address, Some(study)),
             None => (storage, None),
@@ -129,7 +129,7 @@ impl Import {
     }
 
     /// The trials of a table.
-    fn from_table(&self, space: &Path) -> anyhow::Result<(Definition, ImportedTrials)> {
+    fn read_table(&self, space: &Path) -> anyhow::Result<(Definition, ImportedTrials)> {
         FileKind::Study.check(space)?;
         let file = StudyFile::load_without_command(space)?;
         let definition = Definition {

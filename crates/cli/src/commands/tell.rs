@@ -137,7 +137,7 @@ impl Tell {
 
 fn parse_outcome(text: &str) -> Result<(String, f64), String> {
     let expected = || "expected NAME=NUMBER, for instance latency_ms=40".to_owned();
-    let (name, number) = text.split_once('=').ok_or_else(expected)?;
+    let (name, number) = text.rsplit_once('=').ok_or_else(expected)?;
     let number = number.trim().parse().map_err(|_| expected())?;
     Ok((name.trim().to_owned(), number))
 }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use axum::body::to_bytes;
 use axum::extract::Request;
+use fedbo_objective::NumberEntries;
 use hyper::header::CONTENT_LENGTH;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::problem::{Code, Problem};
 
@@ -128,8 +129,8 @@ impl Fields {
     }
 
     /// All keys that were not read.
-    pub(super) fn into_entries(self) -> Map<String, Value> {
-        self.0.into_iter().collect()
+    pub(super) fn into_entries(self) -> NumberEntries {
+        NumberEntries(self.0.into_iter().collect())
     }
 
     /// Returns true if a key is there that was not read.

@@ -23,7 +23,8 @@ use crate::{
 /// al. 2006; the logarithm: Ament et al. 2023), and with one objective the expected improvement on the best feasible trial (Gardner et al.
 /// 2014). While no trial is feasible, the probability alone is maximized.
 ///
-/// The reference follows from the front: see [`reference`]. Running trials count as if their means had been observed. With noise the front is that of posterior means at the trials.
+/// The reference follows from the front: see [`reference`]. Running trials count as if their means had been observed, and as trials of the
+/// front if these are feasible. Slacks pass [`fedbo_gp::Warping::SignedLog`]. With noise the front is that of posterior means at the trials.
 #[derive(Clone, Debug)]
 pub(super) struct OutcomesLogEi {
     /// With the model of the first objective.
@@ -83,6 +84,25 @@ impl OutcomesLogEi {
             Incumbent::BestMean => model.posterior().mean(model.inputs().row(trial)),
         }
     }
+
+    /// The amount by which a trial misses a constraint, in the model's units: 0 if it meets it, which is decided by the slack itself.
+    fn missed(&self, slack: &Surrogate, bound: f64, trial: usize) -> f64 {
+        let met = match self.incumbent {
+            Incumbent::BestObservation => slack.outputs()[trial] >= 0.0,
+            Incumbent::BestMean => self.seen(slack, trial) >= bound,
+        };
+        if met { 0.0 } else { (bound - self.seen(slack, trial)).max(f64::MIN_POSITIVE) }
+    }
+}
+
+/// A model's posterior as if the running trials had their means, and these.
+fn believing(model: &Surrogate, pending: &Points) -> Result<(Posterior, Vec<f64>), StrategyError> {
+    let posterior = model.posterior();
+    if pending.is_empty() {
+        return Ok((posterior.clone(), Vec::new()));
+    }
+    let means = posterior.mean_variances(pending).0;
+    Ok((posterior.clone().extended(pending, &means)?, means))
 }
 
 impl Strategy for OutcomesLogEi {
@@ -90,58 +110,49 @@ impl Strategy for OutcomesLogEi {
         self.proposer.open(pending)?;
         let (objectives, slacks) = self.models();
         let bounds: Vec<f64> = slacks.iter().map(|slack| slack.transformed_value(0.0)).collect();
-        // In units of the models, the least slack of each trial.
-        let slack = |trial: usize| {
-            let slacks = slacks.iter().zip(&bounds);
-            slacks.map(|(slack, bound)| self.seen(slack, trial) - bound).fold(0.0, f64::min)
+        let missed = |trial: usize| -> f64 {
+            slacks.iter().zip(&bounds).map(|(slack, bound)| self.missed(slack, *bound, trial)).sum()
         };
         let n = self.proposer.surrogate().len();
-        let feasible: Vec<usize> = (0..n).filter(|trial| slack(*trial) >= 0.0).collect();
+        let missed: Vec<f64> = (0..n).map(missed).collect();
+        let feasible: Vec<usize> = (0..n).filter(|trial| missed[*trial] <= 0.0).collect();
         let mut values: Vec<Vec<f64>> = feasible
             .iter()
             .map(|trial| objectives.iter().map(|model| self.seen(model, *trial)).collect())
             .collect();
-        let nearest = (0..n).max_by(|a, b| slack(*a).total_cmp(&slack(*b)));
-        let best = match feasible.is_empty() {
-            true => Vec::from_iter(nearest),
+        let best: Vec<usize> = match feasible.is_empty() {
+            true => (0..n).min_by(|a, b| missed[*a].total_cmp(&missed[*b])).into_iter().collect(),
             false => non_dominated(&values).into_iter().map(|index| feasible[index]).collect(),
         };
-        let mut posteriors = Vec::new();
-        let mut believed = vec![Vec::new(); pending.len()];
-        for model in &objectives {
-            let posterior = model.posterior();
-            if pending.is_empty() {
-                posteriors.push(posterior.clone());
-                continue;
-            }
-            let means = posterior.mean_variances(pending).0;
-            for (values, mean) in believed.iter_mut().zip(&means) {
-                values.push(*mean);
-            }
-            posteriors.push(posterior.clone().extended(pending, &means)?);
-        }
+        let believe = |model: &&Surrogate| believing(model, pending);
+        let of_objectives = objectives.iter().map(believe).collect::<Result<Vec<_>, _>>()?;
+        let of_slacks = slacks.iter().map(believe).collect::<Result<Vec<_>, _>>()?;
         let has_front = !feasible.is_empty() || (n == 0 && slacks.is_empty());
         if has_front {
-            values.extend(believed);
+            let is_met = |running: &usize| {
+                of_slacks.iter().zip(&bounds).all(|((_, means), bound)| means[*running] >= *bound)
+            };
+            values.extend(
+                (0..pending.len())
+                    .filter(is_met)
+                    .map(|running| of_objectives.iter().map(|(_, means)| means[running]).collect()),
+            );
         }
         let front: Vec<Vec<f64>> =
             non_dominated(&values).into_iter().map(|index| values[index].clone()).collect();
-        let boxes = if has_front {
-            open_boxes(&front, &reference(&front, self.n_objectives))
-        } else {
-            Vec::new()
+        let boxes = match has_front {
+            true => open_boxes(&front, &reference(&front, self.n_objectives)),
+            false => Vec::new(),
         };
+        let constraints = of_slacks.iter().map(|(posterior, _)| Model::of(posterior)).zip(bounds);
         let improvement = HypervolumeImprovement {
-            objectives: posteriors.iter().map(Model::of).collect(),
-            boxes,
-            constraints: slacks
-                .iter()
-                .map(|slack| Model::of(slack.posterior()))
-                .zip(bounds)
-                .collect(),
+            objectives: of_objectives.iter().map(|(posterior, _)| Model::of(posterior)).collect(),
+            cells: Cells::new(&boxes),
+            constraints: constraints.collect(),
         };
+        let cost = improvement.cost(n + pending.len());
         let starts = self.proposer.near(&best, stream);
-        self.proposer.propose_acquisition_from(&improvement, n, &starts, pending, stream)
+        self.proposer.propose_acquisition_from(&improvement, cost, &starts, pending, stream)
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
@@ -241,38 +252,95 @@ impl<'a> Model<'a> {
     }
 }
 
+/// Boxes as cells of a grid: by the places of their ends among the distinct ends of all, at each of which an expected improvement is computed
+/// once.
+struct Cells {
+    /// Distinct ends for each objective, ascending; the last may be infinite.
+    ends: Vec<Vec<f64>>,
+    /// The places of lower and upper end for each objective, one cell after the other.
+    places: Vec<(u32, u32)>,
+}
+
+impl Cells {
+    fn new(boxes: &[OpenBox]) -> Self {
+        let m = boxes.first().map_or(0, |each| each.lower.len());
+        let ends: Vec<Vec<f64>> = (0..m)
+            .map(|j| {
+                let mut ends: Vec<f64> =
+                    boxes.iter().flat_map(|each| [each.lower[j], each.upper[j]]).collect();
+                ends.sort_unstable_by(f64::total_cmp);
+                ends.dedup();
+                ends
+            })
+            .collect();
+        let place = |j: usize, end: f64| {
+            let place = ends[j].partition_point(|other| *other < end);
+            u32::try_from(place).unwrap_or_else(|_| unreachable!("fewer ends than trials"))
+        };
+        let places = boxes.iter().flat_map(|each| {
+            (0..m).map(|j| (place(j, each.lower[j]), place(j, each.upper[j]))).collect::<Vec<_>>()
+        });
+        let places = places.collect();
+        Self { ends, places }
+    }
+}
+
 /// The acquisition function of [`OutcomesLogEi`].
 struct HypervolumeImprovement<'a> {
     objectives: Vec<Model<'a>>,
     /// None while no trial is feasible.
-    boxes: Vec<OpenBox>,
+    cells: Cells,
     /// Slacks, with the value from which on each is met.
     constraints: Vec<(Model<'a>, f64)>,
 }
 
 impl HypervolumeImprovement<'_> {
+    /// The number of observations with which one model costs about as much as this function with n.
+    fn cost(&self, n: usize) -> usize {
+        /// Operations of a posterior that take as long as those for a side of a cell.
+        const SIDE: usize = 10;
+        let models = self.objectives.len() + self.constraints.len();
+        (models * n * n + SIDE * self.cells.places.len()).isqrt()
+    }
+
     /// ln of the expected improvement at a mean and a standard deviation of each objective, with the derivatives by these; 0 without
-    /// boxes.
+    /// cells.
     fn of_objectives(&self, predictions: &[(f64, f64)]) -> (f64, Vec<(f64, f64)>) {
-        let mut slopes = vec![(0.0, 0.0); predictions.len()];
-        if self.boxes.is_empty() {
+        let m = predictions.len();
+        let mut slopes = vec![(0.0, 0.0); m];
+        if self.cells.places.is_empty() {
             return (0.0, slopes);
         }
-        let sides: Vec<Vec<Score>> =
-            self.boxes.iter().map(|each| sides(each, predictions)).collect();
+        let at_ends: Vec<Vec<Score>> = predictions
+            .iter()
+            .zip(&self.cells.ends)
+            .map(|((mean, std), ends)| {
+                ends.iter().map(|end| ln_improvement(*mean, *std, *end)).collect()
+            })
+            .collect();
+        let sides: Vec<Score> = self
+            .cells
+            .places
+            .iter()
+            .enumerate()
+            .map(|(index, (lower, upper))| {
+                let at_ends = &at_ends[index % m];
+                ln_side(at_ends[*lower as usize], at_ends[*upper as usize])
+            })
+            .collect();
         let totals: Vec<f64> =
-            sides.iter().map(|sides| sides.iter().map(|side| side.value).sum()).collect();
+            sides.chunks(m).map(|sides| sides.iter().map(|side| side.value).sum()).collect();
         let top = totals.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if top == f64::NEG_INFINITY {
             return (top, slopes);
         }
-        let sum: f64 = totals.iter().map(|total| (total - top).exp()).sum();
-        for (sides, total) in sides.iter().zip(&totals) {
-            let share = (total - top).exp() / sum;
-            if share > 0.0 {
+        let shares: Vec<f64> = totals.iter().map(|total| (total - top).exp()).collect();
+        let sum: f64 = shares.iter().sum();
+        for (sides, share) in sides.chunks(m).zip(&shares) {
+            if *share > 0.0 {
                 for (slope, side) in slopes.iter_mut().zip(sides) {
-                    slope.0 += share * side.d_mean;
-                    slope.1 += share * side.d_std;
+                    slope.0 += share / sum * side.d_mean;
+                    slope.1 += share / sum * side.d_std;
                 }
             }
         }
@@ -280,23 +348,23 @@ impl HypervolumeImprovement<'_> {
     }
 }
 
-/// The logarithms of the expected lengths of what a box has of `[l, f_j]`, one for each objective.
-fn sides(each: &OpenBox, predictions: &[(f64, f64)]) -> Vec<Score> {
-    let ends = each.lower.iter().zip(&each.upper);
-    ends.zip(predictions).map(|((l, u), (mean, std))| ln_side(*mean, *std, *l, *u)).collect()
+/// ln EI(t), and −∞ at an infinite t.
+fn ln_improvement(mean: f64, std: f64, end: f64) -> Score {
+    match end.is_finite() {
+        true => log_expected_improvement(mean, std, end),
+        false => NOTHING,
+    }
 }
 
-/// ln (EI(l) − EI(u)) for l < u, with its derivatives.
-fn ln_side(mean: f64, std: f64, lower: f64, upper: f64) -> Score {
-    let whole = log_expected_improvement(mean, std, lower);
-    if upper == f64::INFINITY {
-        return whole;
-    }
-    let beyond = log_expected_improvement(mean, std, upper);
+/// The logarithm of 0.
+const NOTHING: Score = Score { value: f64::NEG_INFINITY, d_mean: 0.0, d_std: 0.0 };
+
+/// ln (EI(l) − EI(u)) for l < u, with its derivatives, from ln EI(l) and ln EI(u).
+fn ln_side(whole: Score, beyond: Score) -> Score {
     let gap = beyond.value - whole.value;
     let (ratio, kept) = (gap.exp(), -gap.exp_m1());
-    if kept <= 0.0 {
-        return Score { value: f64::NEG_INFINITY, d_mean: 0.0, d_std: 0.0 };
+    if kept <= 0.0 || whole.value == f64::NEG_INFINITY {
+        return NOTHING;
     }
     Score {
         value: whole.value + kept.ln(),
@@ -341,7 +409,7 @@ impl Function for HypervolumeImprovement<'_> {
         };
         let predictions: Vec<(f64, f64)> = self.objectives.iter().map(at).collect();
         let (mut value, slopes) = self.of_objectives(&predictions);
-        if !self.boxes.is_empty() {
+        if !self.cells.places.is_empty() {
             for (model, slopes) in self.objectives.iter().zip(slopes) {
                 model.add_gradient(point, |_, _| slopes, gradient);
             }
@@ -397,7 +465,7 @@ mod tests {
             let reference = vec![-1.5; m];
             let improvement = HypervolumeImprovement {
                 objectives: posteriors[..m].iter().map(Model::of).collect(),
-                boxes: open_boxes(&of_front, &reference),
+                cells: Cells::new(&open_boxes(&of_front, &reference)),
                 constraints: Vec::new(),
             };
             let point = Points::from_rows(2, [&[0.35, 0.15]]);
@@ -426,7 +494,7 @@ mod tests {
         let best = objective.outputs().iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let improvement = HypervolumeImprovement {
             objectives: vec![Model::of(&objective)],
-            boxes: open_boxes(&[vec![best]], &[best]),
+            cells: Cells::new(&open_boxes(&[vec![best]], &[best])),
             constraints: vec![(Model::of(&slack), 0.1)],
         };
         let points = uniform_points(9, 2, &mut test_stream(7));
@@ -452,7 +520,7 @@ mod tests {
             let boxes = open_boxes(&front(&posteriors[..2]), &[-1.5, -1.5]);
             let improvement = HypervolumeImprovement {
                 objectives: posteriors[..2].iter().map(Model::of).collect(),
-                boxes: if has_boxes { boxes } else { Vec::new() },
+                cells: Cells::new(if has_boxes { &boxes } else { &[] }),
                 constraints: vec![(Model::of(&posteriors[2]), 0.05)],
             };
             let points = uniform_points(12, 2, &mut test_stream(8));

@@ -19,7 +19,7 @@ pub use failure::Failure;
 pub use failure_counter::{FailureCounter, FailuresMax};
 pub use guarded::{evaluate_guarded, numbers_guarded, train_guarded};
 pub use monitor::{Monitor, Signal, TrainingEnd, Unusable};
-pub use numbers::{NumberNames, NumbersError};
+pub use numbers::{NumberEntries, NumberNames, NumbersError};
 pub use problem::{NoProblems, Problem, ProblemSpec, Problems};
 
 pub use fedbo_space::Direction;

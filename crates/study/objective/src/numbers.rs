@@ -1,6 +1,80 @@
 //! The numbers that a trial has by name, where it has more than a value.
 
-use serde_json::{Map, Value};
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+
+/// The entries of a JSON object in their order, of which names may repeat.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NumberEntries(pub Vec<(String, Value)>);
+
+impl NumberEntries {
+    /// The entries of an object that a program printed; `None` if it is none. Python's json writes NaN and Infinity, which JSON does not have:
+    /// they count as null, as numbers beyond the floating-point range do.
+    pub fn printed(line: &str) -> Option<Self> {
+        serde_json::from_str(line).or_else(|_| serde_json::from_str(&without_infinities(line))).ok()
+    }
+}
+
+/// The same JSON with null in place of numbers that are not finite; texts stay.
+fn without_infinities(line: &str) -> String {
+    let mut found = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(first) = rest.chars().next() {
+        let length = match first {
+            '"' => {
+                let mut escaped = false;
+                let end = rest[1..].find(|c| {
+                    let ends = c == '"' && !escaped;
+                    escaped = c == '\\' && !escaped;
+                    ends
+                });
+                end.map_or(rest.len(), |end| end + 2)
+            }
+            c if c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '.') => {
+                let is_outside =
+                    |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '+' | '.');
+                rest.find(is_outside).unwrap_or(rest.len())
+            }
+            c => c.len_utf8(),
+        };
+        let (token, others) = rest.split_at(length);
+        let is_number = matches!(token, "NaN" | "Infinity" | "-Infinity")
+            || first.is_ascii_digit()
+            || first == '-';
+        match is_number && token.parse::<f64>().is_ok_and(|number| !number.is_finite()) {
+            true => found.push_str("null"),
+            false => found.push_str(token),
+        }
+        rest = others;
+    }
+    found
+}
+
+impl<'de> Deserialize<'de> for NumberEntries {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+
+        impl<'de> Visitor<'de> for Entries {
+            type Value = NumberEntries;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<NumberEntries, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(NumberEntries(entries))
+            }
+        }
+
+        deserializer.deserialize_map(Entries)
+    }
+}
 
 /// The names of a trial's numbers in their order: objectives, then what constraints bound. A single one is called `value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,14 +144,21 @@ impl NumberNames {
     /// not have.
     ///
     /// # Errors
-    /// The first entry that is missing, unknown, no number, or not finite.
-    pub fn read(&self, object: &Map<String, Value>) -> Result<Vec<f64>, NumbersError> {
-        if let Some(name) = object.keys().find(|key| !self.iter().any(|name| name == *key)) {
-            return Err(NumbersError::Unknown { name: name.clone() });
+    /// The first entry that is unknown, there twice, missing, no number, or not finite.
+    pub fn read(&self, entries: &NumberEntries) -> Result<Vec<f64>, NumbersError> {
+        let NumberEntries(entries) = entries;
+        for (place, (key, _)) in entries.iter().enumerate() {
+            if !self.iter().any(|name| name == key) {
+                return Err(NumbersError::Unknown { name: key.clone() });
+            }
+            if entries[..place].iter().any(|(other, _)| other == key) {
+                return Err(NumbersError::Twice { name: key.clone() });
+            }
         }
         let number = |name: &str| {
+            let found = entries.iter().find(|(key, _)| key == name).map(|(_, value)| value);
             let name = name.to_owned();
-            match object.get(&name) {
+            match found {
                 None => Err(NumbersError::Missing { name }),
                 Some(Value::Null) => Err(NumbersError::NotFinite { name }),
                 Some(Value::Number(number)) => match number.as_f64().filter(|n| n.is_finite()) {
@@ -93,14 +174,37 @@ impl NumberNames {
     /// The numbers of entries by name, in their order.
     ///
     /// # Errors
-    /// The first entry that is missing, unknown, there twice, or not finite.
+    /// As [`NumberNames::read`].
     pub fn of_entries(&self, entries: &[(String, f64)]) -> Result<Vec<f64>, NumbersError> {
-        let mut object = Map::new();
-        for (name, number) in entries {
-            if object.insert(name.clone(), Value::from(*number)).is_some() {
-                return Err(NumbersError::Twice { name: name.clone() });
-            }
+        let entries = entries.iter().map(|(name, number)| (name.clone(), Value::from(*number)));
+        self.read(&NumberEntries(entries.collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_of_an_object_are_read_by_name_and_none_may_repeat() {
+        let names = NumberNames::new(["value", "NaN_rate"]);
+        let read = |line: &str| names.read(&NumberEntries::printed(line).unwrap());
+        let (value, rate) = ("value".to_owned(), "NaN_rate".to_owned());
+        assert_eq!(read(r#"{"NaN_rate": 0.5, "value": -1e-3}"#), Ok(vec![-1e-3, 0.5]));
+        for not_finite in ["NaN", "-Infinity", "Infinity", "1e999", "-1e999", "null"] {
+            let line = format!(r#"{{"NaN_rate": {not_finite}, "value": 1}}"#);
+            assert_eq!(read(&line), Err(NumbersError::NotFinite { name: rate.clone() }), "{line}");
         }
-        self.read(&object)
+        assert_eq!(
+            read(r#"{"value": 1, "value": 2, "NaN_rate": 1}"#),
+            Err(NumbersError::Twice { name: value.clone() })
+        );
+        let text = r#"a "NaN" \\"#.to_owned();
+        let line = format!(r#"{{"value": {}, "NaN_rate": NaN}}"#, Value::from(text.clone()));
+        let found = Value::from(text).to_string();
+        assert_eq!(read(&line), Err(NumbersError::NoNumber { name: value, found }));
+        for junk in ["", "1", "[1]", "{", r#"{"value": 1"#, r#"{"value": "1}"#, "{NaN: 1}", "é"] {
+            assert_eq!(NumberEntries::printed(junk), None, "{junk}");
+        }
     }
 }

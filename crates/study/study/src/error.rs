@@ -150,7 +150,7 @@ pub enum StudyError {
         strategy: &'static str,
     },
     /// A trial was told other numbers than the study has.
-    #[error("{found} numbers were told, expected {expected}")]
+    #[error("a trial of this study has the numbers {expected}; it was told {found} of them")]
     WrongNumbers {
         /// The numbers of the study by name.
         expected: String,
@@ -159,7 +159,7 @@ pub enum StudyError {
     },
     /// There is no single best trial.
     #[error(
-        "study {name:?} has several objectives, so no single best trial; Study::best_trials has those that no other one dominates"
+        "study {name:?} has several objectives, so no single best trial; best_trials has those that no other one dominates"
     )]
     SeveralObjectives {
         /// The study.

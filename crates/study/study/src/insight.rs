@@ -4,7 +4,7 @@ use fedbo_gp::OutputTransform;
 use fedbo_optim::{Points, sobol};
 use fedbo_space::{Parameter, Space};
 use fedbo_storage::Trial;
-use fedbo_strategies::{Observation, Source, Surrogate, SurrogateSettings};
+use fedbo_strategies::{Observation, Registered as _, Source, Surrogate, SurrogateSettings};
 use fedbo_streams::{Purpose, Seed};
 use serde::Serialize;
 
@@ -15,7 +15,7 @@ use crate::{Definition, StudyError};
 pub struct Insight {
     /// One entry a parameter, in the space's order.
     pub importance: Vec<ParameterImportance>,
-    /// The told trial with the largest (of a study that minimizes: smallest) posterior mean: in a noisy study the best value
+    /// The feasible told trial with the largest (of a study that minimizes: smallest) posterior mean: in a noisy study the best value
     /// is a lucky one, and this is the better guess.
     pub best_by_mean: Trial,
     /// The posterior mean there, in the objective's units.
@@ -88,21 +88,28 @@ impl Fitted {
                 })
             })
             .collect::<Result<Vec<_>, StudyError>>()?;
-        let settings = SurrogateSettings::for_space(space, definition.noisy);
+        // The transform that the study's strategy names.
+        let option = definition.strategy.value("output_transform");
+        let option = option.and_then(|value| serde_json::from_value(value).ok());
+        let settings = SurrogateSettings::for_space(space, definition.noisy)
+            .with_outputs(option.unwrap_or_default());
         let seed = Seed::new(definition.seed);
         let mut surrogate = Surrogate::new(space.dim(), settings, None, seed)
             .map_err(fedbo_strategies::StrategyError::from)?;
         surrogate.tell(&observations).map_err(fedbo_strategies::StrategyError::from)?;
-        let mut best = 0;
         let means: Vec<f64> = observations
             .iter()
             .map(|observation| surrogate.posterior().mean(&observation.unit))
             .collect();
-        for (index, mean) in means.iter().enumerate() {
-            if *mean > means[best] {
-                best = index;
-            }
-        }
+        // The first of the largest; an infeasible one only if there is no other.
+        let is_feasible: Vec<bool> =
+            with_value.iter().map(|(trial, _)| definition.is_feasible(trial)).collect();
+        let better = |a: usize, b: usize| match is_feasible[b].cmp(&is_feasible[a]) {
+            std::cmp::Ordering::Equal if means[b] > means[a] => b,
+            std::cmp::Ordering::Greater => b,
+            _ => a,
+        };
+        let best = (0..means.len()).reduce(better).unwrap_or(0);
         Ok(Some(Self { surrogate, with_value, observations, best }))
     }
 

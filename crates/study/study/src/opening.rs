@@ -129,8 +129,9 @@ impl StudyFile {
         Study::in_memory(&definition)?; // what cannot be used is to leave no file behind
         let storage = fedbo_storage::open(&self.storage, Mode::Create)?;
         match Study::open(storage.clone(), &definition) {
-            // Another process was faster, and read other trials of an old study than this one.
-            Err(StudyError::Differs { .. }) if self.meta.is_some() || self.archive.is_some() => {
+            // What the file leaves out is as it was when the study began; or another process was faster, and read other trials of an old
+            // study than this one.
+            Err(StudyError::Differs { .. }) => {
                 Study::load(storage, Some(&definition.name)).and_then(go_on)
             }
             opened => opened.map_err(|error| self.located(error)),

@@ -185,6 +185,9 @@ impl Definition {
     /// The amount by which a trial misses its constraints in all, each in its own unit: 0 if it is feasible; `None` if it has no value.
     pub fn violation(&self, trial: &Trial) -> Option<f64> {
         trial.value()?;
+        if trial.numbers().len() != self.number_names().len() {
+            return Some(f64::MAX); // the storage is damaged, and no bound is known to be met
+        }
         let missed = self.slacks_of(trial).into_iter().map(|slack| (-slack).max(0.0));
         Some(missed.sum::<f64>().min(f64::MAX))
     }
@@ -269,6 +272,12 @@ impl Definition {
             let checked = Parameter::from_spec(name, &ParameterSpec::float(0.0, 1.0));
             if let Err(SpaceError::Parameter { expected, .. }) = checked {
                 return bad_name(format!(", expected {expected}"));
+            }
+            if name.contains('=') {
+                return bad_name(" has a =, which ends a name in --outcome NAME=NUMBER".to_owned());
+            }
+            if ["best", "report"].contains(&name) || name.starts_with("parameter.") {
+                return bad_name(" is a name in exports; choose another name".to_owned());
             }
             if name == VALUE {
                 return bad_name(

@@ -1,8 +1,6 @@
 //! The output of a command: its value, its reports, its last words.
 
-use serde_json::{Map, Value};
-
-use crate::{Failure, NumberNames, NumbersError};
+use crate::{Failure, NumberEntries, NumberNames, NumbersError};
 
 /// Characters of an unparsable line that a failure keeps.
 pub(super) const LINE_CHARS: usize = 200;
@@ -56,20 +54,13 @@ pub(super) fn numbers(
         let what = format!("{start:?}: {problem}; expected {}", names.example());
         Failure::Numbers { what, stderr }
     };
-    match object(line) {
+    match NumberEntries::printed(line) {
         None => Err(refused("it is no JSON object".to_owned(), stderr)),
         Some(object) => names.read(&object).map_err(|error| match error {
             NumbersError::NotFinite { name } => Failure::NotFiniteNumber { name },
             other => refused(other.to_string(), stderr),
         }),
     }
-}
-
-/// The object that a line is. Python's json writes NaN and Infinity, which JSON does not have: they count as null.
-fn object(line: &str) -> Option<Map<String, Value>> {
-    let without =
-        || line.replace("-Infinity", "null").replace("Infinity", "null").replace("NaN", "null");
-    serde_json::from_str(line).or_else(|_| serde_json::from_str(&without())).ok()
 }
 
 /// The last `n` characters of `bytes`, without control characters but for line breaks and tabs.
