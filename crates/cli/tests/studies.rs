@@ -412,7 +412,8 @@ fn a_study_that_was_stored_without_later_options_goes_on() {
         let stored: String = connection.query_row(sql, [], |row| row.get(0)).expect("one");
         assert!(!stored.contains("output_transform") && !stored.contains("local"), "{stored}");
         drop(connection);
-        sandbox.fedbo(&["tune", &file, "--trials", "10", "--quiet"]).expect(0, &[]);
-        sandbox.fedbo(&["ask", &file]).expect(0, &[]);
+        sandbox.write(&file, &text.replace("trials = 8", "trials = 10"));
+        sandbox.fedbo(&["tune", &file, "--quiet"]).expect(0, &[]);
+        assert_eq!(sandbox.export(&format!("sqlite:{strategy}.db")).len(), 10);
     }
 }
