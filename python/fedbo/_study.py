@@ -154,6 +154,9 @@ class Study:
             tables["objectives"] = [{"name": key, "direction": each} for key, each in objectives.items()]
         if constraints is not None:
             constraints = _space.mapping("constraints", constraints, "bounds by the names of numbers")
+            for key, each in constraints.items():
+                if isinstance(each, Mapping) and "name" in each:
+                    raise TypeError(f"constraints[{key!r}] has a name, {each['name']!r}, beside its key; give at_most or at_least alone")
             tables["constraints"] = [
                 {**_space.mapping(f"constraints[{key!r}]", each, "at_most or at_least and its bound"), "name": key}
                 for key, each in constraints.items()

@@ -104,6 +104,11 @@ def test_a_function_that_returns_something_else_has_failed(returned: Any, messag
     assert trial.outcomes == {} and not trial.feasible
 
 
+def test_a_constraint_has_no_name_beside_its_key() -> None:
+    with pytest.raises(TypeError, match="beside its key"):
+        bounded(constraints={"size": {"name": "other", "at_least": 0.5}})
+
+
 def test_definitions_that_cannot_be_used_are_refused() -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"direction": "minimize", "objectives": {"a": "minimize", "b": "minimize"}}, "direction is for a single objective"),

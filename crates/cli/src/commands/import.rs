@@ -15,7 +15,7 @@ use crate::trial_record::SCHEMA_VERSION;
 /// Store the trials of a table or of an Optuna study as a study of their own, from which others can learn
 ///
 /// SOURCE is a file of comma-separated values: an export of fedbo, a table of Optuna or pandas with columns params_NAME, or one whose columns
-/// are the parameters, value and, if there is one, state. Or it is a study in Optuna's storage, optuna:FILE.db or optuna:FILE.db#NAME
+/// are the parameters, the study's numbers (value, unless it has several objectives) and, if there is one, state. Or it is a study in Optuna's storage, optuna:FILE.db or optuna:FILE.db#NAME
 /// where FILE.db has several: it has its own space and directions. Trials that failed, were stopped or have not ended are left out; the others become
 /// complete trials, in the order of the rows. Nothing is stored unless all of it can be used. Done again, it adds the trials that the
 /// source has got since, or those that an interrupted import had not stored.
@@ -24,7 +24,7 @@ pub(crate) struct Import {
     /// The table, or optuna:FILE.db[#NAME]
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
-    /// A study's file that has the space and the direction of a table's trials, for instance study.toml
+    /// A study's file that has the space, objectives and constraints of a table's trials, for instance study.toml
     #[arg(long, value_name = "FILE")]
     space: Option<PathBuf>,
     /// The storage: sqlite:FILE or postgresql://USER@HOST/DATABASE
