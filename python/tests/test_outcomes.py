@@ -84,7 +84,7 @@ def test_trials_are_told_by_name() -> None:
         study.tell(trial, {"near_0": 1.0, "near_1": math.nan, "size": 1.0})
     study.tell(trial, {"size": 0.5, "near_1": 2.0, "near_0": 1.0})
     assert study.best_trials[0].outcomes == {"near_0": 1.0, "near_1": 2.0, "size": 0.5}
-    with pytest.raises(fedbo.DefinitionError, match="expected near_0, near_1, size"):
+    with pytest.raises(fedbo.DefinitionError, match="the numbers near_0, near_1, size"):
         study._native.tell(trial.number, 0.5)
 
 
