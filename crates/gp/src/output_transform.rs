@@ -30,8 +30,8 @@ pub enum Warping {
     ///
     /// ψ(z) = −ln(z* + δ − z),   z* = max z,   δ = the quantile of the gaps z* − z at a share q
     ///
-    /// It tells the best outputs apart, however many decades lie between them and the rest. δ is at least 1e-12 of a standard
-    /// deviation.
+    /// It tells the best outputs apart, however many decades lie between them and the rest. δ is at least the smallest gap above 0, so that
+    /// ties at the best do not make it vanish, and 1e-12 of a standard deviation.
     LogGap {
         /// q, above 0 and at most 1.
         quantile: f64,

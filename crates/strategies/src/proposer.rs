@@ -12,8 +12,8 @@ use crate::domain::Candidates;
 use crate::feasibility::{Feasibility, FeasibilityWeighted};
 use crate::trials::{Open, Trials};
 use crate::{
-    Domain, Maximizer, Observation, OwnSampler, Proposal, Repeats, Source, StrategyError,
-    Surrogate, SurrogateSettings,
+    Domain, Maximizer, Observation, OutputOption, OwnSampler, Proposal, Repeats, Source,
+    StrategyError, Surrogate, SurrogateSettings,
 };
 
 /// A surrogate with a domain, and the way from a function of the surrogate to a query: what strategies with a Gaussian process
@@ -118,7 +118,7 @@ impl Proposer {
     pub fn for_study(space: &Space, noisy: bool, seed: Seed) -> Result<Self, StrategyError> {
         Self::new(
             Domain::Space(space.clone()),
-            SurrogateSettings::for_space(space, noisy),
+            SurrogateSettings::for_space(space, noisy).with_outputs(OutputOption::default()),
             Maximizer::of_acquisition(space.dim()),
             Repeats::for_study(noisy),
             false,

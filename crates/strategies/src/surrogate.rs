@@ -544,8 +544,8 @@ impl Surrogate {
 }
 
 impl SurrogateSettings {
-    /// Settings for one party's study: Matérn-5/2 with one length scale a dimension, standardized outputs through a
-    /// transform by [`OutputOption::Automatic`], exact samples and [`HyperparameterPolicy::Scheduled`] fits with priors
+    /// Settings for one party's study: Matérn-5/2 with one length scale a dimension, standardized outputs through
+    /// Yeo–Johnson's power transform (another by [`SurrogateSettings::with_outputs`]), exact samples and [`HyperparameterPolicy::Scheduled`] fits with priors
     /// ℓ_j ~ LogNormal(ln(d)/2, 1) and a² ~ LogNormal(0, 1).
     ///
     /// With `noisy` the noise variance has the usual prior, LogNormal(−4, 1). Without, the objective answers the same at
@@ -568,7 +568,7 @@ impl SurrogateSettings {
             hyperparameters: HyperparameterPolicy::Scheduled {
                 initial,
                 options,
-                warpings: OutputOption::Automatic.warpings(),
+                warpings: OutputOption::YeoJohnson.warpings(),
             },
             standardize: true,
             // Regrets are those with 1024 features, in half the time.
@@ -606,7 +606,7 @@ impl SurrogateSettings {
     pub fn for_trainings(space: &Space) -> Self {
         let mut offsets = lengthscale_offsets(space);
         offsets.push(0.0);
-        Self::for_coordinates(offsets, true).with_outputs(OutputOption::YeoJohnson)
+        Self::for_coordinates(offsets, true)
     }
 
     /// [`SurrogateSettings::for_study`] with logarithms of length scales that differ by `offsets` in prior and start.

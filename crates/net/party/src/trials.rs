@@ -12,7 +12,7 @@ use fedbo_storage::{
     AddOutcome, Mode, NewTrial, SqliteStorage, Storage, StudyKey, TellAuthority, Told, TrialState,
     Worker,
 };
-use fedbo_strategies::Source;
+use fedbo_strategies::{OutputOption, SampleSearch, Source, TsOptions};
 use fedbo_study::{Definition, StrategySpec, Study, StudyError};
 
 use crate::TrialsError;
@@ -210,7 +210,8 @@ pub fn look(home: &Path, study: &str, direction: Direction) -> Result<TrialsInSh
 }
 
 /// The study as it is stored among the trials: what tools that show trials need. Queries are chosen by the federation's
-/// algorithm, of which Thompson sampling is the nearest that a study of one party knows; its seed is not told.
+/// algorithm, of which Thompson sampling as published is the nearest that a study of one party knows; its seed is not told. Homes hold this
+/// text: with another one their agents could not go on.
 fn definition(federation: &Federation) -> Definition {
     let parameters = federation.space.parameters().iter();
     let mut definition = parameters
@@ -220,5 +221,31 @@ fn definition(federation: &Federation) -> Definition {
     if federation.direction == Direction::Minimize {
         definition = definition.minimize();
     }
-    definition.strategy(StrategySpec::ts()).initial(federation.n_initial).noisy() // equal points may come up: they are evaluated as they come
+    let strategy = StrategySpec::Ts(TsOptions {
+        output_transform: OutputOption::YeoJohnson,
+        search: SampleSearch::Global,
+        ..TsOptions::default()
+    });
+    definition.strategy(strategy).initial(federation.n_initial).noisy() // equal points may come up: they are evaluated as they come
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A home whose trials were begun before strategies had the options of today.
+    #[test]
+    fn a_home_of_an_earlier_program_goes_on() {
+        let text = "[federation]\nname = \"labs\"\nalgorithm = \"fts\"\ndirection = \"minimize\"\nrounds = 3\n\
+                    [space.x]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n\
+                    [[agents]]\nname = \"a\"\n[[agents]]\nname = \"b\"\n";
+        let federation = Federation::thaw(text).unwrap();
+        let home = tempfile::tempdir().unwrap();
+        let stored = serde_json::to_string(&definition(&federation)).unwrap();
+        let options = r#","output_transform":"yeo-johnson","search":"global""#;
+        assert!(stored.contains(options), "{stored}");
+        let storage = SqliteStorage::open(&home.path().join(TRIALS_FILE), Mode::Create).unwrap();
+        storage.create("labs", &stored.replace(options, "")).unwrap();
+        assert_eq!(Trials::open(home.path(), &federation).unwrap().stored, []);
+    }
 }

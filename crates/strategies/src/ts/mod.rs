@@ -35,8 +35,7 @@ pub enum SampleSearch {
     /// mean by 0.3 of what it would.
     ///
     /// In many dimensions nearly all of a sample's volume is far from all trials, where it follows the prior: its global maximum then
-    /// explores for ever. On the suite of functions this search ends where log expected improvement does, and ahead of it with ten trials at
-    /// once (docs/results.md).
+    /// explores for ever. On the suite of functions this search ends where log expected improvement does (docs/results.md).
     #[default]
     Local,
     /// From points all over the space: Thompson sampling as published.
@@ -149,9 +148,8 @@ impl ThompsonSettings {
 
 /// Thompson sampling with a Gaussian process: f_t ~ GP(μ_{t−1}, β_t² σ²_{t−1}), x_t = argmax f_t (FTS Algorithm 1 line 4).
 ///
-/// Queries of one batch are independent samples (Kandasamy et al. 2018): running trials only are not proposed again. In a study the maximum is
-/// that of [`SampleSearch::Local`] unless it asks for another. With
-/// [`OwnQuery::LogEi`] own queries are those of [`crate::LogEi`] instead.
+/// Queries of one batch are independent samples (Kandasamy et al. 2018): running trials only are not proposed again. In a study the maximum
+/// is that of [`SampleSearch::Local`] unless its file asks for another. With [`OwnQuery::LogEi`] own queries are those of [`crate::LogEi`] instead.
 #[derive(Clone, Debug)]
 pub struct ThompsonSampling {
     proposer: Proposer,

@@ -137,7 +137,15 @@ impl Study {
             definition.check_numbers(numbers)?;
             points.push((space.normalize(point)?, numbers.clone()));
         }
-        let study = Self::open(storage, definition)?;
+        // All trials are complete, so the strategy of what an earlier import stored does not matter.
+        let definition = match Self::load(storage.clone(), Some(&definition.name)) {
+            Ok(stored) => {
+                Definition { strategy: stored.definition().strategy, ..definition.clone() }
+            }
+            Err(StudyError::NoStudy { .. }) => definition.clone(),
+            Err(error) => return Err(error),
+        };
+        let study = Self::open(storage, &definition)?;
         let known = study.trials()?;
         for (trial, (point, numbers)) in known.iter().zip(&points) {
             let is_told = matches!(trial.state, TrialState::Told(_));
@@ -230,6 +238,13 @@ mod tests {
         assert_eq!((n_new, &pairs), (2, &trials));
         assert!(stored.iter().all(|each| each.source == "imported"));
         assert_eq!(import(&trials).unwrap().1, 0);
+        // Also into what an earlier program stored, whose strategy had fewer options.
+        let earlier = Arc::new(MemoryStorage::new());
+        let stored = serde_json::to_string(&definition()).unwrap();
+        let option = r#","output_transform":"automatic""#;
+        assert!(stored.contains(option), "{stored}");
+        earlier.create("old", &stored.replace(option, "")).unwrap();
+        assert_eq!(Study::import(earlier, &definition(), &trials).unwrap().1, 4);
         let mut others = trials.clone();
         others[1].1 = vec![4.0];
         let refused = import(&others).unwrap_err().to_string();

@@ -129,8 +129,8 @@ impl Model {
                         .or(trial.last_report().map(|report| report.value))
                         .filter(|_| !matches!(trial.told(), Some(Told::Failed { .. })))
                         .map(|value| self.definition.direction.to_maximize(value)),
-                    // What the initial design shows is weighed as a whole, before the first query.
                     further: self.definition.further(trial)?,
+                    // What the initial design shows is weighed as a whole, before the first query.
                     source: match trial.origin() {
                         "initial" => Source::Initial,
                         _ => Source::Own,

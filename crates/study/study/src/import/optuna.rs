@@ -80,6 +80,7 @@ impl Source {
         study: Option<&str>,
         name: &str,
     ) -> Result<(Definition, ImportedTrials), Defect> {
+        self.check_tables()?;
         let id = self.study(study)?;
         let directions = self.directions(id)?;
         let trials = self.trials(id)?;
@@ -152,6 +153,20 @@ impl Source {
             (n_partial, "without some of the parameters or constraints"),
         ]);
         Ok((definition, ImportedTrials { direction: None, trials: kept, left_out }))
+    }
+
+    /// Makes sure that what is read are tables: a view is a query of the file's author, which may never end.
+    fn check_tables(&self) -> Result<(), Defect> {
+        let sql = "SELECT name FROM sqlite_schema WHERE type <> 'table' AND name IN ('studies', 'study_directions',
+                   'study_system_attributes', 'trials', 'trial_system_attributes', 'trial_params', 'trial_values')";
+        let other: Option<String> =
+            self.connection.query_row(sql, [], |row| row.get(0)).optional()?;
+        match other {
+            None => Ok(()),
+            Some(name) => {
+                Err(Defect::Content(format!("{name} is no table, as in a storage of Optuna")))
+            }
+        }
     }
 
     fn rows<T>(
@@ -551,6 +566,8 @@ mod tests {
             INSERT INTO trials VALUES (1, 0, 1, 'COMPLETE', NULL, NULL);
             INSERT INTO trial_values VALUES (1, 1, 0, 0.5, 'FINITE');";
         let nested = r#"{"name": "CategoricalDistribution", "attributes": {"choices": [[1], 2]}}"#;
+        let endless = "DROP TABLE trial_values; CREATE VIEW trial_values AS WITH RECURSIVE c(n) AS
+            (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n AS trial_id, 0 AS objective, n AS value, 'FINITE' AS value_type FROM c;";
         let int = r#"{"name": "IntDistribution", "attributes": {"low": 1, "high": 3}}"#;
         for (rows, expected) in [
             (parameter(1, "x", 0.5, "junk"), "the distribution of parameter \"x\""),
@@ -562,6 +579,7 @@ mod tests {
                 "neither MINIMIZE nor MAXIMIZE",
             ),
             ("DROP TABLE trial_values;".to_owned(), "no storage of Optuna"),
+            (endless.to_owned(), "trial_values is no table"),
         ] {
             let (_folder, path) = storage(&format!("{base}{rows}"));
             let message = read_optuna(&path, None, "old").unwrap_err().to_string();
