@@ -469,7 +469,7 @@ class Study:
     def insight(self, objective: str | None = None) -> Insight:
         """The findings of a model of all trials: importance of parameters, the best trial by its mean.
 
-        Of a study with several objectives, ``objective`` names one. Constraints are of no account. Raises :class:`Error` while there are
+        Of a study with several objectives, ``objective`` names one, and constraints are of no account. Raises :class:`Error` while there are
         fewer than two values.
         """
         names = [name for name, _ in self._native.objectives]

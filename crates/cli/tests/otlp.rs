@@ -153,13 +153,20 @@ mod collector {
         Some(Arrived { path, body })
     }
 
+    /// Fields of spans and log records that hold random bytes, by the numbers on the way to them: `trace_id`, `span_id` and
+    /// `parent_span_id`.
+    const RANDOM: [&[u64]; 5] =
+        [&[1, 2, 2, 1], &[1, 2, 2, 2], &[1, 2, 2, 4], &[1, 2, 2, 9], &[1, 2, 2, 10]];
+
     /// The texts in a message of protobuf: fields of bytes that are no messages themselves, and can be read.
+    ///
+    /// Random bytes can happen to be text: fields of 8 or 16 bytes that hold identifiers are left out.
     pub(super) fn texts(message: &[u8]) -> Vec<String> {
-        fields(message).unwrap_or_default()
+        fields(message, &[]).unwrap_or_default()
     }
 
-    /// The texts of the fields; `None` if the bytes are no message.
-    fn fields(mut bytes: &[u8]) -> Option<Vec<String>> {
+    /// The texts of the fields below a path of field numbers; `None` if the bytes are no message.
+    fn fields(mut bytes: &[u8], path: &[u64]) -> Option<Vec<String>> {
         let mut found = Vec::new();
         while !bytes.is_empty() {
             let key = varint(&mut bytes)?;
@@ -172,11 +179,15 @@ mod collector {
                     let length = usize::try_from(varint(&mut bytes)?).ok()?;
                     let field = bytes.get(..length)?;
                     bytes = &bytes[length..];
+                    let path = [path, &[key >> 3]].concat();
+                    if RANDOM.contains(&&path[..]) && matches!(length, 8 | 16) {
+                        continue;
+                    }
                     let text = std::str::from_utf8(field).ok();
                     let is_text = |text: &&str| !text.chars().any(char::is_control);
                     match text.filter(is_text).filter(|text| !text.is_empty()) {
                         Some(text) => found.push(text.to_owned()),
-                        None => found.extend(fields(field).unwrap_or_default()),
+                        None => found.extend(fields(field, &path).unwrap_or_default()),
                     }
                 }
                 _ => return None,

@@ -623,7 +623,7 @@ impl Study {
         Insight::of(&self.definition, &self.space, self.trials()?)
     }
 
-    /// The same for one of several objectives, by its place.
+    /// The same for one of several objectives, by its place, without regard to constraints.
     ///
     /// # Errors
     /// As for [`Study::insight`].
@@ -631,6 +631,9 @@ impl Study {
     /// # Panics
     /// If the study has no such objective.
     pub fn insight_of(&self, objective: usize) -> Result<Option<Insight>, StudyError> {
+        if self.definition.objectives.is_empty() {
+            return self.insight();
+        }
         let trials = self.trials()?;
         let (definition, alone) = self.definition.of_objective(objective, trials.clone());
         let mut insight = Insight::of(&definition, &self.space, alone)?;
