@@ -319,9 +319,7 @@ impl Exit {
             StudyError::Unstored { .. } => Self::Output,
             StudyError::Overtaken { .. } => Self::Internal,
             StudyError::Strategy(error) => match error {
-                StrategyError::Exhausted { .. }
-                | StrategyError::TooManyObservations { .. }
-                | StrategyError::Setting { .. } => Self::Input,
+                StrategyError::Exhausted { .. } | StrategyError::Setting { .. } => Self::Input,
                 _ => Self::Internal,
             },
             _ => Self::Input,

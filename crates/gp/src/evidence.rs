@@ -1,9 +1,11 @@
 //! Log marginal likelihood of a Gaussian process and its gradient.
 
+use std::ops::Range;
+
 use fedbo_optim::Points;
 
-use crate::linalg::Square;
-use crate::{Columns, GpError, Kernel, lanes};
+use crate::linalg::{self, Square};
+use crate::{Columns, GpError, Kernel, lanes, parallel};
 
 /// ln p(y | X) and its gradient in the logarithms of the hyperparameters.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,39 +98,62 @@ impl<'a> Workspace<'a> {
     }
 }
 
-lanes::vectorized! {
-    /// k(X, X) + σ² I and a² g(r), lower triangles.
-    fn fill(
-        kernel: &Kernel,
-        noise_variance: f64,
-        inputs: &Points,
-        columns: &Columns,
-        covariance: &mut Square,
-        slopes: &mut Square,
-    ) {
-        for i in 0..inputs.len() {
-            let column = covariance.column_mut(i);
-            kernel.slopes_into(inputs.row(i), columns, i, column, slopes.column_mut(i));
-            column[0] += noise_variance;
+/// k(X, X) + σ² I and a² g(r), lower triangles.
+fn fill(
+    kernel: &Kernel,
+    noise_variance: f64,
+    inputs: &Points,
+    columns: &Columns,
+    covariance: &mut Square,
+    slopes: &mut Square,
+) {
+    lanes::vectorized! {
+        fn work(kernel: &Kernel, x: &[f64], columns: &Columns, i: usize, values: &mut [f64], slopes: &mut [f64]) {
+            kernel.slopes_into(x, columns, i, values, slopes);
         }
     }
+    covariance.for_each_column_of_two(slopes, |i, column, slopes| {
+        work(kernel, inputs.row(i), columns, i, column, slopes);
+        column[0] += noise_variance;
+    });
 }
 
-lanes::vectorized! {
-    /// Σ_{i>j} (α_i α_j − K⁻¹_ij) a² g_ij (x_i − x_j)² for every coordinate: the factor ½ of the trace cancels against the
-    /// triangle that is left out.
-    fn moments(columns: &Columns, alpha: &[f64], inverse: &Square, slopes: &Square, sums: &mut [f64]) {
-        let mut weights = vec![0.0; alpha.len()];
-        for j in 0..alpha.len() {
-            let weights = &mut weights[j..];
-            let terms = alpha[j..].iter().zip(inverse.column(j)).zip(slopes.column(j));
-            for (w, ((alpha_i, inverse), slope)) in weights.iter_mut().zip(terms) {
-                *w = (alpha[j] * alpha_i - inverse) * slope;
+/// Σ_{i>j} (α_i α_j − K⁻¹_ij) a² g_ij (x_i − x_j)² for every coordinate: the factor ½ of the trace cancels against the triangle
+/// that is left out.
+fn moments(columns: &Columns, alpha: &[f64], inverse: &Square, slopes: &Square, sums: &mut [f64]) {
+    lanes::vectorized! {
+        fn work(
+            columns: &Columns,
+            alpha: &[f64],
+            inverse: &Square,
+            slopes: &Square,
+            range: Range<usize>,
+            sums: &mut [f64],
+        ) {
+            let mut weights = vec![0.0; alpha.len()];
+            for j in range {
+                let weights = &mut weights[j..];
+                let terms = alpha[j..].iter().zip(inverse.column(j)).zip(slopes.column(j));
+                for (w, ((alpha_i, inverse), slope)) in weights.iter_mut().zip(terms) {
+                    *w = (alpha[j] * alpha_i - inverse) * slope;
+                }
+                for (axis, sum) in sums.iter_mut().enumerate() {
+                    let x = &columns.coordinate(axis)[j..alpha.len()];
+                    *sum += lanes::dot_squared_difference(weights, x[0], x);
+                }
             }
-            for (axis, sum) in sums.iter_mut().enumerate() {
-                let x = &columns.coordinate(axis)[j..alpha.len()];
-                *sum += lanes::dot_squared_difference(weights, x[0], x);
-            }
+        }
+    }
+    let n = alpha.len();
+    let width = linalg::width_of_piece(n);
+    let mut parts = vec![vec![0.0; sums.len()]; n.div_ceil(width.max(1))];
+    parallel::for_each(parts.iter_mut().enumerate().collect(), |(piece, part)| {
+        let range = piece * width..n.min((piece + 1) * width);
+        work(columns, alpha, inverse, slopes, range, part);
+    });
+    for part in parts {
+        for (sum, part) in sums.iter_mut().zip(part) {
+            *sum += part;
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::lanes::{self, padded};
-use crate::{Family, GpError, Kernel, positive};
+use crate::{Family, GpError, Kernel, parallel, positive};
 
 /// The law of each feature's length scale.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -303,16 +303,14 @@ impl FeatureMap {
     /// φ(x)·ω at every point, for a padded weight vector.
     pub(crate) fn weighted_sums(&self, points: &Points, weights: &[f64]) -> Vec<f64> {
         lanes::vectorized! {
-            fn work(map: &FeatureMap, points: &Points, weights: &[f64]) -> Vec<f64> {
+            fn work(map: &FeatureMap, points: &[f64], weights: &[f64], sums: &mut [f64]) {
                 let mut buffer = vec![0.0; map.stride()];
-                let mut sums = Vec::with_capacity(points.len());
-                for x in points.rows() {
-                    sums.push(map.weighted_sum(x, weights, &mut buffer)); // a loop: an iterator's closure would not be inlined
+                for (x, sum) in points.chunks_exact(map.dim()).zip(sums) {
+                    *sum = map.weighted_sum(x, weights, &mut buffer);
                 }
-                sums
             }
         }
-        work(self, points, weights)
+        parallel::map_points(points.len(), points, |points, sums| work(self, points, weights, sums))
     }
 
     #[inline(always)]

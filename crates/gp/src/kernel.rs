@@ -3,7 +3,7 @@
 use fedbo_optim::Points;
 use serde::{Deserialize, Serialize};
 
-use crate::linalg::PackedLower;
+use crate::linalg::{PackedLower, Square};
 use crate::{GpError, lanes, positive};
 
 /// The shape of a covariance function, as a function ρ of the scaled distance r.
@@ -106,26 +106,32 @@ impl Kernel {
     #[inline(always)]
     pub(crate) fn row_into(&self, x: &[f64], columns: &Columns, out: &mut [f64]) {
         let (present, padding) = out.split_at_mut(columns.len());
-        self.squared_distances(x, columns, 0, present);
+        self.values_into(x, columns, 0, present);
+        padding.fill(0.0);
+    }
+
+    /// Covariances with the column points `first`, `first` + 1, … into `values`.
+    #[inline(always)]
+    fn values_into(&self, x: &[f64], columns: &Columns, first: usize, values: &mut [f64]) {
+        self.squared_distances(x, columns, first, values);
         let a = self.outputscale;
         match self.family {
             Family::SquaredExponential => {
-                for v in present {
+                for v in values {
                     *v = a * squared_exponential(*v).0;
                 }
             }
             Family::Matern32 => {
-                for v in present {
+                for v in values {
                     *v = a * matern32(*v).0;
                 }
             }
             Family::Matern52 => {
-                for v in present {
+                for v in values {
                     *v = a * matern52(*v).0;
                 }
             }
         }
-        padding.fill(0.0);
     }
 
     /// Covariances with the column points `first`, `first` + 1, … into `values`, and a²·g(r) into `slopes` (see
@@ -177,14 +183,35 @@ impl Kernel {
 
     /// Lower triangle of k(X, X) for n points. Cost O(n² d).
     pub fn gram(&self, points: &Points) -> PackedLower {
-        let columns = Columns::new(points);
-        let mut gram = PackedLower::zeros(points.len());
-        let mut buffer = vec![0.0; columns.padded_len()];
-        for i in 0..points.len() {
-            self.row_to(points.row(i), &columns, &mut buffer);
-            gram.row_mut(i).copy_from_slice(&buffer[..=i]);
+        lanes::vectorized! {
+            fn work(kernel: &Kernel, points: &Points, columns: &Columns, gram: &mut PackedLower) {
+                for i in 0..points.len() {
+                    kernel.values_into(points.row(i), columns, 0, gram.row_mut(i));
+                }
+            }
         }
+        let mut gram = PackedLower::zeros(points.len());
+        work(self, points, &Columns::new(points), &mut gram);
         gram
+    }
+
+    /// k(X, X) + σ² I of n points into the lower triangle `gram`, by columns. Cost O(n² d).
+    pub(crate) fn noisy_gram_into(
+        &self,
+        noise_variance: f64,
+        points: &Points,
+        columns: &Columns,
+        gram: &mut Square,
+    ) {
+        lanes::vectorized! {
+            fn work(kernel: &Kernel, x: &[f64], columns: &Columns, i: usize, values: &mut [f64]) {
+                kernel.values_into(x, columns, i, values);
+            }
+        }
+        gram.for_each_column(|i, column| {
+            work(self, points.row(i), columns, i, column);
+            column[0] += noise_variance;
+        });
     }
 }
 

@@ -19,6 +19,7 @@ mod lanes;
 pub mod linalg;
 mod multi_task;
 mod output_transform;
+mod parallel;
 mod pathwise;
 mod posterior;
 mod prediction;

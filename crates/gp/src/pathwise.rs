@@ -3,7 +3,7 @@
 use fedbo_optim::{Function, Points};
 use fedbo_streams::Stream;
 
-use crate::{FeatureMap, GpError, Posterior, lanes};
+use crate::{FeatureMap, GpError, Posterior, lanes, parallel};
 
 /// Settings of the prior draw beneath a [`PathwiseSample`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,20 +62,19 @@ impl Function for PathwiseSample<'_> {
 
     fn values(&self, points: &Points) -> Vec<f64> {
         lanes::vectorized! {
-            fn work(sample: &PathwiseSample<'_>, points: &Points) -> Vec<f64> {
+            fn work(sample: &PathwiseSample<'_>, points: &[f64], values: &mut [f64]) {
                 let (kernel, columns) = (sample.posterior.kernel(), sample.posterior.columns());
                 let mut features = vec![0.0; sample.map.stride()];
                 let mut cross = vec![0.0; columns.padded_len()];
-                let mut values = Vec::with_capacity(points.len());
-                for x in points.rows() {
+                for (x, value) in points.chunks_exact(kernel.dim()).zip(values) {
                     kernel.row_into(x, columns, &mut cross);
                     let prior = sample.map.weighted_sum(x, &sample.prior_weights, &mut features);
-                    values.push(prior + lanes::dot(&cross, &sample.coefficients));
+                    *value = prior + lanes::dot(&cross, &sample.coefficients);
                 }
-                values
             }
         }
-        work(self, points)
+        let n_observations = self.posterior.len();
+        parallel::map_points(n_observations, points, |points, values| work(self, points, values))
     }
 
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {

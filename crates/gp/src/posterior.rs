@@ -51,22 +51,13 @@ impl Posterior {
             });
         }
         check_finite(&inputs, &y)?;
-        let mut gram = kernel.gram(&inputs);
-        for i in 0..inputs.len() {
-            gram.row_mut(i)[i] += noise_variance;
-        }
-        let factor = SpdFactor::new(&gram)?;
+        let columns = Columns::new(&inputs);
+        let factor = SpdFactor::filled(inputs.len(), |gram| {
+            kernel.noisy_gram_into(noise_variance, &inputs, &columns, gram);
+        })?;
         let mut alpha = y.clone();
         factor.solve(&mut alpha);
-        Ok(Self {
-            columns: Columns::new(&inputs),
-            kernel,
-            noise_variance,
-            inputs,
-            y,
-            factor,
-            alpha,
-        })
+        Ok(Self { columns, kernel, noise_variance, inputs, y, factor, alpha })
     }
 
     /// Adds one observation. Cost O(n²): the factor is extended, not rebuilt, unless the new pivot is too small for the

@@ -178,14 +178,8 @@ impl Proposer {
     /// The points that may be queried while `pending` is running.
     ///
     /// # Errors
-    /// If nothing is left of a study's discrete space, or there are more observations than the surrogate takes.
+    /// If nothing is left of a study's discrete space.
     pub(crate) fn open(&self, pending: &Points) -> Result<Open<'_>, StrategyError> {
-        if self.surrogate.exceeds_max_observations() {
-            return Err(StrategyError::TooManyObservations {
-                n_observations: self.surrogate.len(),
-                limit: Surrogate::MAX_OBSERVATIONS,
-            });
-        }
         let open = self.trials.with_pending(pending);
         if self.is_for_study() {
             open.check_exhausted()?;

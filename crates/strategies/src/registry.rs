@@ -21,7 +21,7 @@ use crate::meta::{
 };
 use crate::{
     Domain, GpUcbOptions, LogEiOptions, Outcomes, RandomOptions, Repeats, SharedPriorOptions,
-    SobolOptions, Strategy, StrategyError, Surrogate, SurrogateSettings, TsOptions, UcbMultiplier,
+    SobolOptions, Strategy, StrategyError, SurrogateSettings, TsOptions, UcbMultiplier,
 };
 
 /// The study that a strategy is made for.
@@ -96,7 +96,7 @@ pub trait StrategyOptions {
     /// If an option is out of range.
     fn make(&self, setup: &Setup<'_>) -> Result<Box<dyn Strategy>, StrategyError>;
 
-    /// True if it models the objective; it is then asked after an initial design, and up to [`Surrogate::MAX_OBSERVATIONS`] trials.
+    /// True if it models the objective; it is then asked after an initial design.
     fn has_surrogate(&self) -> bool {
         true
     }
@@ -309,8 +309,8 @@ impl Default for StrategySpec {
 }
 
 impl StrategySpec {
-    /// Most trials of a study whose strategy has no model.
-    const TRIALS_MAX: u64 = 1_000_000;
+    /// Most trials that a study's file may ask for.
+    pub const TRIALS_MAX: u64 = 1_000_000;
 
     /// All that a file can name.
     pub fn of_files() -> Vec<Self> {
@@ -377,15 +377,6 @@ impl StrategySpec {
     /// Returns true if it can do with trials that were stopped and have no final value.
     pub fn goes_with_stopped_trials(&self) -> bool {
         self.epoch_bound().is_some() || !self.has_surrogate()
-    }
-
-    /// Most trials that a study's file may ask for.
-    pub fn n_trials_max(&self) -> u64 {
-        match self.options() {
-            Maker::Own(_) => Self::TRIALS_MAX,
-            _ if self.has_surrogate() => Surrogate::MAX_OBSERVATIONS as u64,
-            _ => Self::TRIALS_MAX,
-        }
     }
 }
 
@@ -516,7 +507,5 @@ mod tests {
             StrategySpec::names("or", StrategySpec::goes_with_stopped_trials),
             r#""gp-ucb", "random" or "sobol""#
         );
-        assert_eq!(StrategySpec::own().n_trials_max(), 1_000_000);
-        assert!(StrategySpec::ts().n_trials_max() < 10_000);
     }
 }

@@ -1,16 +1,27 @@
-//! The schedule of fits of a study's surrogate, and the observations that each fit sees.
+//! The schedule of fits of a study's surrogate, the observations that each fit sees, and those on which the posterior is conditioned.
 
-/// The last count of observations at which a scheduled fit takes place and the posterior is built anew; later ones are
-/// only appended, so that no step takes seconds.
+/// The last count of observations, up to [`MAX_CONDITIONED`], at which a scheduled fit takes place and the posterior is built anew; later
+/// ones are only appended, so that no step takes seconds.
 pub(crate) const LAST_FIT: usize = 3000;
+/// Most observations for which a posterior is conditioned on all of them.
+pub(crate) const MAX_CONDITIONED: usize = 5000;
+/// Observations that are chosen to stand for all where there are more.
+pub(crate) const N_CHOSEN: usize = 2000;
 /// Observations that one fit sees at most.
 pub(crate) const MAX_FITTED: usize = 500;
 /// Observations beyond which a fit has no random restarts.
 pub(crate) const LAST_RESTARTED: usize = 40;
 
-/// The last scheduled count up to n, 0 if there is none: 2, 3, …, 20, then counts that grow by a tenth, up to
-/// [`LAST_FIT`].
+/// The last scheduled count up to n, 0 if there is none: 2, 3, …, 20, then counts that grow by a tenth, up to [`LAST_FIT`]; of more
+/// than [`MAX_CONDITIONED`] that number, then counts that grow by a tenth and at most by [`N_CHOSEN`].
 pub(crate) fn last_scheduled(n: usize) -> usize {
+    if n > MAX_CONDITIONED {
+        let mut last = MAX_CONDITIONED;
+        while last + (last / 10).min(N_CHOSEN) <= n {
+            last += (last / 10).min(N_CHOSEN);
+        }
+        return last;
+    }
     let (mut last, mut next) = (0, 2);
     while next <= n.min(LAST_FIT) {
         last = next;
@@ -42,13 +53,23 @@ mod tests {
 
     #[test]
     fn counts_are_dense_first_and_then_grow_by_a_tenth() {
-        let mut counts: Vec<usize> = (0..5000).map(last_scheduled).collect();
+        let mut counts: Vec<usize> = (0..=MAX_CONDITIONED).map(last_scheduled).collect();
         counts.dedup();
         let expected: Vec<usize> = [0].into_iter().chain(2..=20).collect();
         assert_eq!(counts[..20], expected);
         assert_eq!(counts[20..26], [22, 25, 28, 31, 35, 39]);
         assert!(counts.windows(2).skip(1).all(|w| w[1] > w[0] && w[1] <= w[0] + w[0].div_ceil(10)));
         assert!(*counts.last().unwrap_or(&0) <= LAST_FIT);
+    }
+
+    #[test]
+    fn beyond_the_observations_that_are_all_modelled_some_are_chosen_again_and_again() {
+        let counts = [(5001, 5000), (5499, 5000), (5500, 5500), (6050, 6050), (6654, 6050)];
+        for (n, expected) in counts {
+            assert_eq!(last_scheduled(n), expected, "{n}");
+        }
+        let most = (5001..60_000).map(|n| N_CHOSEN + n - last_scheduled(n)).max();
+        assert!(most < Some(2 * N_CHOSEN));
     }
 
     #[test]

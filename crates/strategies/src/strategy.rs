@@ -167,16 +167,6 @@ pub enum StrategyError {
         /// Size of the domain.
         n_points: usize,
     },
-    /// More observations than an exact Gaussian process is conditioned on: see [`crate::Surrogate::MAX_OBSERVATIONS`].
-    #[error(
-        "{n_observations} successful observations: strategies with a Gaussian process take up to {limit}; begin another study by Sobol or random search"
-    )]
-    TooManyObservations {
-        /// Successful observations so far.
-        n_observations: usize,
-        /// The limit.
-        limit: usize,
-    },
     /// A message cannot be of anybody's observations.
     #[error("{0}")]
     Implausible(String),

@@ -63,7 +63,7 @@ pub enum HyperparameterPolicy {
     },
     /// Fitted at 2, 3, …, 20 observations, then at counts that grow by a tenth, up to 3000. Every fit starts from
     /// `initial` and sees the first so many observations, whose posterior is then built; later ones are appended one by
-    /// one.
+    /// one. Beyond 5000 a posterior is conditioned on some of them: see [`Surrogate::MAX_CONDITIONED`].
     ///
     /// So the surrogate is a function of the ordered list of observations alone, to the last bit, however they were told.
     /// A fit that fails leaves `initial` until the next. It sees 500 observations at most, half of them the best ones
@@ -155,6 +155,8 @@ pub struct Surrogate {
     transform: Option<OutputTransform>,
     /// The family that the last scheduled fit chose.
     warping: Warping,
+    /// The observations on which the posterior is conditioned, by their places in ascending order; with scheduled fits.
+    conditioned: Vec<usize>,
     posterior: Posterior,
     joint: Option<Arc<JointSampler>>,
     last_fit: usize,
@@ -162,15 +164,9 @@ pub struct Surrogate {
 }
 
 impl Surrogate {
-    /// Successful observations beyond which strategies with scheduled fits propose nothing more, as a step would take ever
-    /// longer; the posterior then stays as it was.
-    pub const MAX_OBSERVATIONS: usize = 5000;
-
-    /// Returns true if it has more than [`Surrogate::MAX_OBSERVATIONS`] and keeps to that bound.
-    pub(crate) fn exceeds_max_observations(&self) -> bool {
-        self.outputs.len() > Self::MAX_OBSERVATIONS
-            && matches!(self.settings.hyperparameters, HyperparameterPolicy::Scheduled { .. })
-    }
+    /// Most observations for which the posterior of scheduled fits is conditioned on all of them. Of more, it is conditioned on 2000
+    /// that are chosen anew from time to time, and on those that came since; there are fewer than 4000 in all.
+    pub const MAX_CONDITIONED: usize = schedule::MAX_CONDITIONED;
 
     /// A surrogate without observations. `finite_domain` is the domain of joint sampling, if there is one; `seed` feeds
     /// the restarts of hyperparameter fits.
@@ -195,6 +191,7 @@ impl Surrogate {
             standardizer: Standardizer::RAW,
             transform: None,
             warping: Warping::AFFINE,
+            conditioned: Vec::new(),
             posterior,
             joint: finite_domain,
             last_fit: 0,
@@ -339,9 +336,6 @@ impl Surrogate {
         if self.outputs.len() == before {
             return Ok(());
         }
-        if self.exceeds_max_observations() {
-            return Ok(());
-        }
         if let HyperparameterPolicy::Scheduled { .. } = self.settings.hyperparameters {
             self.follow_schedule()?;
             self.note_jitter();
@@ -378,23 +372,33 @@ impl Surrogate {
     fn follow_schedule(&mut self) -> Result<(), GpError> {
         let n = self.outputs.len();
         let n_fitted = schedule::last_scheduled(n);
-        if n_fitted == self.last_fit && n == self.posterior.len() + 1 {
+        let n_known = self.conditioned.last().map_or(0, |last| last + 1);
+        if n_fitted == self.last_fit && n == n_known + 1 {
             let (y, transform) = self.transformed(n, self.warping);
             self.posterior.append(self.inputs.row(n - 1), y[n - 1])?;
+            self.conditioned.push(n - 1);
             self.transform = transform;
-            return self.posterior.set_outputs(y);
+            return self.posterior.set_outputs(select(&self.conditioned, &y));
         }
         let fitted = (n_fitted > self.last_fit).then(|| self.fit_first(n_fitted));
         let warping = fitted.as_ref().map_or(self.warping, |(_, warping)| *warping);
         let (y, transform) = self.transformed(n, warping);
-        let base = match fitted {
-            Some((fitted, _)) => self.conditioned_on_first(n_fitted, &y, &fitted)?,
-            None => self.posterior.clone(),
+        let (base, mut conditioned) = match fitted {
+            Some((fitted, warping)) => {
+                let chosen = self.chosen_of_first(n_fitted, &fitted, warping);
+                (self.conditioned_on(&chosen, &y, &fitted)?, chosen)
+            }
+            None => (self.posterior.clone(), self.conditioned.clone()),
         };
-        let first = base.len();
+        let first = match conditioned.last() {
+            Some(last) => n_fitted.max(last + 1),
+            None => 0,
+        };
         let mut posterior = base.extended(&self.inputs_between(first, n), &y[first..])?;
-        posterior.set_outputs(y)?;
+        conditioned.extend(first..n);
+        posterior.set_outputs(select(&conditioned, &y))?;
         self.replace_posterior(posterior)?;
+        self.conditioned = conditioned;
         self.transform = transform;
         self.warping = warping;
         self.last_fit = n_fitted;
@@ -412,23 +416,57 @@ impl Surrogate {
         (y, Some(transform))
     }
 
-    /// A posterior over the first m observations; with the initial hyperparameters if these give none.
-    fn conditioned_on_first(
+    /// The observations among the first m on which the posterior is conditioned, by their places: all up to
+    /// [`Surrogate::MAX_CONDITIONED`]. Of more, 2000: the best half, and an even spread of the others.
+    ///
+    /// The best are those with the largest posterior means, of the latent function at the observation after a posterior over
+    /// the 500 observations that the fit saw has been told it too, μ + v/(v + σ²)·(y − μ): so that where there is noise they are not
+    /// those with the most fortunate noise. Of a slack those next to its bound are the best.
+    fn chosen_of_first(&self, m: usize, fitted: &Hyperparameters, warping: Warping) -> Vec<usize> {
+        if m < Self::MAX_CONDITIONED {
+            return (0..m).collect();
+        }
+        let (y, _) = self.transformed(m, warping);
+        let seen = schedule::representative(&self.outputs[..m], schedule::MAX_FITTED);
+        let mut worth = y.clone();
+        // Without a posterior the worth is that of the observation alone, and the posterior of those chosen says what is amiss.
+        if let Ok(posterior) = self.posterior_of(&seen, &y, fitted) {
+            let (means, variances) = posterior.mean_variances(&self.inputs_between(0, m));
+            for (worth, (mean, variance)) in worth.iter_mut().zip(means.iter().zip(variances)) {
+                let weight = variance / (variance + fitted.noise_variance);
+                *worth = mean + weight * (*worth - mean);
+            }
+        }
+        if warping == Warping::SignedLog {
+            worth.iter_mut().for_each(|worth| *worth = -worth.abs());
+        }
+        schedule::representative(&worth, schedule::N_CHOSEN)
+    }
+
+    /// A posterior over the observations at these places, of which `y` are the outputs.
+    fn posterior_of(
+        &self,
+        places: &[usize],
+        y: &[f64],
+        h: &Hyperparameters,
+    ) -> Result<Posterior, GpError> {
+        let rows = places.iter().map(|place| self.inputs.row(*place));
+        let inputs = Points::from_rows(self.inputs.dim(), rows);
+        Posterior::new(h.kernel.clone(), h.noise_variance, inputs, select(places, y))
+    }
+
+    /// [`Surrogate::posterior_of`], with the initial hyperparameters if these give none.
+    fn conditioned_on(
         &mut self,
-        m: usize,
+        places: &[usize],
         y: &[f64],
         fitted: &Hyperparameters,
     ) -> Result<Posterior, GpError> {
-        let inputs = self.inputs_between(0, m);
-        let build = |h: &Hyperparameters| {
-            let y = y[..m].to_vec();
-            Posterior::new(h.kernel.clone(), h.noise_variance, inputs.clone(), y)
-        };
-        match build(fitted) {
+        match self.posterior_of(places, y, fitted) {
             Ok(posterior) => Ok(posterior),
             Err(_) => {
                 self.diagnostics.n_rejected_fits += 1;
-                build(self.settings.initial())
+                self.posterior_of(places, y, self.settings.initial())
             }
         }
     }
@@ -633,6 +671,11 @@ impl SurrogateSettings {
             | HyperparameterPolicy::Scheduled { initial: given, .. } => given,
         }
     }
+}
+
+/// The values at these places.
+fn select(places: &[usize], values: &[f64]) -> Vec<f64> {
+    places.iter().map(|place| values[*place]).collect()
 }
 
 /// The difference by which the logarithm of each coordinate's length scale is smaller than that of a range.

@@ -48,10 +48,10 @@ pub(crate) fn rows(strategy: StrategySpec, sizes: &[usize], limits: &Limits) -> 
 const N_STEPS: usize = 40;
 
 /// Mean and longest step, the first step of a program that has just opened the study, and peak memory of the process, at
-/// growing numbers of trials; then how each of them grows.
+/// growing numbers of trials, and how each of them grows; the best value before and after these steps.
 pub(crate) fn growth(strategy: StrategySpec, largest: usize) -> Result<Vec<Value>> {
     let name = strategy.name();
-    let ladder = [100, 200, 500, 1000, 2000, 5000];
+    let ladder = [100, 200, 500, 1000, 2000, 5000, 10_000, 20_000];
     let curve =
         |what: &str, unit| Curve { what: format!("{name}: {what}"), unit, points: Vec::new() };
     let mut curves = [
@@ -59,10 +59,14 @@ pub(crate) fn growth(strategy: StrategySpec, largest: usize) -> Result<Vec<Value
         curve("ask and tell, longest", "seconds"),
         curve("first ask after opening", "seconds"),
         curve("peak memory", "mib"),
+        curve("best of the random points", "value"),
+        curve("best of the steps", "value"),
     ];
     for t in ladder.into_iter().filter(|t| *t <= largest) {
-        // The steps end at t trials, so that the largest size is within what a surrogate takes.
+        // The steps end at t trials, so that at 5000 all are still modelled.
         let study = study_of(strategy, t - N_STEPS - 1)?;
+        let best = || study.best()?.and_then(|trial| trial.value()).context("a best value");
+        let at_random = best()?;
         let seconds = (0..=N_STEPS)
             .map(|_| {
                 let begin = Instant::now();
@@ -74,7 +78,7 @@ pub(crate) fn growth(strategy: StrategySpec, largest: usize) -> Result<Vec<Value
         let mean = steps.iter().sum::<f64>() / count(steps.len());
         let longest = steps.iter().copied().fold(0.0, f64::max);
         let t = u32::try_from(t)?;
-        let costs = [mean, longest, *first, peak_mib()?];
+        let costs = [mean, longest, *first, peak_mib()?, at_random, best()?];
         for (curve, cost) in curves.iter_mut().zip(costs) {
             curve.points.push((t, cost));
         }
@@ -86,7 +90,7 @@ pub(crate) fn growth(strategy: StrategySpec, largest: usize) -> Result<Vec<Value
             row.insert((*unit).into(), rounded(*value, 6));
             rows.push(Value::Object(row));
         }
-        if let Some(exponent) = exponent(points) {
+        if let Some(exponent) = exponent(points).filter(|_| *unit != "value") {
             rows.push(json!({
                 "peer": "fedbo", "what": what, "exponent_in": "t", "exponent": rounded(exponent, 2),
             }));

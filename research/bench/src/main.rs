@@ -1,8 +1,8 @@
 //! Benchmarks of whole operations, by the same protocol and in the same JSON layout as the peers' scripts.
 //!
-//! Each subcommand prints one line: `{"bench": …, "threads": 1, "versions": {…}, "rows": [{"peer": "fedbo", …}]}`.
-//! Decides what is measured; `cargo xtask bench` decides beside whom, and draws the table. Everything runs on one
-//! thread. The protocol is laid down in `docs/decisions/0007-benchmarks.md`; micro benchmarks are `gp/benches/gp.rs`.
+//! Each subcommand prints one line: `{"bench": …, "threads": 2, "versions": {…}, "rows": [{"peer": "fedbo", …}]}`.
+//! Decides what is measured; `cargo xtask bench` decides beside whom, and draws the table. Work on 512 observations and more is
+//! split over the cores that the process may use, `threads`; all else runs on one. The protocol is laid down in `docs/decisions/0007-benchmarks.md`; micro benchmarks are `gp/benches/gp.rs`.
 #![expect(
     clippy::print_stdout,
     reason = "the line of JSON on standard output is what this program is for"
@@ -105,7 +105,7 @@ enum Bench {
         #[arg(long, value_parser = ask_tell::strategy, default_value = "log-ei")]
         strategy: StrategySpec,
         /// Largest number of trials
-        #[arg(long, default_value_t = 5000)]
+        #[arg(long, default_value_t = 20_000)]
         largest: usize,
     },
     /// A round of the private mechanism over a large roster, beside a plain pass over the same memory
@@ -328,7 +328,9 @@ fn main() -> Result<()> {
         Bench::Memory { agents, rounds } => ("memory", memory::rows(agents, rounds)?),
     };
     let versions = json!({ "fedbo": env!("CARGO_PKG_VERSION") });
-    let line: Value = json!({ "bench": bench, "threads": 1, "versions": versions, "rows": rows });
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let line: Value =
+        json!({ "bench": bench, "threads": threads, "versions": versions, "rows": rows });
     println!("{line}");
     Ok(())
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use fedbo_objective::{CommandObjective, FailuresMax, NumberNames};
 use fedbo_storage::{Address, StorageError, Told, Trial, TrialState};
 use fedbo_study::{
-    Ended, JOBS_MAX, Patience, RunOptions, RunReport, StudyError, StudyFile, time_limit,
+    Ended, JOBS_MAX, Patience, RunOptions, RunReport, StrategySpec, StudyError, StudyFile,
+    time_limit,
 };
 use serde::Serialize;
 
@@ -210,15 +211,11 @@ impl Tune {
         let Some(n_trials) = self.trials else {
             return Ok(file.n_trials);
         };
-        let strategy = &file.definition.strategy;
-        let max = strategy.n_trials_max();
+        let max = StrategySpec::TRIALS_MAX;
         if (1..=max).contains(&n_trials) {
             return Ok(n_trials);
         }
-        let name = strategy.name();
-        Err(BadInput(format!(
-            "--trials {n_trials}: expected a number from 1 to {max} for strategy {name:?}"
-        )))
+        Err(BadInput(format!("--trials {n_trials}: expected a number from 1 to {max}")))
     }
 
     /// One line about what will happen now.

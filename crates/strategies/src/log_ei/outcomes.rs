@@ -80,7 +80,7 @@ impl OutcomesLogEi {
     /// The value of an outcome of a trial that counts, in the model's units.
     fn seen(&self, model: &Surrogate, trial: usize) -> f64 {
         match self.incumbent {
-            Incumbent::BestObservation => model.posterior().outputs()[trial],
+            Incumbent::BestObservation => model.transformed_value(model.outputs()[trial]),
             Incumbent::BestMean => model.posterior().mean(model.inputs().row(trial)),
         }
     }

@@ -97,12 +97,6 @@ impl GpTask {
                 expected: "at least one finite value",
             });
         }
-        if surrogate.exceeds_max_observations() {
-            return Err(StrategyError::TooManyObservations {
-                n_observations,
-                limit: Surrogate::MAX_OBSERVATIONS,
-            });
-        }
         Ok(Self {
             name: task.name.clone(),
             predictor: surrogate.posterior().clone().into_predictor(),

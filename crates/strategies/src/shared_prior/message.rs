@@ -171,7 +171,7 @@ impl SharedMessage {
         if self.statistics.rank() != basis.rank() || !best_fits || !units_fit {
             return Err(Self::wrong_length());
         }
-        let checked = self.statistics.check(Surrogate::MAX_OBSERVATIONS, least_noise);
+        let checked = self.statistics.check(Surrogate::MAX_CONDITIONED, least_noise);
         checked.map_err(|reason| StrategyError::Implausible(reason.to_string()))
     }
 

@@ -256,18 +256,3 @@ fn sobol_search_counts_told_and_running_trials() {
         running.push(&found.unit);
     }
 }
-
-/// More observations than the limit are an error of `ask` that says what to do instead; `tell` takes them.
-#[test]
-fn too_many_observations_are_refused() {
-    let settings = LogEiSettings::for_study(1, false);
-    let mut strategy = LogEi::new(unit_box(1), settings, Seed::new(SEED)).unwrap();
-    let many = uniform_points(Surrogate::MAX_OBSERVATIONS + 1, 1, &mut test_stream(1));
-    let many: Vec<Observation> =
-        many.rows().map(|x| observed(x, Some(x[0]), Source::Initial)).collect();
-    strategy.tell(&many).unwrap();
-    assert_eq!(
-        strategy.ask(&Points::new(1), &mut test_stream(1)),
-        Err(StrategyError::TooManyObservations { n_observations: 5001, limit: 5000 })
-    );
-}

@@ -180,3 +180,57 @@ fn a_failed_posterior_changes_nothing() {
         assert_eq!(surrogate.posterior().len(), 1);
     }
 }
+
+/// 5,600 observations told in any portions give the same posterior to the last bit. It is conditioned on fewer than 4,000, the best among
+/// them, and predicts what it was not told.
+#[test]
+fn some_of_very_many_observations_stand_for_all() {
+    let n = 5_600;
+    let all = observations(n);
+    let tell = |portions: &[usize]| {
+        let mut surrogate = surrogate(SurrogateSettings::for_study(2, false));
+        let mut rest = &all[..];
+        for portion in portions {
+            surrogate.tell(&rest[..*portion]).unwrap();
+            rest = &rest[*portion..];
+        }
+        surrogate.tell(rest).unwrap();
+        surrogate
+    };
+    let at_once = tell(&[]);
+    let at = uniform_points(20, 2, &mut test_stream(2));
+    for portions in [&[5_002, 1, 1, 495, 1, 1][..], &[5_499, 1, 50]] {
+        let portions = tell(portions);
+        assert_eq!(portions.posterior().inputs(), at_once.posterior().inputs());
+        assert_eq!(means(&portions, &at), means(&at_once, &at));
+    }
+    assert_eq!((at_once.len(), at_once.posterior().len()), (n, 2_100));
+    let best = (0..n).max_by(|a, b| at_once.outputs()[*a].total_cmp(&at_once.outputs()[*b]));
+    let best = at_once.inputs().row(best.unwrap());
+    assert!(at_once.posterior().inputs().rows().any(|x| x == best));
+    for x in at.rows() {
+        let expected = 30.0 + (5.0 * x[0]).sin() + x[1];
+        assert!((at_once.predict(x).0 - expected).abs() < 1e-3, "{x:?}");
+    }
+}
+
+/// With noise the best of very many observations are those whose means are best, and not those with the most fortunate noise.
+#[test]
+fn noise_does_not_choose_the_best_of_very_many_observations() {
+    let mut stream = test_stream(3);
+    let points = uniform_points(6_000, 2, &mut stream);
+    let noisy = |x: &[f64]| -10.0 * (x[0] - 0.3).powi(2) + stream.normal();
+    let outputs: Vec<f64> = points.rows().map(noisy).collect();
+    let all: Vec<Observation> =
+        points.rows().zip(&outputs).map(|(x, y)| observed(x, Some(*y), Source::Own)).collect();
+    let mut surrogate = surrogate(SurrogateSettings::for_study(2, true));
+    surrogate.tell(&all).unwrap();
+    // The best 1,000 of the first 5,500 are those less than 0.091 from the maximum; the others are one in 4.5.
+    let is_near = |x: &&[f64]| (x[0] - 0.3).abs() < 0.12;
+    let n_near = surrogate.posterior().inputs().rows().filter(is_near).count();
+    assert!(n_near > 1_000, "{n_near}");
+    let mut by_output: Vec<usize> = (0..5_500).collect();
+    by_output.sort_by(|a, b| outputs[*b].total_cmp(&outputs[*a]));
+    let n_fortunate = by_output[..1_000].iter().filter(|i| is_near(&points.row(**i))).count();
+    assert!(n_fortunate < 600, "{n_fortunate}");
+}

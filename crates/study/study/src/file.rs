@@ -204,7 +204,7 @@ impl StudyToml {
         let spec = spec.transpose()?;
         let outcomes = outcomes_table(&objectives, &constraints);
         let strategy = self.strategy(check, spec.as_ref(), outcomes)?;
-        let n_trials = n_trials(study, &strategy, file)?;
+        let n_trials = n_trials(study, file)?;
         if self.space.is_empty() {
             let remedy =
                 "add a [space.NAME] table for each parameter, with type, low and high (or choices)";
@@ -403,29 +403,17 @@ impl ObjectiveTable {
     }
 }
 
-fn n_trials(
-    study: &StudyTable,
-    strategy: &StrategySpec,
-    file: &TomlFile,
-) -> Result<u64, FileError> {
+fn n_trials(study: &StudyTable, file: &TomlFile) -> Result<u64, FileError> {
     let path = ["study", "trials"];
     let Some(n_trials) = study.trials else {
         let remedy = "add trials = .., how many points are evaluated in all";
         return Err(file.missing_error(&path, remedy));
     };
-    let max = strategy.n_trials_max();
-    let why = match strategy.has_surrogate() {
-        true => format!(
-            ", all that {:?} models ({} go on)",
-            strategy.name(),
-            StrategySpec::names("and", |each| !each.has_surrogate())
-        ),
-        false => String::new(),
-    };
+    let max = StrategySpec::TRIALS_MAX;
     if (1..=max).contains(&n_trials) {
         return Ok(n_trials);
     }
-    let expected = format!("a whole number from 1 to {max}{why}");
+    let expected = format!("a whole number from 1 to {max}");
     Err(file.value_error(&path, expected))
 }
 

@@ -138,6 +138,11 @@ fn slower(first: Vec<Row>, second: Vec<Row>) -> Vec<Row> {
         .collect()
 }
 
+/// The cores that ours and the peers' programs may use.
+fn n_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Writes `fedbo-<bench>.json`, and `peers-<bench>.json` where the peers ran beside us.
 fn write(folder: &Path, done: &[Measured<'_>], peers: &Peers) -> Result<()> {
     for kind in Kind::COMPARED.into_iter().chain(Kind::ALONE) {
@@ -151,7 +156,7 @@ fn write(folder: &Path, done: &[Measured<'_>], peers: &Peers) -> Result<()> {
             }
             let bench = kind.bench();
             let path = folder.join(format!("{who}-{bench}.json"));
-            let line = json!({ "bench": bench, "threads": 1, "rows": rows });
+            let line = json!({ "bench": bench, "threads": n_cores(), "rows": rows });
             std::fs::write(&path, format!("{line}\n"))
                 .with_context(|| path.display().to_string())?;
         }

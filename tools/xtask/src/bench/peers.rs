@@ -104,7 +104,7 @@ impl Peers {
                     .env("FEDBO_PEER_SCRIPT", cell.kind.bench())
                     .env("FEDBO_PEER_DRAWS", draws.to_string())
                     .env("TS_BUDGET", budget_s.to_string())
-                    .env("PEER_THREADS", "1")
+                    .env("PEER_THREADS", super::n_cores().to_string())
                     .env("PYTHONDONTWRITEBYTECODE", "1");
                 if let Some(data) = data_folder() {
                     command.env("BENCH_DATA", data);

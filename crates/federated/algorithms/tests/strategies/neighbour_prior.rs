@@ -5,7 +5,7 @@ use fedbo_federated::shared_prior::{NeighbourPriorAgent, SharedPriorAgent};
 use fedbo_protocol::{AgentUpdate, Broadcast, Neighbour, ReportRejected, UsesHandouts};
 use fedbo_strategies::{
     Collaborator, Observation, OthersUse, Points, Proposal, SharedPriorSettings, Source, Strategy,
-    Surrogate, ThompsonSettings,
+    ThompsonSettings,
 };
 use fedbo_streams::Seed;
 use fedbo_testkit::{test_stream, uniform_points};
@@ -158,15 +158,16 @@ fn failed_trials_of_neighbours_change_nothing() {
     assert_eq!(ask(&agent), before);
 }
 
-/// Reports of which no model can be made, here for being too many, are refused with their neighbour's name: what it said before stays, the
-/// others count, and the agent goes on. Values at the ends of floats do have a model.
+/// Reports of which no model can be made, here for an input that is no number, are refused with their neighbour's name: what it said
+/// before stays, the others count, and the agent goes on. Values at the ends of floats do have a model.
 #[test]
 fn observations_without_a_model_are_refused_and_named() {
     let mut agent = agent();
     assert!(agent.tell_all(&[], &reported(1, 6, |x| like(1, x))).unwrap().is_empty());
     let before = ask(&agent);
-    let too_many = reported(1, Surrogate::MAX_OBSERVATIONS, |x| like(1, x));
-    let refused = agent.tell_all(&[], &too_many).unwrap();
+    let mut no_number = reported(1, 6, |x| like(1, x));
+    no_number[3].unit[0] = f64::NAN;
+    let refused = agent.tell_all(&[], &no_number).unwrap();
     assert_eq!(ask(&agent), before);
     let huge = reported(2, 6, |x| if x[0] > 0.5 { f64::MAX } else { f64::MIN });
     let good = reported(3, 6, |x| like(3, x));

@@ -109,7 +109,7 @@ impl MetaTable {
             );
             return Err(file.error(&["meta", "scale"], message));
         }
-        let max = fedbo_strategies::Surrogate::MAX_OBSERVATIONS;
+        let max = fedbo_strategies::Surrogate::MAX_CONDITIONED;
         let trials_max = self.trials_max.unwrap_or(default.trials_max);
         let settings = MetaSettings {
             mismatch: mismatch.unwrap_or_default(),
