@@ -197,7 +197,7 @@ fn arguments_are_checked() {
     refused(&["tune", "s.toml", "--jobs", "0"], &["expected a number from 1 to 256"]);
     refused(
         &["tune", "s.toml", "--trials", "0"],
-        &["--trials 0: expected a number from 1 to 5000"],
+        &["--trials 0: expected a number from 1 to 1000000"],
     );
     refused(&["tune", "s.toml", "--trials", "-3"], &["-3"]);
     refused(&["tune", "sqlite:study.db"], &["fedbo tune needs the study's file"]);

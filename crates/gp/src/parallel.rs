@@ -16,31 +16,40 @@ static FREE: LazyLock<AtomicUsize> = LazyLock::new(|| {
     AtomicUsize::new(n_cores - 1)
 });
 
-/// Threads that were taken from those that are free, and go back to them.
-struct Helpers(usize);
+/// A number of threads that was taken from those that are free, and goes back to them.
+struct Helpers<'a> {
+    free: &'a AtomicUsize,
+    n: usize,
+}
 
-impl Helpers {
-    fn take(most: usize) -> Self {
-        let mut taken = 0;
+impl<'a> Helpers<'a> {
+    fn take(free: &'a AtomicUsize, most: usize) -> Self {
+        let mut n = 0;
         let less = |free: usize| {
-            taken = most.min(free);
-            Some(free - taken)
+            n = most.min(free);
+            Some(free - n)
         };
-        let _ = FREE.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
-        Self(taken)
+        let _ = free.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+        Self { free, n }
     }
 }
 
-impl Drop for Helpers {
+impl Drop for Helpers<'_> {
     fn drop(&mut self) {
-        FREE.fetch_add(self.0, Ordering::AcqRel);
+        self.free.fetch_add(self.n, Ordering::AcqRel);
     }
 }
 
-/// Calls `work` with every item, in any order, on as many threads as there are items and cores are free. A process has no threads
-/// left of it afterwards, so it may fork.
+/// Calls `work` with every item, in any order, on as many threads as there are items and cores are free. These threads have ended when it
+/// returns, so the process may fork.
+///
+/// # Panics
+/// If `work` does.
 pub(crate) fn for_each<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync) {
-    let helpers = Helpers::take(items.len().saturating_sub(1));
+    if items.len() < 2 {
+        return items.into_iter().for_each(work);
+    }
+    let helpers = Helpers::take(&FREE, items.len() - 1);
     let items = Mutex::new(items.into_iter());
     let next = || items.lock().unwrap_or_else(PoisonError::into_inner).next();
     let run = || {
@@ -49,11 +58,15 @@ pub(crate) fn for_each<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync) {
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..helpers.0 {
-            // Without a thread there is one less that helps.
-            let _ = std::thread::Builder::new().spawn_scoped(scope, run);
-        }
+        let start = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
+        // Without a thread there is one less that helps.
+        let started: Vec<_> = (0..helpers.n).filter_map(start).collect();
         run();
+        for thread in started {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
     });
 }
 
@@ -79,17 +92,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_item_is_worked_on_once_and_helpers_come_back() {
-        let before = FREE.load(Ordering::Acquire);
+    fn every_item_is_worked_on_once() {
         for n in [0, 1, 2, 100] {
             let counts: Vec<AtomicUsize> = (0..n).map(|_| AtomicUsize::new(0)).collect();
-            for_each((0..n).collect(), |i| {
+            for_each((0..n).collect(), |i: usize| {
                 counts[i].fetch_add(1, Ordering::AcqRel);
             });
             assert!(counts.iter().all(|count| count.load(Ordering::Acquire) == 1));
         }
-        let all: Vec<Helpers> = (0..3).map(|_| Helpers::take(usize::MAX)).collect();
-        drop(all);
-        assert!(FREE.load(Ordering::Acquire) <= before.max(8));
+    }
+
+    #[test]
+    fn helpers_are_as_many_as_are_free_and_come_back() {
+        let free = AtomicUsize::new(3);
+        let first = Helpers::take(&free, 2);
+        let second = Helpers::take(&free, 2);
+        assert_eq!((first.n, second.n, free.load(Ordering::Acquire)), (2, 1, 0));
+        assert_eq!(Helpers::take(&free, 5).n, 0);
+        drop(first);
+        assert_eq!(free.load(Ordering::Acquire), 2);
+        let panicked = std::panic::catch_unwind(|| {
+            let _helpers = Helpers::take(&free, 1);
+            panic!("in the work");
+        });
+        drop(second);
+        assert!(panicked.is_err() && free.load(Ordering::Acquire) == 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "item 70")]
+    fn a_panic_of_the_work_is_the_callers() {
+        for_each((0..100).collect(), |i: usize| assert!(i != 70, "item {i}"));
     }
 }

@@ -218,3 +218,28 @@ fn a_fit_of_many_observations_ends_where_the_gradient_of_all_vanishes() {
     assert!(found.gradient.iter().all(|g| g.abs() < 0.05), "{:?}", found.gradient);
     assert!((noise_variance - 0.04).abs() < 0.01, "{noise_variance}");
 }
+
+/// The quarter that a fit sees first is one of every class of observations that come in turn.
+#[test]
+fn a_fit_of_observations_that_come_in_turn_is_that_of_any_order() {
+    let value = |order: &[usize]| {
+        let points = uniform_points(640, 2, &mut test_stream(28));
+        let row = |i: usize| [f64::from(u8::try_from(i % 4).unwrap()) / 3.0, points.row(i)[1]];
+        let rows: Vec<[f64; 2]> = order.iter().map(|i| row(*i)).collect();
+        let y: Vec<f64> =
+            rows.iter().map(|x| if x[0] > 0.0 { (4.0 * x[1]).sin() + x[0] } else { 0.0 }).collect();
+        let start = Hyperparameters {
+            kernel: Kernel::isotropic(Family::Matern52, 2, 1.0, 1.0).unwrap(),
+            noise_variance: 0.1,
+        };
+        let options =
+            FitOptions { criterion: FitCriterion::MaximumLikelihood, ..FitOptions::default() };
+        let inputs = Points::from_rows(2, rows);
+        fit(&start, &inputs, &y, &options, &mut test_stream(29)).unwrap().value
+    };
+    let mut order: Vec<usize> = (0..640).collect();
+    let in_turn = value(&order);
+    test_stream(30).shuffle(&mut order);
+    let mixed = value(&order);
+    assert!((in_turn - mixed).abs() < 0.5, "{in_turn} {mixed}");
+}

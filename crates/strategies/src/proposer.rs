@@ -242,18 +242,18 @@ impl Proposer {
         }
     }
 
-    /// Query for the maximum of an acquisition function, an evaluation of which costs O(n²) for n observations. None of `pending`, the
+    /// Query for the maximum of an acquisition function, an evaluation of which costs O(n²) for n observations of the posterior. None of `pending`, the
     /// points of running trials, is proposed unless repeats are allowed.
     ///
     /// # Errors
-    /// If no finite query exists, every point of a discrete space is used up, or there are more observations than a surrogate takes.
+    /// If no finite query exists, or every point of a discrete space is used up.
     pub fn propose_acquisition(
         &self,
         function: &dyn Function,
         pending: &Points,
         stream: &mut Stream,
     ) -> Result<Proposal, StrategyError> {
-        let n = self.surrogate.len();
+        let n = self.surrogate.posterior().len();
         let no_more = Points::new(self.domain().dim());
         self.propose_acquisition_from(function, n, &no_more, pending, stream)
     }

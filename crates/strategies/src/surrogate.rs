@@ -416,8 +416,8 @@ impl Surrogate {
         (y, Some(transform))
     }
 
-    /// The observations among the first m on which the posterior is conditioned, by their places: all up to
-    /// [`Surrogate::MAX_CONDITIONED`]. Of more, 2000: the best half, and an even spread of the others.
+    /// The observations among the first m, a scheduled count, on which the posterior is conditioned, by their places: all up to
+    /// [`schedule::LAST_FIT`]. Of the counts beyond, 2000: the best half, and an even spread of the others.
     ///
     /// The best are those with the largest posterior means, of the latent function at the observation after a posterior over
     /// the 500 observations that the fit saw has been told it too, μ + v/(v + σ²)·(y − μ): so that where there is noise they are not
@@ -426,7 +426,7 @@ impl Surrogate {
         if m < Self::MAX_CONDITIONED {
             return (0..m).collect();
         }
-        let (y, _) = self.transformed(m, warping);
+        let (y, transform) = self.transformed(m, warping);
         let seen = schedule::representative(&self.outputs[..m], schedule::MAX_FITTED);
         let mut worth = y.clone();
         // Without a posterior the worth is that of the observation alone, and the posterior of those chosen says what is amiss.
@@ -438,7 +438,8 @@ impl Surrogate {
             }
         }
         if warping == Warping::SignedLog {
-            worth.iter_mut().for_each(|worth| *worth = -worth.abs());
+            let bound = transform.map_or(0.0, |transform| transform.apply(0.0));
+            worth.iter_mut().for_each(|worth| *worth = -(*worth - bound).abs());
         }
         schedule::representative(&worth, schedule::N_CHOSEN)
     }
@@ -691,4 +692,30 @@ fn lengthscale_offsets(space: &Space) -> Vec<f64> {
             std::iter::repeat_n(offset, parameter.n_coordinates())
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_testkit::{test_stream, uniform_points};
+
+    use super::*;
+    use crate::Source;
+
+    /// Of a constraint that 19 in 20 points meet, nearly all next to its bound are among those that stand for all.
+    #[test]
+    fn the_slacks_next_to_the_bound_are_chosen() {
+        let settings = SurrogateSettings::for_study(2, false).for_slack();
+        let mut surrogate = Surrogate::new(2, settings, None, Seed::new(1)).unwrap();
+        let points = uniform_points(6_000, 2, &mut test_stream(4));
+        let observed = |x: &[f64]| Observation {
+            unit: x.to_vec(),
+            value: Some(x[0] - 0.05),
+            source: Source::Own,
+            further: Vec::new(),
+        };
+        surrogate.tell(&points.rows().map(observed).collect::<Vec<_>>()).unwrap();
+        let near = |rows: &Points| rows.rows().filter(|x| x[0] < 0.1).count();
+        let (kept, all) = (near(surrogate.posterior().inputs()), near(&points));
+        assert!(kept * 10 > all * 9, "{kept} of {all}");
+    }
 }

@@ -1,8 +1,8 @@
 //! Benchmarks of whole operations, by the same protocol and in the same JSON layout as the peers' scripts.
 //!
 //! Each subcommand prints one line: `{"bench": …, "threads": 2, "versions": {…}, "rows": [{"peer": "fedbo", …}]}`.
-//! Decides what is measured; `cargo xtask bench` decides beside whom, and draws the table. Work on 512 observations and more is
-//! split over the cores that the process may use, `threads`; all else runs on one. The protocol is laid down in `docs/decisions/0007-benchmarks.md`; micro benchmarks are `gp/benches/gp.rs`.
+//! Decides what is measured; `cargo xtask bench` decides beside whom, and draws the table. Work on 512 observations and
+//! more is split over the cores that the process may use, `threads`; all else runs on one. The protocol is laid down in `docs/decisions/0007-benchmarks.md`; micro benchmarks are `gp/benches/gp.rs`.
 #![expect(
     clippy::print_stdout,
     reason = "the line of JSON on standard output is what this program is for"

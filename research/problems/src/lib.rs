@@ -2,7 +2,7 @@
 //!
 //! Decides how each is defined, in its own units and sign. Knows nothing of surrogates, strategies or federations.
 //! Start at [`problem()`], which finds one by name; [`GridFamily`] is the synthetic family of the FTS paper,
-//! [`suite()`] has functions on which optimizers are compared.
+//! [`suite()`] and [`suite_high()`] have functions on which optimizers are compared.
 
 mod auc;
 mod boosted_trees;
@@ -61,7 +61,7 @@ pub use mixed::MixedSurface;
 pub use payoff_functions::{N_GAMES, N_GRID_ACTIONS, read_payoff_functions};
 pub use predator_prey::{PredatorPrey, PredatorPreyOutcome};
 pub use problem::{BuiltInProblems, PROBLEM_NAMES, ProblemError, problem};
-pub use suite::{SuiteEntry, SuiteFamily, SuiteFunction, SuiteHalf, suite};
+pub use suite::{SuiteEntry, SuiteFamily, SuiteFunction, SuiteHalf, suite, suite_high};
 pub use svm::{Labelled, SplitSvm, SvmError};
 pub use swimmer::{Swimmer, SwimmerReturn};
 pub use table::DataError;

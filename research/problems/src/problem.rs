@@ -9,7 +9,7 @@ use fedbo_streams::Seed;
 use crate::digits_perceptron::DigitsPerceptron;
 use crate::functions::{Function, TestFunction};
 use crate::landmine::{LandmineSvm, read_fields};
-use crate::suite::{PREFIX, suite};
+use crate::suite::{PREFIX, suite, suite_high};
 use crate::svm::SvmError;
 use crate::table::DataError;
 use crate::wine::{N_SILOS, WineSites, WineSvm};
@@ -101,7 +101,7 @@ impl Problems for BuiltInProblems {
 /// The built-in problem that `spec` describes. `dim` is 2 by default, `noise_std` 0, `n_silos` 8 for
 /// `wine-svm` and 12 for `wine-trees`, `seed` 0; `data` is the folder that
 /// holds `landmine/landmine.csv`. Names `suite/NAME` and `suite/NAME/N` are instances
-/// 0 and N of a function of [`suite()`].
+/// 0 and N of a function of [`suite()`] or [`suite_high()`].
 ///
 /// # Errors
 /// If its name is unknown, an option is missing, not its own or out of range, or its data cannot be read.
@@ -181,7 +181,7 @@ pub fn problem(spec: &ProblemSpec) -> Result<Arc<dyn Problem>, ProblemError> {
 /// The function of the suite that `NAME` or `NAME/N` names, N the seed of the instance, with noise from `noise_seed` or else from N.
 fn suite_function(name: &str, noise_seed: Option<u64>) -> Result<Arc<dyn Problem>, ProblemError> {
     let (shape, instance) = name.split_once('/').unwrap_or((name, "0"));
-    let entries = suite();
+    let entries = [suite(), suite_high()].concat();
     if let Some(entry) = entries.iter().find(|entry| entry.name() == shape) {
         let instance = instance.parse().map_err(|_| ProblemError::Option {
             problem: format!("{PREFIX}{shape}"),

@@ -116,9 +116,10 @@ impl GpUcb {
 impl Strategy for GpUcb {
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
         self.proposer.open(pending)?;
-        let posterior = self.proposer.surrogate().posterior();
+        let surrogate = self.proposer.surrogate();
+        let posterior = surrogate.posterior();
         let beta = self.ucb_multiplier.at(
-            (posterior.len() + pending.len()) as u64 + 1,
+            (surrogate.len() + pending.len()) as u64 + 1,
             posterior.kernel(),
             posterior.noise_variance(),
             &self.cover,

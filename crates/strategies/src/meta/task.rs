@@ -104,12 +104,12 @@ impl GpTask {
         })
     }
 
-    /// x_{i,j}, N_i×d.
+    /// x_{i,j}, N_i×d; of very many those on which the posterior is conditioned ([`Surrogate::MAX_CONDITIONED`]).
     pub fn inputs(&self) -> &Points {
         self.predictor.posterior().inputs()
     }
 
-    /// y_{i,j}, N_i, in the units of the comparison.
+    /// y_{i,j}, N_i, in the units of the comparison; those of the inputs.
     pub fn outputs(&self) -> &[f64] {
         self.predictor.posterior().outputs()
     }

@@ -348,6 +348,14 @@ pub fn catalogue() -> &'static [Experiment] {
             default_runs: suite::DEFAULT_RUNS,
             run: suite::run_choosing,
         },
+        Experiment {
+            name: "suite-high",
+            about: "The same strategies on 24 functions of 20 and 50 parameters, 500 trials",
+            data_sets: &[],
+            figures: &[],
+            default_runs: suite::DEFAULT_RUNS_HIGH,
+            run: suite::run_high,
+        },
     ]
 }
 

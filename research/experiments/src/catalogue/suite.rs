@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
-use fedbo_problems::{Problem, SuiteEntry, SuiteHalf, suite};
+use fedbo_problems::{Problem, SuiteEntry, SuiteHalf, suite, suite_high};
 use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, RankingRequest, ResultsWriter, Scale, SummaryRequest,
     TaskGroup, check_folder,
@@ -22,12 +22,29 @@ use super::{ExperimentResult, Progress, RunOptions};
 
 /// Instances of each function unless asked otherwise.
 pub(super) const DEFAULT_RUNS: u32 = 10;
-/// Trials of a study, the initial design among them.
-const N_TRIALS: u64 = 100;
-/// Trials after which arms are compared, besides the end.
-const CHECKPOINTS: [i64; 2] = [25, 50];
+/// Instances of each function of many parameters unless asked otherwise.
+pub(super) const DEFAULT_RUNS_HIGH: u32 = 1;
 /// The arm that the others are compared with.
 const CONTROL: &str = "log-ei";
+
+/// What is compared on.
+struct Course {
+    /// The experiment's name.
+    name: &'static str,
+    entries: Vec<SuiteEntry>,
+    /// Trials of a study, the initial design among them.
+    n_trials: u64,
+    /// Trials after which arms are compared, besides the end.
+    checkpoints: [i64; 2],
+    /// Instances of each function unless asked otherwise.
+    default_runs: u32,
+}
+
+impl Course {
+    fn of(name: &'static str, entries: Vec<SuiteEntry>) -> Self {
+        Self { name, entries, n_trials: 100, checkpoints: [25, 50], default_runs: DEFAULT_RUNS }
+    }
+}
 
 /// An arm: a strategy of ours, or a peer that the interpreter can run.
 #[derive(Clone)]
@@ -65,6 +82,7 @@ impl Arm {
         &self,
         entry: &SuiteEntry,
         number: u64,
+        n_trials: u64,
         unit: &RowLabels,
         stop: &AtomicBool,
     ) -> JobResult {
@@ -81,7 +99,7 @@ impl Arm {
         // Iterations count all trials, as initial designs differ in size.
         let rows = RowBuilder::new(unit.clone(), function.direction(), 0, function.optimum())
             .with_regret_of_best_observed();
-        run_study(&function, &definition, peer, N_TRIALS, rows, stop)
+        run_study(&function, &definition, peer, n_trials, rows, stop)
     }
 }
 
@@ -91,7 +109,7 @@ pub(super) fn run(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExperimentResult> {
-    run_of("suite", &suite(), options, progress, stop)
+    run_of(&Course::of("suite", suite()), options, progress, stop)
 }
 
 /// The half for choosing alone.
@@ -102,17 +120,32 @@ pub(super) fn run_choosing(
 ) -> anyhow::Result<ExperimentResult> {
     let half: Vec<SuiteEntry> =
         suite().into_iter().filter(|entry| entry.half() == SuiteHalf::Choosing).collect();
-    run_of("suite-choosing", &half, options, progress, stop)
+    run_of(&Course::of("suite-choosing", half), options, progress, stop)
 }
 
-fn run_of(
-    name: &str,
-    entries: &[SuiteEntry],
+/// Functions of 20 and 50 parameters, 500 trials each.
+pub(super) fn run_high(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExperimentResult> {
-    let runs = options.runs.unwrap_or(DEFAULT_RUNS);
+    let course = Course {
+        n_trials: 500,
+        checkpoints: [100, 200],
+        default_runs: DEFAULT_RUNS_HIGH,
+        ..Course::of("suite-high", suite_high())
+    };
+    run_of(&course, options, progress, stop)
+}
+
+fn run_of(
+    course: &Course,
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<ExperimentResult> {
+    let Course { name, entries, n_trials, checkpoints, default_runs } = course;
+    let runs = options.runs.unwrap_or(*default_runs);
     check_folder(&options.out, options.overwrite)?;
     let arms = arms()?;
     // The names of parameters are the same for all seeds.
@@ -135,7 +168,7 @@ fn run_of(
                 let number = run_number(seed, run);
                 let failures = &failures;
                 let job = Job::new(unit, move |unit, stop| {
-                    match arm.work(entry, number, unit, stop) {
+                    match arm.work(entry, number, *n_trials, unit, stop) {
                         // A sampler of another package is no reason to lose the runs of all.
                         Err(error) if arm.python.is_some() => {
                             let RowLabels { arm, agent, run, .. } = unit;
@@ -163,11 +196,11 @@ fn run_of(
         references: Vec::new(),
     };
     let request = SummaryRequest {
-        experiment: name.into(),
+        experiment: (*name).into(),
         seed: options.seed,
         direction: Direction::Minimize,
         metric: Metric::LogRegret,
-        checkpoints: CHECKPOINTS.into(),
+        checkpoints: (*checkpoints).into(),
         pairs: Vec::new(),
         clusters: Clusters::Agents,
         private: None,
@@ -182,7 +215,7 @@ fn run_of(
     let mut summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
     let ranking = RankingRequest {
         control: CONTROL.to_owned(),
-        checkpoints: CHECKPOINTS.into(),
+        checkpoints: (*checkpoints).into(),
         groups: entries.iter().map(|entry| (entry.name(), groups_of(entry))).collect(),
     };
     summary.rank(&rows, &ranking);
@@ -238,7 +271,8 @@ mod tests {
         };
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let stop = AtomicBool::new(false);
-        pool.install(|| run_of("suite", &entries, &options, &Quiet, &stop)).unwrap()
+        let course = Course::of("suite", entries);
+        pool.install(|| run_of(&course, &options, &Quiet, &stop)).unwrap()
     }
 
     fn rows_of(folder: &Path) -> Vec<Row> {

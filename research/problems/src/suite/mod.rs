@@ -26,6 +26,8 @@ const OPTIMUM_MAX: f64 = 4.0;
 const DIMS: [usize; 4] = [2, 3, 5, 10];
 /// The dimensions of functions of mixed types.
 const MIXED_DIMS: [usize; 3] = [3, 5, 10];
+/// The dimensions of [`suite_high`].
+const HIGH_DIMS: [usize; 2] = [20, 50];
 /// The choices of a category.
 const CHOICES: [&str; 4] = ["a", "b", "c", "d"];
 /// Numbers of values of integers, in turn.
@@ -220,19 +222,30 @@ pub(crate) const PREFIX: &str = "suite/";
 /// The functions of the suite.
 pub fn suite() -> Vec<SuiteEntry> {
     let of_shape = |(index, shape): (usize, &'static Shape)| {
-        shape.dims().iter().map(move |&dim| {
-            let step = DIMS.iter().position(|known| *known == dim).unwrap_or(0);
-            let half = match (index + step) % 2 {
-                0 => SuiteHalf::Choosing,
-                _ => SuiteHalf::Reporting,
-            };
-            SuiteEntry { shape, dim, half }
-        })
+        let step = |dim| DIMS.iter().position(|known| *known == dim).unwrap_or(0);
+        shape.dims().iter().map(move |&dim| SuiteEntry::new(shape, dim, index + step(dim)))
     };
     SHAPES.iter().enumerate().flat_map(of_shape).collect()
 }
 
+/// Functions in 20 and 50 dimensions: the first shape of each family of the suite.
+pub fn suite_high() -> Vec<SuiteEntry> {
+    let mut shapes: Vec<&'static Shape> = SHAPES.iter().collect();
+    shapes.dedup_by_key(|shape| shape.family);
+    let of_shape = |(index, shape): (usize, &'static Shape)| {
+        let dims = HIGH_DIMS.into_iter().enumerate();
+        dims.map(move |(step, dim)| SuiteEntry::new(shape, dim, index + step))
+    };
+    shapes.into_iter().enumerate().flat_map(of_shape).collect()
+}
+
 impl SuiteEntry {
+    /// A function, which belongs to halves in turn.
+    fn new(shape: &'static Shape, dim: usize, turn: usize) -> Self {
+        let half = if turn.is_multiple_of(2) { SuiteHalf::Choosing } else { SuiteHalf::Reporting };
+        Self { shape, dim, half }
+    }
+
     /// Its name, `SHAPE-Dd`.
     pub fn name(&self) -> String {
         format!("{}-{}d", self.shape.name, self.dim)

@@ -24,7 +24,7 @@ fn gap(function: &SuiteFunction, point: &Point) -> f64 {
 /// The gap at the minimiser is that of rounding alone. 1e-9 of a typical gap is what a function with a slope at its minimum has.
 #[test]
 fn the_minimum_is_taken_at_the_minimiser() {
-    for entry in suite() {
+    for entry in [suite(), suite_high()].concat() {
         for seed in [0, 7] {
             let function = entry.instance(seed);
             let found = gap(&function, &function.minimiser());
@@ -39,7 +39,7 @@ fn the_minimum_is_taken_at_the_minimiser() {
 /// minima of GP draws were found by a search, all others are known from the formula.
 #[test]
 fn no_value_lies_below_the_minimum() {
-    for (index, entry) in (0..).zip(suite()) {
+    for (index, entry) in (0..).zip([suite(), suite_high()].concat()) {
         let function = entry.instance(3);
         let stream = &mut test_stream(index);
         let lowest = -1e-9;

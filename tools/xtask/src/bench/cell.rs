@@ -151,7 +151,7 @@ pub(crate) fn all(quick: bool) -> Vec<Cell> {
         }
     }
     for strategy in ["log-ei", "gp-ucb", "ts"] {
-        let largest = if quick { "1000" } else { "5000" };
+        let largest = if quick { "1000" } else { "20000" };
         let arguments = ["study_growth", "--strategy", strategy, "--largest", largest];
         let name = format!("study_growth/{strategy}");
         cells.push(alone(Kind::StudyGrowth, &name, &arguments));

@@ -238,8 +238,9 @@ impl Rgpe {
             let share = 1.0 / (tasks.len() + 1) as f64;
             return Ok(ModelWeights { target: share, tasks: vec![share; tasks.len()] });
         }
-        let posterior = self.ensemble.surrogate().posterior();
-        let step = posterior.len() as u64;
+        let surrogate = self.ensemble.surrogate();
+        let posterior = surrogate.posterior();
+        let step = surrogate.len() as u64;
         let stream = |model: usize| {
             let seed = self.ensemble.seed();
             seed.stream(Purpose::MetaTask, step, model as u64)

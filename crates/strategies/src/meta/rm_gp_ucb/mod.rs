@@ -194,7 +194,7 @@ impl Strategy for RmGpUcb {
         let (proposer, models) = (self.learner.target(), self.learner.models());
         proposer.open(pending)?;
         let posterior = proposer.surrogate().posterior();
-        let beta = self.learner.beta(posterior.len() + pending.len());
+        let beta = self.learner.beta(proposer.surrogate().len() + pending.len());
         let hallucinated;
         let posterior = if pending.is_empty() {
             posterior
