@@ -27,8 +27,8 @@ pub(super) const DEFAULT_RUNS_HIGH: u32 = 1;
 /// The arm that the others are compared with.
 const CONTROL: &str = "log-ei";
 
-/// What is compared on.
-struct Course {
+/// The functions of a comparison, and its trials.
+struct Comparison {
     /// The experiment's name.
     name: &'static str,
     entries: Vec<SuiteEntry>,
@@ -40,7 +40,7 @@ struct Course {
     default_runs: u32,
 }
 
-impl Course {
+impl Comparison {
     fn of(name: &'static str, entries: Vec<SuiteEntry>) -> Self {
         Self { name, entries, n_trials: 100, checkpoints: [25, 50], default_runs: DEFAULT_RUNS }
     }
@@ -109,7 +109,7 @@ pub(super) fn run(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExperimentResult> {
-    run_of(&Course::of("suite", suite()), options, progress, stop)
+    run_of(&Comparison::of("suite", suite()), options, progress, stop)
 }
 
 /// The half for choosing alone.
@@ -120,7 +120,7 @@ pub(super) fn run_choosing(
 ) -> anyhow::Result<ExperimentResult> {
     let half: Vec<SuiteEntry> =
         suite().into_iter().filter(|entry| entry.half() == SuiteHalf::Choosing).collect();
-    run_of(&Course::of("suite-choosing", half), options, progress, stop)
+    run_of(&Comparison::of("suite-choosing", half), options, progress, stop)
 }
 
 /// Functions of 20 and 50 parameters, 500 trials each.
@@ -129,22 +129,22 @@ pub(super) fn run_high(
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExperimentResult> {
-    let course = Course {
+    let comparison = Comparison {
         n_trials: 500,
         checkpoints: [100, 200],
         default_runs: DEFAULT_RUNS_HIGH,
-        ..Course::of("suite-high", suite_high())
+        ..Comparison::of("suite-high", suite_high())
     };
-    run_of(&course, options, progress, stop)
+    run_of(&comparison, options, progress, stop)
 }
 
 fn run_of(
-    course: &Course,
+    comparison: &Comparison,
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExperimentResult> {
-    let Course { name, entries, n_trials, checkpoints, default_runs } = course;
+    let Comparison { name, entries, n_trials, checkpoints, default_runs } = comparison;
     let runs = options.runs.unwrap_or(*default_runs);
     check_folder(&options.out, options.overwrite)?;
     let arms = arms()?;
@@ -271,8 +271,8 @@ mod tests {
         };
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let stop = AtomicBool::new(false);
-        let course = Course::of("suite", entries);
-        pool.install(|| run_of(&course, &options, &Quiet, &stop)).unwrap()
+        let comparison = Comparison::of("suite", entries);
+        pool.install(|| run_of(&comparison, &options, &Quiet, &stop)).unwrap()
     }
 
     fn rows_of(folder: &Path) -> Vec<Row> {
