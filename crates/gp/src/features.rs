@@ -310,7 +310,8 @@ impl FeatureMap {
                 }
             }
         }
-        parallel::map_points(points.len(), points, |points, sums| work(self, points, weights, sums))
+        let is_large = points.len() * self.n_features() >= parallel::LARGE * parallel::LARGE;
+        parallel::map_points(is_large, points, |points, sums| work(self, points, weights, sums))
     }
 
     #[inline(always)]

@@ -70,16 +70,16 @@ pub(crate) fn for_each<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync) {
     });
 }
 
-/// One number for every point: `write` is given points, one after the other, and room for their numbers. On several threads where
-/// there are [`LARGE`] observations or more.
+/// One number for every point: `write` is given points, one after the other, and room for their numbers. On several threads where the
+/// work is large.
 pub(crate) fn map_points(
-    n_observations: usize,
+    is_large: bool,
     points: &Points,
     write: impl Fn(&[f64], &mut [f64]) + Sync,
 ) -> Vec<f64> {
     const PIECE: usize = 64;
     let mut values = vec![0.0; points.len()];
-    let n_together = if n_observations < LARGE { points.len().max(1) } else { PIECE };
+    let n_together = if is_large { PIECE } else { points.len().max(1) };
     let inputs = points.as_flat().chunks(n_together * points.dim());
     for_each(inputs.zip(values.chunks_mut(n_together)).collect(), |(points, values)| {
         write(points, values);

@@ -73,8 +73,8 @@ impl Function for PathwiseSample<'_> {
                 }
             }
         }
-        let n_observations = self.posterior.len();
-        parallel::map_points(n_observations, points, |points, values| work(self, points, values))
+        let is_large = self.posterior.len() >= parallel::LARGE;
+        parallel::map_points(is_large, points, |points, values| work(self, points, values))
     }
 
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
