@@ -169,7 +169,9 @@ fn an_interrupted_repetition_goes_on_in_the_middle() {
     );
     let kept = sandbox.results("parts");
     assert!(kept.len() > 1 + of_a_run && kept.len() < expected.len());
-    assert_eq!(kept, expected[..kept.len()]);
+    // The other agent's trial of the round may have ended before the one that was held.
+    assert_eq!(kept[..kept.len() - 1], expected[..kept.len() - 1]);
+    assert!(expected.contains(&kept[kept.len() - 1]), "{:?}", kept.last());
 
     // Another seed or none, fewer runs than there are, and single runs are other runs.
     let refused = |more: &[&str], part: &str| {
@@ -191,14 +193,20 @@ fn an_interrupted_repetition_goes_on_in_the_middle() {
 
     let resume = |runs| [command("parts", runs), vec!["--resume"]].concat();
     sandbox.fedbo(&resume("3")).expect(0, &[]);
-    assert_eq!(sandbox.results("parts"), expected);
+    let sorted = |rows: &[String]| {
+        let mut rows = rows.to_vec();
+        rows.sort_unstable();
+        rows
+    };
+    assert_eq!(sorted(&sandbox.results("parts")), sorted(&expected));
     // A complete run has nothing left to do; more runs are a way to go on.
     sandbox.write("hold", "");
     sandbox.fedbo(&resume("3")).expect(0, &[]);
     std::fs::remove_file(sandbox.path("hold")).expect("it was there");
     sandbox.fedbo(&resume("4")).expect(0, &[]);
     let more = sandbox.results("parts");
-    assert_eq!((more.len(), &more[..expected.len()]), (1 + 4 * of_a_run, &expected[..]));
+    assert_eq!(more.len(), 1 + 4 * of_a_run);
+    assert_eq!(sorted(&more[..expected.len()]), sorted(&expected));
 
     // A single run is not the first of several.
     sandbox.fedbo(&["run", "f.toml", "--out", "single"]).expect(0, &[]);
