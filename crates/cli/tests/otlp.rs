@@ -41,8 +41,8 @@ fn what_a_coordinator_says_of_itself_arrives_at_the_collector_and_nothing_else()
     assert_eq!(service.end(), Some(0), "{:#?}", service.said);
     let requests: Vec<collector::Arrived> = arrives.try_iter().collect();
     let texts = |path: &str| -> BTreeSet<String> {
-        let bodies = requests.iter().filter(|request| request.path == path);
-        bodies.flat_map(|request| collector::texts(&request.body)).collect()
+        let of_path = requests.iter().filter(|request| request.path == path);
+        of_path.flat_map(collector::texts).collect()
     };
     let has = |path: &str, parts: &[&str]| {
         let texts = texts(path);
@@ -153,20 +153,24 @@ mod collector {
         Some(Arrived { path, body })
     }
 
-    /// Fields of spans and log records that hold random bytes, by the numbers on the way to them: `trace_id`, `span_id` and
-    /// `parent_span_id`.
-    const RANDOM: [&[u64]; 5] =
-        [&[1, 2, 2, 1], &[1, 2, 2, 2], &[1, 2, 2, 4], &[1, 2, 2, 9], &[1, 2, 2, 10]];
+    /// The fields of a span or a log record that hold an identifier of 8 or 16 random bytes, which may happen to be text: `trace_id`,
+    /// `span_id` and a span's `parent_span_id`.
+    fn identifiers(path: &str) -> &'static [u64] {
+        match path {
+            "/v1/traces" => &[1, 2, 4],
+            "/v1/logs" => &[9, 10],
+            _ => &[],
+        }
+    }
 
-    /// The texts in a message of protobuf: fields of bytes that are no messages themselves, and can be read.
-    ///
-    /// Random bytes can happen to be text: fields of 8 or 16 bytes that hold identifiers are left out.
-    pub(super) fn texts(message: &[u8]) -> Vec<String> {
-        fields(message, &[]).unwrap_or_default()
+    /// The texts in a request: fields of bytes that are no messages of protobuf themselves, and can be read. Identifiers of spans and log
+    /// records are left out.
+    pub(super) fn texts(request: &Arrived) -> Vec<String> {
+        fields(&request.body, identifiers(&request.path), &[]).unwrap_or_default()
     }
 
     /// The texts of the fields below a path of field numbers; `None` if the bytes are no message.
-    fn fields(mut bytes: &[u8], path: &[u64]) -> Option<Vec<String>> {
+    fn fields(mut bytes: &[u8], identifiers: &[u64], path: &[u64]) -> Option<Vec<String>> {
         let mut found = Vec::new();
         while !bytes.is_empty() {
             let key = varint(&mut bytes)?;
@@ -179,15 +183,19 @@ mod collector {
                     let length = usize::try_from(varint(&mut bytes)?).ok()?;
                     let field = bytes.get(..length)?;
                     bytes = &bytes[length..];
-                    let path = [path, &[key >> 3]].concat();
-                    if RANDOM.contains(&&path[..]) && matches!(length, 8 | 16) {
+                    // A span or log record is in field 2 of a scope, which is in field 2 of a resource, in field 1 of the request.
+                    let is_random = path == [1, 2, 2] && identifiers.contains(&(key >> 3));
+                    if is_random && matches!(length, 8 | 16) {
                         continue;
                     }
                     let text = std::str::from_utf8(field).ok();
                     let is_text = |text: &&str| !text.chars().any(char::is_control);
                     match text.filter(is_text).filter(|text| !text.is_empty()) {
                         Some(text) => found.push(text.to_owned()),
-                        None => found.extend(fields(field, &path).unwrap_or_default()),
+                        None => {
+                            let below = [path, &[key >> 3]].concat();
+                            found.extend(fields(field, identifiers, &below).unwrap_or_default());
+                        }
                     }
                 }
                 _ => return None,
