@@ -157,7 +157,7 @@ impl Source {
 
     /// Makes sure that what is read are tables: a view is a query of the file's author, which may never end.
     fn check_tables(&self) -> Result<(), Defect> {
-        let sql = "SELECT name FROM sqlite_schema WHERE type <> 'table' AND name IN ('studies', 'study_directions',
+        let sql = "SELECT name FROM sqlite_schema WHERE type <> 'table' AND lower(name) IN ('studies', 'study_directions',
                    'study_system_attributes', 'trials', 'trial_system_attributes', 'trial_params', 'trial_values')";
         let other: Option<String> =
             self.connection.query_row(sql, [], |row| row.get(0)).optional()?;
@@ -580,6 +580,7 @@ mod tests {
             ),
             ("DROP TABLE trial_values;".to_owned(), "no storage of Optuna"),
             (endless.to_owned(), "trial_values is no table"),
+            (endless.replace("VIEW trial_values", "VIEW Trial_Values"), "Trial_Values is no table"),
         ] {
             let (_folder, path) = storage(&format!("{base}{rows}"));
             let message = read_optuna(&path, None, "old").unwrap_err().to_string();
