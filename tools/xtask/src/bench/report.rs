@@ -18,7 +18,7 @@ pub(crate) fn print(done: &[Measured<'_>], peers: &Peers) {
         if cells.is_empty() {
             continue;
         }
-        println!("\n{}: one thread, median wall seconds", kind.bench());
+        println!("\n{}: {} cores, median wall seconds", kind.bench(), super::n_cores());
         match (kind, peers) {
             (Kind::Message, _) => println!(
                 "The authors' times are stored ones, of another machine and time: read the ratio as an order of \
