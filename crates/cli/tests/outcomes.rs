@@ -164,6 +164,20 @@ fn a_study_of_optuna_is_imported_with_its_space_and_its_names() {
     let columns = ["x", "loss", "speed"].map(|column| rows[2][column].clone());
     assert_eq!(columns, ["0.2", "2.0", "2.0"]);
     said(sandbox.fedbo(&["best", "sqlite:old.db"]), "3 trials on the front");
+    let x = serde_json::to_string(x).expect("a text");
+    let journal = [
+        r#"{"op_code": 0, "study_name": "ovens", "directions": [2]}"#.to_owned(),
+        r#"{"op_code": 4, "study_id": 0, "datetime_start": null}"#.to_owned(),
+        format!(
+            r#"{{"op_code": 5, "trial_id": 0, "param_name": "x", "param_value_internal": 0.5, "distribution": {x}}}"#
+        ),
+        r#"{"op_code": 6, "trial_id": 0, "state": 1, "values": [1.5]}"#.to_owned(),
+        String::new(),
+    ];
+    sandbox.write("journal.log", &journal.join("\n"));
+    let arguments = ["optuna:journal.log#ovens", "--storage", "sqlite:log.db", "--name", "log"];
+    said(sandbox.fedbo(&[&["import"], &arguments[..]].concat()), "1 trial imported");
+    said(sandbox.fedbo(&["best", "sqlite:log.db"]), "1.5");
     import("optuna:optuna.db#kilns", &[]).expect(2, &["no study \"kilns\"", "\"ovens\""]);
     import("optuna:optuna.db", &["--space", "s.toml"]).expect(2, &["--space is for tables"]);
     import("optuna:mysql://host/db", &[]).expect(2, &["optuna.copy_study"]);

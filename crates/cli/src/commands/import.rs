@@ -15,13 +15,13 @@ use crate::trial_record::SCHEMA_VERSION;
 /// Store the trials of a table or of an Optuna study as a study of their own, from which others can learn
 ///
 /// SOURCE is a file of comma-separated values: an export of fedbo, a table of Optuna or pandas with columns params_NAME, or one whose columns
-/// are the parameters, the study's numbers (value, unless it has several objectives) and, if there is one, state. Or it is a study in Optuna's storage, optuna:FILE.db or optuna:FILE.db#NAME
-/// where FILE.db has several: it has its own space and directions. Trials that failed, were stopped or have not ended are left out; the others become
+/// are the parameters, the study's numbers (value, unless it has several objectives) and, if there is one, state. Or it is a study in Optuna's storage, optuna:FILE or optuna:FILE#NAME
+/// where FILE, of SQLite or a journal, has several: it has its own space and directions. Trials that failed, were stopped or have not ended are left out; the others become
 /// complete trials, in the order of the rows. Nothing is stored unless all of it can be used. Done again, it adds the trials that the
 /// source has got since, or those that an interrupted import had not stored.
 #[derive(clap::Args)]
 pub(crate) struct Import {
-    /// The table, or optuna:FILE.db[#NAME]
+    /// The table, or optuna:FILE[#NAME]
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
     /// A study's file that has the space, objectives and constraints of a table's trials, for instance study.toml
@@ -120,7 +120,7 @@ impl Import {
         let file = address.strip_prefix("sqlite:///").unwrap_or(address);
         if file.contains("://") {
             let message = format!(
-                "{file}: an Optuna study is read from a file of SQLite; copy it to one (optuna.copy_study), or write its \
+                "{file}: an Optuna study is read from a file of SQLite or a journal; copy it to one (optuna.copy_study), or write its \
                  trials as a table, study.trials_dataframe().to_csv(..), and import that with --space"
             );
             return Err(BadInput(message).into());
