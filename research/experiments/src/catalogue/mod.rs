@@ -356,6 +356,14 @@ pub fn catalogue() -> &'static [Experiment] {
             default_runs: suite::DEFAULT_RUNS_HIGH,
             run: suite::run_high,
         },
+        Experiment {
+            name: "suite-noisy",
+            about: "The suite's noisy functions, each arm also by the trial with the best posterior mean, and log-ei with replicates",
+            data_sets: &[],
+            figures: &[],
+            default_runs: suite::DEFAULT_RUNS,
+            run: suite::run_noisy,
+        },
     ]
 }
 

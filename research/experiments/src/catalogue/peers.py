@@ -21,6 +21,7 @@ PACKAGES = {
     "optuna-cma": ["optuna", "cmaes"],
     "optuna-gp": ["optuna", "torch", "scipy"],
     "botorch-log-ei": ["botorch"],
+    "botorch-turbo": ["botorch"],
 }
 
 
@@ -150,13 +151,90 @@ class BoTorchPeer:
         return self.decoded(best.detach().flatten().tolist())
 
 
+class TurboPeer(BoTorchPeer):
+    """TuRBO-1 (Eriksson et al. 2019, "Scalable global optimization via local Bayesian optimization"), one point at a time, with the paper's
+    constants: joint Thompson samples within one trust region, which doubles after three successes and halves after as many failures as
+    there are coordinates; below its smallest length it begins anew. Bounds of the model are those of BoTorch's tutorial on it.
+    """
+
+    FIRST, SHORTEST, LONGEST, SUCCESSES = 0.8, 0.5**7, 1.6, 3
+
+    def __init__(self, setting):
+        super().__init__(setting)
+        self.begun, self.length, self.n_better, self.n_worse = 0, self.FIRST, 0, 0
+        self.random = self.torch.quasirandom.SobolEngine
+        self.n_asked = 0
+
+    def tell(self, point, value):
+        best = max((each[0] for each in self.values[self.begun :]), default=None)
+        super().tell(point, value)
+        if best is None or not self.n_asked or self.is_design():
+            return
+        # A success is a gain of a thousandth of the best value's size, as in the authors' program.
+        better = -value > best + 1e-3 * abs(best)
+        self.n_better, self.n_worse = (self.n_better + 1, 0) if better else (0, self.n_worse + 1)
+        if self.n_better == self.SUCCESSES:
+            self.length, self.n_better = min(2 * self.length, self.LONGEST), 0
+        elif self.n_worse >= max(4, len(self.inputs[0])):
+            self.length, self.n_worse = self.length / 2, 0
+        if self.length < self.SHORTEST:
+            self.begun, self.length, self.n_better = len(self.values), self.FIRST, 0
+
+    def is_design(self):
+        """True while a new beginning has fewer points than two a coordinate."""
+        return self.begun > 0 and len(self.values) - self.begun <= 2 * len(self.inputs[0])
+
+    def sobol(self, n):
+        self.n_asked += 1
+        seed = (self.setting["seed"] + self.n_asked) % 2**31
+        return self.random(len(self.inputs[0]), scramble=True, seed=seed).draw(n, dtype=self.torch.float64)
+
+    def ask(self):
+        from botorch.fit import fit_gpytorch_mll
+        from botorch.generation import MaxPosteriorSampling
+        from botorch.models import SingleTaskGP
+        from gpytorch.constraints import Interval
+        from gpytorch.kernels import MaternKernel, ScaleKernel
+        from gpytorch.likelihoods import GaussianLikelihood
+        from gpytorch.mlls import ExactMarginalLogLikelihood
+
+        dim = len(self.inputs[0])
+        if self.begun > 0 and len(self.values) - self.begun < 2 * dim:
+            return self.decoded(self.sobol(1)[0].tolist())
+        inputs = self.torch.tensor(self.inputs[self.begun :])
+        values = self.torch.tensor(self.values[self.begun :])
+        values = (values - values.mean()) / values.std().clamp_min(1e-12)
+        kernel = ScaleKernel(
+            MaternKernel(nu=2.5, ard_num_dims=dim, lengthscale_constraint=Interval(0.005, 4.0)),
+            outputscale_constraint=Interval(0.05, 20.0),
+        )
+        likelihood = GaussianLikelihood(noise_constraint=Interval(1e-8, 1e-1 if self.setting["noisy"] else 1e-3))
+        model = SingleTaskGP(inputs, values, covar_module=kernel, likelihood=likelihood, outcome_transform=None)
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        scales = model.covar_module.base_kernel.lengthscale.detach().flatten()
+        weights = scales / scales.log().mean().exp()
+        center = inputs[values.argmax()]
+        low = (center - weights * self.length / 2).clamp(0, 1)
+        high = (center + weights * self.length / 2).clamp(0, 1)
+        n = min(100 * dim, 5000)
+        moved = self.torch.rand(n, dim) <= min(20 / dim, 1)
+        moved[~moved.any(dim=1), self.torch.randint(dim, (1,))] = True
+        candidates = self.torch.where(moved, low + (high - low) * self.sobol(n), center)
+        with self.torch.no_grad():
+            best = MaxPosteriorSampling(model, replacement=False)(candidates, num_samples=1)
+        return self.decoded(best.flatten().tolist())
+
+
+PEERS = {"botorch-log-ei": BoTorchPeer, "botorch-turbo": TurboPeer}
+
+
 def main(name):
     if name == "--list":
         found = importlib.util.find_spec
         print("\n".join(peer for peer, needed in PACKAGES.items() if all(map(found, needed))))
         return
     setting = json.loads(sys.stdin.readline())
-    peer = BoTorchPeer(setting) if name == "botorch-log-ei" else OptunaPeer(name, setting)
+    peer = PEERS[name](setting) if name in PEERS else OptunaPeer(name, setting)
     for line in sys.stdin:
         message = json.loads(line)
         if "ask" in message:

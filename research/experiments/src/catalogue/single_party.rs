@@ -10,6 +10,7 @@ use fedbo_streams::Seed;
 use fedbo_study::StrategySpec;
 
 use super::jobs::{Job, columns_of, conclude, run_jobs};
+use super::peers::Peer;
 use super::study_run::{definition_of, run_number, run_study};
 use super::{ExperimentResult, Progress, RunOptions};
 use fedbo_report::{
@@ -87,7 +88,7 @@ pub(super) fn run(
                         N_INITIAL,
                         problem.optimum(),
                     );
-                    run_study(problem, &definition, None, N_TRIALS, rows, stop)
+                    run_study(problem, &definition, None::<Peer>, N_TRIALS, rows, stop)
                 });
                 jobs.push(job.in_columns(&columns));
             }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
+use fedbo_optim::Points;
 use fedbo_problems::{Problem, SuiteEntry, SuiteHalf, suite, suite_high};
 use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, RankingRequest, ResultsWriter, Scale, SummaryRequest,
@@ -12,12 +13,16 @@ use fedbo_report::{
 };
 use fedbo_runner::{Ended, RowBuilder, RowLabels};
 use fedbo_space::Direction;
-use fedbo_streams::Seed;
-use fedbo_study::StrategySpec;
+use fedbo_strategies::{
+    Domain, LogEi, LogEiSettings, Observation, OutputOption, Proposal, Source, Strategy,
+    StrategyError, Surrogate, SurrogateSettings,
+};
+use fedbo_streams::{Seed, Stream};
+use fedbo_study::{Definition, StrategySpec};
 
 use super::jobs::{Job, JobResult, columns_of, conclude, run_jobs};
 use super::peers::{self, Peer};
-use super::study_run::{definition_of, run_number, run_study};
+use super::study_run::{definition_of, run_number, run_study, run_study_by_mean};
 use super::{ExperimentResult, Progress, RunOptions};
 
 /// Instances of each function unless asked otherwise.
@@ -38,11 +43,20 @@ struct Comparison {
     checkpoints: [i64; 2],
     /// Instances of each function unless asked otherwise.
     default_runs: u32,
+    /// True if arms also come with [`Chosen::ByMean`], and with replicates.
+    by_mean: bool,
 }
 
 impl Comparison {
     fn of(name: &'static str, entries: Vec<SuiteEntry>) -> Self {
-        Self { name, entries, n_trials: 100, checkpoints: [25, 50], default_runs: DEFAULT_RUNS }
+        Self {
+            name,
+            entries,
+            n_trials: 100,
+            checkpoints: [25, 50],
+            default_runs: DEFAULT_RUNS,
+            by_mean: false,
+        }
     }
 }
 
@@ -51,15 +65,35 @@ impl Comparison {
 struct Arm {
     name: String,
     strategy: StrategySpec,
-    /// The Python interpreter of a peer.
-    python: Option<String>,
+    proposes: Proposes,
+    chosen: Chosen,
+}
+
+/// Who proposes the trials after the initial design.
+#[derive(Clone)]
+enum Proposes {
+    /// The strategy that the study names.
+    Named,
+    /// [`Replicating`].
+    Replicating,
+    /// A sampler of another package, in this Python interpreter.
+    Peer { name: String, python: String },
+}
+
+/// The trial whose regret counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Chosen {
+    /// That with the best observed value.
+    Observed,
+    /// That with the best posterior mean.
+    ByMean,
 }
 
 /// Our strategies, then the peers where the environment names an interpreter.
 ///
 /// # Errors
 /// If the interpreter cannot be started.
-fn arms() -> anyhow::Result<Vec<Arm>> {
+fn arms(by_mean: bool) -> anyhow::Result<Vec<Arm>> {
     let ours = [
         (CONTROL, StrategySpec::log_ei()),
         ("ts", StrategySpec::ts()),
@@ -67,11 +101,31 @@ fn arms() -> anyhow::Result<Vec<Arm>> {
         ("sobol", StrategySpec::sobol()),
         ("random", StrategySpec::random()),
     ];
-    let ours = ours.map(|(name, strategy)| Arm { name: name.into(), strategy, python: None });
-    let mut arms = Vec::from(ours);
+    let arm = |name: String, strategy, proposes| Arm {
+        name,
+        strategy,
+        proposes,
+        chosen: Chosen::Observed,
+    };
+    let mut arms: Vec<Arm> =
+        ours.map(|(name, strategy)| arm(name.into(), strategy, Proposes::Named)).into();
+    if by_mean {
+        arms.push(arm("log-ei, replicates".into(), StrategySpec::own(), Proposes::Replicating));
+    }
     if let Some((python, names)) = peers::from_environment()? {
-        let peer = |name| Arm { name, strategy: StrategySpec::own(), python: Some(python.clone()) };
-        arms.extend(names.into_iter().map(peer));
+        arms.extend(names.into_iter().map(|name| {
+            let peer = Proposes::Peer { name: name.clone(), python: python.clone() };
+            arm(name, StrategySpec::own(), peer)
+        }));
+    }
+    if by_mean {
+        let again = arms.iter().map(|arm| Arm {
+            name: format!("{}, by mean", arm.name),
+            chosen: Chosen::ByMean,
+            ..arm.clone()
+        });
+        let again: Vec<Arm> = again.collect();
+        arms.extend(again);
     }
     Ok(arms)
 }
@@ -91,15 +145,82 @@ impl Arm {
         if entry.is_noisy() {
             definition = definition.noisy();
         }
-        let start = |python: &String| {
-            let command = peers::command(python, &self.name);
-            Peer::start(command, function.space(), number, entry.is_noisy())
-        };
-        let peer = self.python.as_ref().map(start).transpose()?;
         // Iterations count all trials, as initial designs differ in size.
         let rows = RowBuilder::new(unit.clone(), function.direction(), 0, function.optimum())
             .with_regret_of_best_observed();
-        run_study(&function, &definition, peer, n_trials, rows, stop)
+        match &self.proposes {
+            Proposes::Named => self.run(&function, &definition, None::<Peer>, n_trials, rows, stop),
+            Proposes::Replicating => {
+                let own = Replicating::new(&function, definition.n_initial, Seed::new(number))?;
+                self.run(&function, &definition, Some(own), n_trials, rows, stop)
+            }
+            Proposes::Peer { name, python } => {
+                let command = peers::command(python, name);
+                let peer = Peer::start(command, function.space(), number, entry.is_noisy())?;
+                self.run(&function, &definition, Some(peer), n_trials, rows, stop)
+            }
+        }
+    }
+
+    fn run(
+        &self,
+        function: &dyn Problem,
+        definition: &Definition,
+        own: Option<impl Strategy + Clone + Sync + 'static>,
+        n_trials: u64,
+        rows: RowBuilder,
+        stop: &AtomicBool,
+    ) -> JobResult {
+        match self.chosen {
+            Chosen::Observed => run_study(function, definition, own, n_trials, rows, stop),
+            Chosen::ByMean => run_study_by_mean(function, definition, own, n_trials, rows, stop),
+        }
+    }
+}
+
+/// `log-ei` for a noisy objective, which after the initial design evaluates in every fourth trial the point with the best posterior mean
+/// once more.
+#[derive(Clone)]
+struct Replicating {
+    inner: LogEi,
+    n_initial: usize,
+    n_told: usize,
+}
+
+impl Replicating {
+    fn new(function: &dyn Problem, n_initial: usize, seed: Seed) -> anyhow::Result<Self> {
+        let space = function.space();
+        let outputs =
+            SurrogateSettings::for_space(space, true).with_outputs(OutputOption::default());
+        let settings =
+            LogEiSettings { surrogate: outputs, ..LogEiSettings::for_study(space.dim(), true) };
+        let inner = LogEi::new(Domain::Space(space.clone()), settings, seed)?;
+        Ok(Self { inner, n_initial, n_told: 0 })
+    }
+}
+
+impl Strategy for Replicating {
+    fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
+        let is_turn = self.n_told > self.n_initial && (self.n_told - self.n_initial) % 4 == 3;
+        let Some(surrogate) = self.surrogate().filter(|_| is_turn) else {
+            return self.inner.ask(pending, stream);
+        };
+        let mean = |unit: &[f64]| surrogate.posterior().mean(unit);
+        let best = surrogate.inputs().rows().max_by(|a, b| mean(a).total_cmp(&mean(b)));
+        match best {
+            Some(unit) => Ok(Proposal { unit: unit.to_vec(), source: Source::Own }),
+            None => self.inner.ask(pending, stream),
+        }
+    }
+
+    fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
+        self.inner.tell(observed)?;
+        self.n_told += observed.len();
+        Ok(())
+    }
+
+    fn surrogate(&self) -> Option<&Surrogate> {
+        self.inner.surrogate()
     }
 }
 
@@ -138,16 +259,27 @@ pub(super) fn run_high(
     run_of(&comparison, options, progress, stop)
 }
 
+/// Functions whose values have noise, with the trial of the best posterior mean beside that of the best value.
+pub(super) fn run_noisy(
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<ExperimentResult> {
+    let noisy: Vec<SuiteEntry> = suite().into_iter().filter(SuiteEntry::is_noisy).collect();
+    let comparison = Comparison { by_mean: true, ..Comparison::of("suite-noisy", noisy) };
+    run_of(&comparison, options, progress, stop)
+}
+
 fn run_of(
     comparison: &Comparison,
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExperimentResult> {
-    let Comparison { name, entries, n_trials, checkpoints, default_runs } = comparison;
+    let Comparison { name, entries, n_trials, checkpoints, default_runs, by_mean } = comparison;
     let runs = options.runs.unwrap_or(*default_runs);
     check_folder(&options.out, options.overwrite)?;
-    let arms = arms()?;
+    let arms = arms(*by_mean)?;
     // The names of parameters are the same for all seeds.
     let examples: Vec<_> = entries.iter().map(|entry| entry.instance(0)).collect();
     let columns = columns_of(examples.iter().map(Problem::space));
@@ -170,7 +302,7 @@ fn run_of(
                 let job = Job::new(unit, move |unit, stop| {
                     match arm.work(entry, number, *n_trials, unit, stop) {
                         // A sampler of another package is no reason to lose the runs of all.
-                        Err(error) if arm.python.is_some() => {
+                        Err(error) if matches!(arm.proposes, Proposes::Peer { .. }) => {
                             let RowLabels { arm, agent, run, .. } = unit;
                             let failure = format!("{arm} on {agent}, run {run}: {error:#}");
                             failures.lock().unwrap_or_else(PoisonError::into_inner).push(failure);
@@ -258,10 +390,14 @@ mod tests {
         fn job_ended(&self, _: &str) {}
     }
 
-    fn run_some(names: &[&str], threads: usize, out: &Path) -> ExperimentResult {
+    fn functions(names: &[&str]) -> Vec<SuiteEntry> {
         let entries: Vec<SuiteEntry> =
             suite().into_iter().filter(|entry| names.contains(&entry.name().as_str())).collect();
         assert_eq!(entries.len(), names.len());
+        entries
+    }
+
+    fn run_some(comparison: &Comparison, threads: usize, out: &Path) -> ExperimentResult {
         let options = RunOptions {
             runs: Some(1),
             seed: 3,
@@ -271,8 +407,7 @@ mod tests {
         };
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let stop = AtomicBool::new(false);
-        let comparison = Comparison::of("suite", entries);
-        pool.install(|| run_of(&comparison, &options, &Quiet, &stop)).unwrap()
+        pool.install(|| run_of(comparison, &options, &Quiet, &stop)).unwrap()
     }
 
     fn rows_of(folder: &Path) -> Vec<Row> {
@@ -287,8 +422,9 @@ mod tests {
         const NAMES: [&str; 4] =
             ["sphere-2d", "sphere-3d", "ellipsoid-3d", "category-ellipsoid-3d"];
         let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
-        let finding = run_some(&NAMES, 1, folders[0].path());
-        run_some(&NAMES, 2, folders[1].path());
+        let comparison = Comparison::of("suite", functions(&NAMES));
+        let finding = run_some(&comparison, 1, folders[0].path());
+        run_some(&comparison, 2, folders[1].path());
         assert_eq!(finding.ended, Ended::Complete);
         assert_eq!(Summary::read(folders[0].path()).unwrap(), finding.summary);
         let [rows, again] = [0, 1].map(|i| rows_of(folders[i].path()));
@@ -323,5 +459,52 @@ mod tests {
             assert_eq!(group.unwrap().by, "dimensions");
         }
         assert!(finding.notes[0].contains("family: smooth"), "{}", finding.notes[0]);
+    }
+
+    /// An arm by mean has the trials of the arm by value, and the true regret of one of those so far; replicates are trials once more.
+    #[test]
+    fn noisy_arms_are_judged_by_value_and_by_mean() {
+        const N_TRIALS: usize = 20;
+        let folder = tempfile::tempdir().unwrap();
+        let comparison = Comparison {
+            n_trials: N_TRIALS as u64,
+            checkpoints: [10, 15],
+            by_mean: true,
+            ..Comparison::of("suite-noisy", functions(&["noisy-peaks-2d"]))
+        };
+        run_some(&comparison, 2, folder.path());
+        let rows = rows_of(folder.path());
+        let of = |arm: &str| -> Vec<&Row> { rows.iter().filter(|row| row.arm == arm).collect() };
+        let function = functions(&["noisy-peaks-2d"])[0].instance(run_number(Seed::new(3), 0));
+        for arm in ["log-ei", "ts", "gp-ucb", "sobol", "random", "log-ei, replicates"] {
+            let (by_value, by_mean) = (of(arm), of(&format!("{arm}, by mean")));
+            let points = |rows: &[&Row]| -> Vec<_> {
+                rows.iter().map(|row| (row.parameters.clone(), row.value)).collect()
+            };
+            assert_eq!(by_value.len(), N_TRIALS);
+            assert_eq!(points(&by_value), points(&by_mean));
+            let truths: Vec<f64> = by_mean.iter().map(|row| regret_of(&function, row)).collect();
+            for (n, row) in by_mean.iter().enumerate() {
+                let regret = row.regret.unwrap();
+                let is_known = |truth: &f64| (truth - regret).abs() < 1e-12;
+                assert!(truths[..=n].iter().any(is_known), "{arm}, trial {n}: {regret}");
+            }
+            let mut distinct: Vec<_> = by_value.iter().map(|row| &row.parameters).collect();
+            distinct.sort();
+            distinct.dedup();
+            if arm == "log-ei, replicates" {
+                assert!(distinct.len() <= N_TRIALS - 3, "{distinct:?}");
+            }
+        }
+        let regrets = |arm: &str| -> Vec<_> { of(arm).iter().map(|row| row.regret).collect() };
+        assert!(regrets("random") != regrets("random, by mean"));
+    }
+
+    fn regret_of(function: &dyn Problem, row: &Row) -> f64 {
+        let number = |(name, text): &(String, String)| {
+            (name.clone(), fedbo_space::Value::Float(text.parse().unwrap()))
+        };
+        let point = fedbo_space::Point::new(row.parameters.iter().map(number).collect());
+        function.noiseless(&point).unwrap() - function.optimum().unwrap()
     }
 }
