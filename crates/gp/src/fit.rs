@@ -158,8 +158,11 @@ pub fn fit(
         let more = y.len() as f64 / few.len() as f64;
         let theta = problem.encode(&coarse.hyperparameters);
         search.set_options(options.local);
-        if let Ok(maximum) = problem.climb(&theta, &mut search, Some(more)) {
-            return problem.fitted(&maximum, maximum.n_evaluations, n_failed_starts);
+        let found = problem
+            .climb(&theta, &mut search, Some(more))
+            .and_then(|maximum| problem.fitted(&maximum, maximum.n_evaluations, n_failed_starts));
+        if found.is_ok() {
+            return found;
         }
     }
     let (mut found, _) = problem.search(&starts)?;

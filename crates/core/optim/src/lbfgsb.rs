@@ -650,8 +650,6 @@ mod tests {
         assert_eq!(search.maximize(rosenbrock, &lower, &upper, &[0.0, 1.5]).unwrap(), first);
     }
 
-    /// On function samples the search ends at a maximum: no step of 10⁻³ along a coordinate gains more than the
-    /// tolerance.
     /// After a search on −½ xᵀ A x, the same with C^½ A C^½ takes fewer evaluations, and ends at its maximum all the same where the factors
     /// are wrong.
     #[test]
@@ -685,6 +683,8 @@ mod tests {
         }
     }
 
+    /// On function samples the search ends at a maximum: no step of 10⁻³ along a coordinate gains more than the
+    /// tolerance.
     #[test]
     fn the_end_on_a_function_sample_is_a_local_maximum_at_the_expected_cost() {
         let mut n_evaluations = 0;

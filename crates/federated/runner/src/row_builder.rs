@@ -75,6 +75,13 @@ impl RowBuilder {
         self.best
     }
 
+    /// The regret of a true value, if the best one is known.
+    pub fn regret_at(&self, true_value: f64) -> Option<f64> {
+        let gap =
+            |optimum| self.direction.to_maximize(optimum) - self.direction.to_maximize(true_value);
+        self.optimum.map(gap)
+    }
+
     /// The next row is of this iteration: for experiments that count something else than trials.
     pub fn at(&mut self, iteration: i64) {
         self.iteration = iteration;
@@ -118,9 +125,8 @@ impl RowBuilder {
         if is_best {
             self.best = value;
         }
-        if let (Some(optimum), Some(true_value), Some(_)) = (self.optimum, true_value, value) {
-            let regret =
-                self.direction.to_maximize(optimum) - self.direction.to_maximize(true_value);
+        let regret = true_value.and_then(|true_value| self.regret_at(true_value));
+        if let (Some(regret), Some(_)) = (regret, value) {
             self.regret = match (self.regret, self.regret_of) {
                 (None, _) => Some(regret),
                 (Some(before), RegretOf::Least) => Some(before.min(regret)),

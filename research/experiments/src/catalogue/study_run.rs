@@ -2,7 +2,6 @@
 
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context as _;
 use fedbo_problems::Problem;
 use fedbo_report::Row;
 use fedbo_runner::{Ended, RowBuilder};
@@ -56,8 +55,8 @@ pub(super) fn run_study(
     Ok((rows, Ended::Complete))
 }
 
-/// The same, with the regret of the trial that has the best posterior mean after each trial: the choice of `fedbo best` where values have
-/// noise. The first trial, which no model knows, is that choice itself.
+/// The rows of [`run_study`], and the same once more in the configuration `by_mean`, with the regret of the trial that had the best
+/// posterior mean after each: of all values so far, by a model that is fitted anew.
 ///
 /// # Errors
 /// If the study cannot go on.
@@ -67,27 +66,31 @@ pub(super) fn run_study_by_mean(
     own: Option<impl Strategy + Clone + Sync + 'static>,
     n_trials: u64,
     mut rows: RowBuilder,
+    by_mean: &str,
     stop: &AtomicBool,
 ) -> JobResult {
     let study = study_with(definition, own)?;
-    let mut found = Vec::new();
+    let (mut by_value, mut others) = (Vec::new(), Vec::new());
     for n in 1..=n_trials {
         if !run_until(&study, problem, n, stop)? {
             return Ok((Vec::new(), Ended::Interrupted));
         }
-        let trial = study.trials()?.pop().context("a study without its last trial")?;
-        let mut row = row_of(problem, &trial, &mut rows);
-        if let (Some(insight), Some(optimum)) = (study.insight()?, problem.optimum()) {
-            let truth = problem.noiseless(&insight.best_by_mean.point);
-            let gap = |truth: f64| {
-                let direction = problem.direction();
-                direction.to_maximize(optimum) - direction.to_maximize(truth)
-            };
-            row.regret = truth.map(gap);
-        }
-        found.push(row);
+        let trials = study.trials()?;
+        let Some(trial) = trials.get(by_value.len()) else { break };
+        let row = row_of(problem, trial, &mut rows);
+        // One value alone has no model, and is the only choice.
+        let regret = match study.insight()? {
+            Some(insight) => {
+                let truth = problem.noiseless(&insight.best_by_mean.point);
+                truth.and_then(|truth| rows.regret_at(truth))
+            }
+            None => row.regret,
+        };
+        others.push(Row { experiment: by_mean.to_owned(), regret, ..row.clone() });
+        by_value.push(row);
     }
-    Ok((found, Ended::Complete))
+    by_value.extend(others);
+    Ok((by_value, Ended::Complete))
 }
 
 fn study_with(
@@ -101,7 +104,7 @@ fn study_with(
     }
 }
 
-/// Returns false if it was stopped before the study had so many trials.
+/// Returns false if it was stopped. A study whose space is used up has fewer trials.
 fn run_until(
     study: &Study,
     problem: &dyn Problem,

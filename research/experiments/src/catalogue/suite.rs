@@ -29,6 +29,10 @@ use super::{ExperimentResult, Progress, RunOptions};
 pub(super) const DEFAULT_RUNS: u32 = 10;
 /// Instances of each function of many parameters unless asked otherwise.
 pub(super) const DEFAULT_RUNS_HIGH: u32 = 1;
+/// The configuration in which the trial with the best observed value counts.
+const BY_VALUE: &str = "by value";
+/// The configuration in which the trial with the best posterior mean counts.
+const BY_MEAN: &str = "by mean";
 /// The arm that the others are compared with.
 const CONTROL: &str = "log-ei";
 
@@ -43,7 +47,7 @@ struct Comparison {
     checkpoints: [i64; 2],
     /// Instances of each function unless asked otherwise.
     default_runs: u32,
-    /// True if arms also come with [`Chosen::ByMean`], and with replicates.
+    /// True if runs are judged [`BY_VALUE`] and [`BY_MEAN`] instead of by halves, with replicates as an arm.
     by_mean: bool,
 }
 
@@ -66,10 +70,9 @@ struct Arm {
     name: String,
     strategy: StrategySpec,
     proposes: Proposes,
-    chosen: Chosen,
 }
 
-/// Who proposes the trials after the initial design.
+/// The proposer of the trials after the initial design.
 #[derive(Clone)]
 enum Proposes {
     /// The strategy that the study names.
@@ -78,15 +81,6 @@ enum Proposes {
     Replicating,
     /// A sampler of another package, in this Python interpreter.
     Peer { name: String, python: String },
-}
-
-/// The trial whose regret counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Chosen {
-    /// That with the best observed value.
-    Observed,
-    /// That with the best posterior mean.
-    ByMean,
 }
 
 /// Our strategies, then the peers where the environment names an interpreter.
@@ -101,12 +95,7 @@ fn arms(by_mean: bool) -> anyhow::Result<Vec<Arm>> {
         ("sobol", StrategySpec::sobol()),
         ("random", StrategySpec::random()),
     ];
-    let arm = |name: String, strategy, proposes| Arm {
-        name,
-        strategy,
-        proposes,
-        chosen: Chosen::Observed,
-    };
+    let arm = |name: String, strategy, proposes| Arm { name, strategy, proposes };
     let mut arms: Vec<Arm> =
         ours.map(|(name, strategy)| arm(name.into(), strategy, Proposes::Named)).into();
     if by_mean {
@@ -117,15 +106,6 @@ fn arms(by_mean: bool) -> anyhow::Result<Vec<Arm>> {
             let peer = Proposes::Peer { name: name.clone(), python: python.clone() };
             arm(name, StrategySpec::own(), peer)
         }));
-    }
-    if by_mean {
-        let again = arms.iter().map(|arm| Arm {
-            name: format!("{}, by mean", arm.name),
-            chosen: Chosen::ByMean,
-            ..arm.clone()
-        });
-        let again: Vec<Arm> = again.collect();
-        arms.extend(again);
     }
     Ok(arms)
 }
@@ -149,32 +129,36 @@ impl Arm {
         let rows = RowBuilder::new(unit.clone(), function.direction(), 0, function.optimum())
             .with_regret_of_best_observed();
         match &self.proposes {
-            Proposes::Named => self.run(&function, &definition, None::<Peer>, n_trials, rows, stop),
+            Proposes::Named => {
+                judged(&function, &definition, None::<Peer>, n_trials, rows, unit, stop)
+            }
             Proposes::Replicating => {
                 let own = Replicating::new(&function, definition.n_initial, Seed::new(number))?;
-                self.run(&function, &definition, Some(own), n_trials, rows, stop)
+                judged(&function, &definition, Some(own), n_trials, rows, unit, stop)
             }
             Proposes::Peer { name, python } => {
                 let command = peers::command(python, name);
                 let peer = Peer::start(command, function.space(), number, entry.is_noisy())?;
-                self.run(&function, &definition, Some(peer), n_trials, rows, stop)
+                judged(&function, &definition, Some(peer), n_trials, rows, unit, stop)
             }
         }
     }
+}
 
-    fn run(
-        &self,
-        function: &dyn Problem,
-        definition: &Definition,
-        own: Option<impl Strategy + Clone + Sync + 'static>,
-        n_trials: u64,
-        rows: RowBuilder,
-        stop: &AtomicBool,
-    ) -> JobResult {
-        match self.chosen {
-            Chosen::Observed => run_study(function, definition, own, n_trials, rows, stop),
-            Chosen::ByMean => run_study_by_mean(function, definition, own, n_trials, rows, stop),
-        }
+/// The rows of a study, and where it is judged by values also those by posterior means.
+fn judged(
+    function: &dyn Problem,
+    definition: &Definition,
+    own: Option<impl Strategy + Clone + Sync + 'static>,
+    n_trials: u64,
+    rows: RowBuilder,
+    unit: &RowLabels,
+    stop: &AtomicBool,
+) -> JobResult {
+    if unit.experiment == BY_VALUE {
+        run_study_by_mean(function, definition, own, n_trials, rows, BY_MEAN, stop)
+    } else {
+        run_study(function, definition, own, n_trials, rows, stop)
     }
 }
 
@@ -259,7 +243,7 @@ pub(super) fn run_high(
     run_of(&comparison, options, progress, stop)
 }
 
-/// Functions whose values have noise, with the trial of the best posterior mean beside that of the best value.
+/// Functions whose values have noise, judged by the trial with the best value and by that with the best posterior mean.
 pub(super) fn run_noisy(
     options: &RunOptions,
     progress: &dyn Progress,
@@ -291,7 +275,7 @@ fn run_of(
         for run in 0..runs {
             for arm in &arms {
                 let unit = RowLabels {
-                    experiment: entry.half().name().into(),
+                    experiment: if *by_mean { BY_VALUE } else { entry.half().name() }.into(),
                     arm: arm.name.clone(),
                     agent: entry.name(),
                     run,
@@ -354,7 +338,8 @@ fn run_of(
     summary.write(&options.out)?;
     let tables = summary.configurations.iter().filter_map(|part| {
         let tables = part.ranking.as_ref()?.tables(part.metric);
-        Some(format!("Half: {}\n\n{tables}\n", part.experiment))
+        let kind = if *by_mean { "Judged" } else { "Half" };
+        Some(format!("{kind}: {}\n\n{tables}\n", part.experiment))
     });
     let mut notes: Vec<String> = tables.collect();
     let mut failures =
@@ -461,50 +446,49 @@ mod tests {
         assert!(finding.notes[0].contains("family: smooth"), "{}", finding.notes[0]);
     }
 
-    /// An arm by mean has the trials of the arm by value, and the true regret of one of those so far; replicates are trials once more.
+    /// Both judgements have the same trials. By mean the trial is the study's own choice, and replicates begin with the fourth trial after
+    /// the design, until which the arm is `log-ei`.
     #[test]
-    fn noisy_arms_are_judged_by_value_and_by_mean() {
-        const N_TRIALS: usize = 20;
+    fn noisy_functions_are_judged_by_value_and_by_mean() {
+        const N_TRIALS: usize = 16;
         let folder = tempfile::tempdir().unwrap();
+        let entries = functions(&["noisy-peaks-2d"]);
+        let function = entries[0].instance(run_number(Seed::new(3), 0));
         let comparison = Comparison {
             n_trials: N_TRIALS as u64,
-            checkpoints: [10, 15],
+            checkpoints: [10, 12],
             by_mean: true,
-            ..Comparison::of("suite-noisy", functions(&["noisy-peaks-2d"]))
+            ..Comparison::of("suite-noisy", entries)
         };
-        run_some(&comparison, 2, folder.path());
+        let finding = run_some(&comparison, 2, folder.path());
+        assert!(finding.notes.iter().any(|note| note.starts_with("Judged: by mean")));
         let rows = rows_of(folder.path());
-        let of = |arm: &str| -> Vec<&Row> { rows.iter().filter(|row| row.arm == arm).collect() };
-        let function = functions(&["noisy-peaks-2d"])[0].instance(run_number(Seed::new(3), 0));
-        for arm in ["log-ei", "ts", "gp-ucb", "sobol", "random", "log-ei, replicates"] {
-            let (by_value, by_mean) = (of(arm), of(&format!("{arm}, by mean")));
-            let points = |rows: &[&Row]| -> Vec<_> {
-                rows.iter().map(|row| (row.parameters.clone(), row.value)).collect()
-            };
-            assert_eq!(by_value.len(), N_TRIALS);
-            assert_eq!(points(&by_value), points(&by_mean));
-            let truths: Vec<f64> = by_mean.iter().map(|row| regret_of(&function, row)).collect();
-            for (n, row) in by_mean.iter().enumerate() {
-                let regret = row.regret.unwrap();
-                let is_known = |truth: &f64| (truth - regret).abs() < 1e-12;
-                assert!(truths[..=n].iter().any(is_known), "{arm}, trial {n}: {regret}");
-            }
-            let mut distinct: Vec<_> = by_value.iter().map(|row| &row.parameters).collect();
-            distinct.sort();
-            distinct.dedup();
-            if arm == "log-ei, replicates" {
-                assert!(distinct.len() <= N_TRIALS - 3, "{distinct:?}");
-            }
-        }
-        let regrets = |arm: &str| -> Vec<_> { of(arm).iter().map(|row| row.regret).collect() };
-        assert!(regrets("random") != regrets("random, by mean"));
-    }
-
-    fn regret_of(function: &dyn Problem, row: &Row) -> f64 {
-        let number = |(name, text): &(String, String)| {
-            (name.clone(), fedbo_space::Value::Float(text.parse().unwrap()))
+        let of = |judged: &str, arm: &str| -> Vec<&Row> {
+            rows.iter().filter(|row| row.experiment == judged && row.arm == arm).collect()
         };
-        let point = fedbo_space::Point::new(row.parameters.iter().map(number).collect());
-        function.noiseless(&point).unwrap() - function.optimum().unwrap()
+        let points = |rows: &[&Row]| -> Vec<_> {
+            rows.iter().map(|row| (row.parameters.clone(), row.value)).collect()
+        };
+        for arm in ["log-ei", "ts", "gp-ucb", "sobol", "random", "log-ei, replicates"] {
+            assert_eq!(of(BY_VALUE, arm).len(), N_TRIALS);
+            assert_eq!(points(&of(BY_VALUE, arm)), points(&of(BY_MEAN, arm)));
+        }
+        // The same study, without the experiment.
+        let number = run_number(Seed::new(3), 0);
+        let definition = definition_of(&function, StrategySpec::random(), number).noisy();
+        let study = fedbo_study::Study::in_memory(&definition).unwrap();
+        let options = fedbo_study::RunOptions::sequential(N_TRIALS as u64);
+        let stop = AtomicBool::new(false);
+        study.run(&function, &options, &fedbo_study::NullObserver, &stop).unwrap();
+        let best = study.insight().unwrap().unwrap().best_by_mean;
+        let gap = function.noiseless(&best.point).unwrap() - function.optimum().unwrap();
+        assert!((of(BY_MEAN, "random")[N_TRIALS - 1].regret.unwrap() - gap).abs() < 1e-12);
+
+        let (alone, replicated) = (of(BY_VALUE, "log-ei"), of(BY_VALUE, "log-ei, replicates"));
+        let n_same = definition.n_initial + 3;
+        assert_eq!(points(&alone[..n_same]), points(&replicated[..n_same]));
+        let repeated = &replicated[n_same].parameters;
+        assert!(replicated[..n_same].iter().any(|row| row.parameters == *repeated));
+        assert!(alone[..n_same].iter().all(|row| row.parameters != alone[n_same].parameters));
     }
 }

@@ -1,9 +1,7 @@
 //! Journals of Optuna: files to which each process appends its operations, one JSON object a line.
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::collections::{BTreeMap, HashSet};
+use std::io::BufRead;
 
 use fedbo_space::Direction;
 use serde::Deserialize;
@@ -39,8 +37,10 @@ struct Operation {
 struct Replay {
     /// By their keys; `None` for one that was deleted.
     studies: Vec<Option<Study>>,
-    /// By their keys, each with its study's.
-    trials: Vec<(usize, Found)>,
+    /// The names of those that were not.
+    names: HashSet<String>,
+    /// By their keys.
+    trials: Vec<Trial>,
 }
 
 struct Study {
@@ -49,42 +49,63 @@ struct Study {
     metric_names: Option<Vec<String>>,
 }
 
-/// A study after all operations of a journal. A last line that another process is still writing is left out.
-pub(super) fn read(path: &Path, study: Option<&str>) -> Result<Stored, Defect> {
-    let unreadable = |error: std::io::Error| Defect::Unreadable(error.to_string());
-    let mut file = BufReader::new(File::open(path).map_err(unreadable)?);
+/// A trial whose distributions are not read yet: those of other studies may be anything.
+struct Trial {
+    /// The key of its study.
+    study: usize,
+    state: State,
+    parameters: Vec<Parameter>,
+    values: Vec<Option<f64>>,
+    constraints: Option<Vec<f64>>,
+}
+
+struct Parameter {
+    name: String,
+    number: f64,
+    distribution: String,
+    /// The line that says so.
+    line: u64,
+}
+
+/// A study after all operations of a journal. A last line that is no operation is left out where others come before it: another process
+/// is still writing it.
+pub(super) fn read(mut file: impl BufRead, study: Option<&str>) -> Result<Stored, Defect> {
     let (mut replay, mut line) = (Replay::default(), Vec::new());
     for number in 1.. {
         line.clear();
-        if file.read_until(b'\n', &mut line).map_err(unreadable)? == 0 || !line.ends_with(b"\n") {
+        let unreadable = |error: std::io::Error| Defect::Unreadable(error.to_string());
+        if file.read_until(b'\n', &mut line).map_err(unreadable)? == 0 {
             break;
         }
-        let defect = |message: String| Defect::Line(number, message);
-        let operation: Operation =
-            serde_json::from_slice(&without_infinities(&line)).map_err(|error| {
-                defect(format!("it is no operation of an Optuna journal ({error})"))
-            })?;
-        replay.apply(operation).map_err(defect)?;
+        let in_line = |message: String| Defect::Line(number, message);
+        match serde_json::from_slice(&without_infinities(&line)) {
+            Ok(operation) => replay.apply(operation, number).map_err(in_line)?,
+            Err(_) if number > 1 && file.fill_buf().map_err(unreadable)?.is_empty() => break,
+            Err(error) => {
+                let message = format!("it is no operation of an Optuna journal ({error})");
+                return Err(in_line(message));
+            }
+        }
     }
     replay.into_stored(study)
 }
 
 impl Replay {
     /// Does what Optuna does: an operation on a study that is gone, or on a trial that has ended, was refused there too.
-    fn apply(&mut self, operation: Operation) -> Result<(), String> {
+    fn apply(&mut self, operation: Operation, line: u64) -> Result<(), String> {
         match operation.op_code {
             0 => {
                 let name = needed(operation.study_name, "study_name")?;
                 let directions = needed(operation.directions, "directions")?;
                 let directions = directions.into_iter().map(direction).collect::<Result<_, _>>()?;
-                if self.studies.iter().flatten().all(|study| study.name != name) {
+                if self.names.insert(name.clone()) {
                     self.studies.push(Some(Study { name, directions, metric_names: None }));
                 }
             }
             1 => {
                 let key = needed(operation.study_id, "study_id")?;
-                if let Some(study) = self.studies.get_mut(key) {
-                    *study = None;
+                if let Some(study) = self.studies.get_mut(key).and_then(Option::take) {
+                    self.names.remove(&study.name);
                 }
             }
             3 => {
@@ -96,14 +117,13 @@ impl Replay {
                     study.metric_names = serde_json::from_value(names.clone()).ok();
                 }
             }
-            4 => self.create_trial(operation)?,
+            4 => self.create_trial(operation, line)?,
             5 => {
                 let name = needed(operation.param_name, "param_name")?;
                 let number = needed(operation.param_value_internal, "param_value_internal")?;
-                let text = needed(operation.distribution, "distribution")?;
-                let parameter = (number, distribution(&name, &text)?);
+                let distribution = needed(operation.distribution, "distribution")?;
                 if let Some(trial) = self.open_trial(operation.trial_id)? {
-                    trial.parameters.insert(name, parameter);
+                    trial.parameters.push(Parameter { name, number, distribution, line });
                 }
             }
             6 => {
@@ -117,8 +137,10 @@ impl Replay {
             }
             9 => {
                 let attributes = needed(operation.system_attr, "system_attr")?;
-                if let Some(trial) = self.open_trial(operation.trial_id)? {
-                    note_constraints(trial, &attributes);
+                if let Some(trial) = self.open_trial(operation.trial_id)?
+                    && let Some(numbers) = constraints(&attributes)
+                {
+                    trial.constraints = Some(numbers);
                 }
             }
             // Attributes of users, values before the end, and what other programs add.
@@ -128,45 +150,67 @@ impl Replay {
         Ok(())
     }
 
-    fn create_trial(&mut self, operation: Operation) -> Result<(), String> {
-        let key = needed(operation.study_id, "study_id")?;
-        if !matches!(self.studies.get(key), Some(Some(_))) {
+    fn create_trial(&mut self, operation: Operation, line: u64) -> Result<(), String> {
+        let study = needed(operation.study_id, "study_id")?;
+        if !matches!(self.studies.get(study), Some(Some(_))) {
             return Ok(());
         }
         let state = operation.state.map_or(Ok(State::Open), state)?;
-        let mut trial = Found { state, ..Found::default() };
-        for (name, number) in operation.params {
-            let text = operation.distributions.get(&name);
-            let text = text.ok_or_else(|| format!("parameter {name:?} has no distribution"))?;
-            let parameter = (number, distribution(&name, text)?);
-            trial.parameters.insert(name, parameter);
-        }
-        trial.values = match (operation.values, operation.value) {
+        let mut distributions = operation.distributions;
+        let parameters = operation.params.into_iter().map(|(name, number)| {
+            let distribution = distributions.remove(&name);
+            let distribution =
+                distribution.ok_or_else(|| format!("parameter {name:?} has no distribution"))?;
+            Ok(Parameter { name, number, distribution, line })
+        });
+        let parameters = parameters.collect::<Result<_, String>>()?;
+        let values = match (operation.values, operation.value) {
             (Some(values), _) => values,
             (None, Some(value)) => vec![Some(value)],
             (None, None) => Vec::new(),
         };
-        note_constraints(&mut trial, &operation.system_attrs.unwrap_or_default());
-        self.trials.push((key, trial));
+        let constraints = constraints(&operation.system_attrs.unwrap_or_default());
+        self.trials.push(Trial { study, state, parameters, values, constraints });
         Ok(())
     }
 
     /// The trial of this key, if there is one that has not ended.
-    fn open_trial(&mut self, key: Option<usize>) -> Result<Option<&mut Found>, String> {
+    fn open_trial(&mut self, key: Option<usize>) -> Result<Option<&mut Trial>, String> {
         let trial = self.trials.get_mut(needed(key, "trial_id")?);
-        Ok(trial.map(|(_, trial)| trial).filter(|trial| trial.state == State::Open))
+        Ok(trial.filter(|trial| trial.state == State::Open))
     }
 
     fn into_stored(self, study: Option<&str>) -> Result<Stored, Defect> {
         let named = self.studies.iter().enumerate();
         let named = named.filter_map(|(key, study)| Some((key, study.as_ref()?.name.clone())));
         let key = key_of(&named.collect::<Vec<_>>(), study)?;
-        let trials = self.trials.into_iter().filter(|(of, _)| *of == key);
-        let trials = trials.map(|(_, trial)| trial).collect();
+        let mut first: BTreeMap<String, Distribution> = BTreeMap::new();
+        let of_study = self.trials.into_iter().filter(|trial| trial.study == key);
+        let trials = of_study.map(|trial| trial.found(&mut first)).collect::<Result<_, _>>()?;
         let study = self.studies.into_iter().nth(key).flatten();
         let (directions, metric_names) =
             study.map(|study| (study.directions, study.metric_names)).unwrap_or_default();
         Ok(Stored { directions, metric_names, trials })
+    }
+}
+
+impl Trial {
+    /// The trial with its distributions. Optuna refuses a parameter that is of another kind than the `first` of its name, as one with other
+    /// choices is.
+    fn found(self, first: &mut BTreeMap<String, Distribution>) -> Result<Found, Defect> {
+        let Self { state, values, constraints, .. } = self;
+        let mut found = Found { state, values, constraints, ..Found::default() };
+        for Parameter { name, number, distribution, line } in self.parameters {
+            let distribution = Distribution::read(&distribution).map_err(|reason| {
+                let message = format!("the distribution of parameter {name:?}: {reason}");
+                Defect::Line(line, message)
+            })?;
+            let known = first.entry(name.clone()).or_insert_with(|| distribution.clone());
+            if known.is_compatible(&distribution) {
+                found.parameters.insert(name, (number, distribution));
+            }
+        }
+        Ok(found)
     }
 }
 
@@ -192,15 +236,8 @@ fn state(code: u64) -> Result<State, String> {
     }
 }
 
-fn distribution(name: &str, text: &str) -> Result<Distribution, String> {
-    Distribution::read(text)
-        .map_err(|reason| format!("the distribution of parameter {name:?}: {reason}"))
-}
-
-fn note_constraints(trial: &mut Found, attributes: &Map<String, Value>) {
-    if let Some(numbers) = attributes.get("constraints") {
-        trial.constraints = serde_json::from_value(numbers.clone()).ok();
-    }
+fn constraints(attributes: &Map<String, Value>) -> Option<Vec<f64>> {
+    serde_json::from_value(attributes.get("constraints")?.clone()).ok()
 }
 
 /// The line with null for `NaN`, `Infinity` and `-Infinity` outside texts, which Python writes and JSON does not know.

@@ -4,7 +4,8 @@ mod journal;
 mod sqlite;
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
 use fedbo_space::{Direction, ParameterSpec, Point, Value};
@@ -28,13 +29,11 @@ pub fn read_optuna(
     name: &str,
 ) -> Result<(Definition, ImportedTrials), ImportError> {
     let unreadable = |message: String| ImportError::Unreadable { path: path.to_owned(), message };
-    let mut first = [0];
-    let n_read = std::fs::File::open(path).and_then(|mut file| file.read(&mut first));
-    let n_read = n_read.map_err(|error| unreadable(error.to_string()))?;
-    let read = if n_read == 1 && first == *b"{" {
-        journal::read(path, study)
-    } else {
-        sqlite::read(path, study)
+    let mut file = BufReader::new(File::open(path).map_err(|error| unreadable(error.to_string()))?);
+    let first = file.fill_buf().map_err(|error| unreadable(error.to_string()))?.first().copied();
+    let read = match first {
+        Some(b'{') | None => journal::read(file, study), // a new journal is empty
+        Some(_) => sqlite::read(path, study),
     };
     read.and_then(|stored| stored.into_study(name)).map_err(|error| {
         let (line, message) = match error {
@@ -171,9 +170,11 @@ impl Stored {
 
 /// The key of the study of this name; without a name that of the only study.
 fn key_of<K: Copy>(all: &[(K, String)], study: Option<&str>) -> Result<K, Defect> {
+    const MOST_NAMED: usize = 20;
     let names = || {
-        let names: Vec<String> = all.iter().map(|(_, name)| format!("{name:?}")).collect();
-        names.join(", ")
+        let names = all.iter().take(MOST_NAMED).map(|(_, name)| format!("{name:?}"));
+        let more = all.len().checked_sub(MOST_NAMED + 1).map(|n| format!("and {} others", n + 1));
+        names.chain(more).collect::<Vec<_>>().join(", ")
     };
     match (study, all) {
         (_, []) => Err(Defect::Content("it has no study".to_owned())),
@@ -309,6 +310,16 @@ impl Distribution {
             }),
             (Self::Categorical(a), Self::Categorical(b)) if a == b => Some(self.clone()),
             _ => None,
+        }
+    }
+
+    /// True for what Optuna takes for one parameter: one kind and scale, and the same choices.
+    fn is_compatible(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Float { log, .. }, Self::Float { log: other, .. })
+            | (Self::Int { log, .. }, Self::Int { log: other, .. }) => log == other,
+            (Self::Categorical(choices), Self::Categorical(other)) => choices == other,
+            _ => false,
         }
     }
 

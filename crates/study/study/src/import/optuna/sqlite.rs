@@ -20,11 +20,9 @@ pub(super) fn read(path: &Path, study: Option<&str>) -> Result<Stored, Defect> {
     let source = Source { connection };
     source.check_tables()?;
     let id = key_of(&source.studies()?, study)?;
-    Ok(Stored {
-        directions: source.directions(id)?,
-        metric_names: source.metric_names(id)?,
-        trials: source.trials(id)?,
-    })
+    let directions = source.directions(id)?;
+    let metric_names = if directions.len() > 1 { source.metric_names(id)? } else { None };
+    Ok(Stored { metric_names, trials: source.trials(id)?, directions })
 }
 
 impl From<rusqlite::Error> for Defect {

@@ -159,7 +159,8 @@ fn what_a_foreign_file_may_hold_is_refused_with_its_reason() {
 fn journal(lines: &[String], end: &str) -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.log");
-    std::fs::write(&path, format!("{}\n{end}", lines.join("\n"))).unwrap();
+    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    std::fs::write(&path, lines + end).unwrap();
     (folder, path)
 }
 
@@ -199,9 +200,22 @@ fn a_journal_is_replayed_as_optuna_does() {
         ended(2, 2, "null"),
         TRIAL.to_owned(),
         whole,
+        // Optuna refuses another kind of a known parameter.
+        TRIAL.to_owned(),
+        set(5, "x", 0.0, N),
+        ended(5, 1, "[9.0]"),
+        // Another study's parameters may be what no study of ours can have.
+        CREATE.replace("one", "other"),
+        TRIAL.replace("\"study_id\": 0", "\"study_id\": 1"),
+        set(
+            6,
+            "layers",
+            0.0,
+            r#"{"name": "CategoricalDistribution", "attributes": {"choices": [[64]]}}"#,
+        ),
     ];
     let (_folder, path) = journal(&lines, r#"{"op_code": 6, "trial_id": 3, "sta"#);
-    let (definition, read) = read_optuna(&path, None, "old").unwrap();
+    let (definition, read) = read_optuna(&path, Some("one"), "old").unwrap();
     assert_eq!(definition.direction, Direction::Maximize);
     let space = definition.space().unwrap();
     assert_eq!(space.parameters()[0].to_spec(), ParameterSpec::float(-2.0, 2.0));
@@ -209,7 +223,15 @@ fn a_journal_is_replayed_as_optuna_does() {
     assert_eq!(numbers, [1.5, 2.5]);
     assert_eq!(read.trials[0].0.get("x"), Some(&Value::Float(0.25)));
     let left_out: Vec<String> = read.left_out.iter().map(ToString::to_string).collect();
-    assert_eq!(left_out, ["1 pruned", "1 not ended", "1 with a value that is not finite"]);
+    assert_eq!(
+        left_out,
+        [
+            "1 pruned",
+            "1 not ended",
+            "1 with a value that is not finite",
+            "1 without some of the parameters or constraints"
+        ]
+    );
 }
 
 #[test]
@@ -252,12 +274,19 @@ fn what_a_foreign_journal_may_hold_is_refused_with_its_line() {
             "\"x\" has no distribution",
         ),
     ] {
-        let (_folder, path) = journal(&[CREATE.to_owned(), TRIAL.to_owned(), line], "");
+        // A line more, as a last one may be in the making.
+        let lines = [CREATE.to_owned(), TRIAL.to_owned(), line, ended(0, 1, "[1.0]")];
+        let (_folder, path) = journal(&lines, "");
         let message = read_optuna(&path, None, "old").unwrap_err().to_string();
         assert!(
             message.contains("journal.log, line 3: ") && message.contains(expected),
             "{message}"
         );
+    }
+    for (lines, expected) in [(&[][..], "it has no study"), (&[CREATE.to_owned()], "no complete")] {
+        let (_folder, path) = journal(lines, "");
+        let message = read_optuna(&path, None, "old").unwrap_err().to_string();
+        assert!(message.contains(expected), "{message}");
     }
     // Keys of nothing, far beyond the end, are as nothing.
     let lines = [CREATE.to_owned(), set(usize::MAX, "x", 0.5, X), ended(7, 1, "[1.0]")];
