@@ -395,7 +395,7 @@ fn a_damaged_storage_is_named_and_never_written() {
 fn a_study_that_was_stored_without_later_options_goes_on() {
     let sandbox = Sandbox::new();
     for (strategy, options) in [
-        ("log-ei", vec![r#","output_transform":"automatic""#]),
+        ("log-ei", vec![r#","output_transform":"automatic""#, r#","augmented":true"#]),
         ("ts", vec![r#","output_transform":"automatic""#, r#","search":"local""#]),
     ] {
         let file = format!("{strategy}.toml");
@@ -410,7 +410,9 @@ fn a_study_that_was_stored_without_later_options_goes_on() {
         }
         let sql = "SELECT definition FROM studies";
         let stored: String = connection.query_row(sql, [], |row| row.get(0)).expect("one");
-        assert!(!stored.contains("output_transform") && !stored.contains("local"), "{stored}");
+        for key in ["output_transform", "search", "augmented"] {
+            assert!(!stored.contains(&format!("\"{key}\"")), "{stored}");
+        }
         drop(connection);
         sandbox.write(&file, &text.replace("trials = 8", "trials = 10"));
         sandbox.fedbo(&["tune", &file, "--quiet"]).expect(0, &[]);

@@ -437,7 +437,7 @@ mod tests {
         let expected = [
             r#"{"name":"ts","ucb_multiplier":1.0,"output_transform":"automatic","search":"local"}"#,
             r#"{"name":"gp-ucb","ucb_multiplier":2.0,"output_transform":"automatic"}"#,
-            r#"{"name":"log-ei","output_transform":"automatic"}"#,
+            r#"{"name":"log-ei","output_transform":"automatic","augmented":true}"#,
             r#"{"name":"rm-gp-ucb"}"#,
             r#"{"name":"rm-gp-ts"}"#,
             r#"{"name":"rgpe"}"#,
@@ -465,7 +465,8 @@ mod tests {
         }
         // Studies that were stored before there was this option go on as they began.
         let old = serde_json::from_str::<StrategySpec>(r#"{"name":"log-ei"}"#).unwrap();
-        let yeo_johnson = LogEiOptions { output_transform: OutputOption::YeoJohnson };
+        let yeo_johnson =
+            LogEiOptions { output_transform: OutputOption::YeoJohnson, augmented: false };
         assert_eq!(old, StrategySpec::LogEi(yeo_johnson));
         for spec in StoppingRuleSpec::all(50) {
             let text = serde_json::to_string(&spec).unwrap();

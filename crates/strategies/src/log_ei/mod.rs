@@ -17,12 +17,22 @@ use crate::{
 };
 
 /// The options of `log-ei`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogEiOptions {
     /// The transform of outputs before they are modelled.
     #[serde(default = "OutputOption::of_stored_without")]
     pub output_transform: OutputOption,
+    /// The augmented expected improvement of one noisy objective: see [`LogEi`]. A definition that was stored before there was this option
+    /// is without.
+    #[serde(default)]
+    pub augmented: bool,
+}
+
+impl Default for LogEiOptions {
+    fn default() -> Self {
+        Self { output_transform: OutputOption::default(), augmented: true }
+    }
 }
 
 impl LogEiOptions {
@@ -40,6 +50,7 @@ impl StrategyOptions for LogEiOptions {
     fn make(&self, setup: &Setup<'_>) -> Result<Box<dyn Strategy>, StrategyError> {
         let settings = LogEiSettings {
             surrogate: setup.surrogate().with_outputs(self.transform_of(setup.outcomes)),
+            augmented: setup.noisy && self.augmented,
             ..LogEiSettings::for_study(setup.dim(), setup.noisy)
         };
         if setup.outcomes == Outcomes::default() {
@@ -73,6 +84,8 @@ pub struct LogEiQuery {
     pub incumbent: Incumbent,
     /// Draws of the outputs of running trials that the improvement is averaged over.
     pub n_fantasies: usize,
+    /// True for the augmented expected improvement.
+    pub augmented: bool,
 }
 
 /// Settings of a [`LogEi`] strategy.
@@ -86,12 +99,14 @@ pub struct LogEiSettings {
     pub incumbent: Incumbent,
     /// Draws of the outputs of running trials that the improvement is averaged over.
     pub n_fantasies: usize,
+    /// True for the augmented expected improvement, for a noisy objective: see [`LogEi`].
+    pub augmented: bool,
     /// Repeated points.
     pub repeats: Repeats,
 }
 
 impl LogEiSettings {
-    /// Defaults for one party's study, with 16 fantasies.
+    /// Defaults for one party's study, with 16 fantasies and the plain expected improvement.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -101,13 +116,15 @@ impl LogEiSettings {
             maximizer: Maximizer::of_acquisition(dim),
             incumbent: if noisy { Incumbent::BestMean } else { Incumbent::BestObservation },
             n_fantasies: 16,
+            augmented: false,
             repeats: Repeats::for_study(noisy),
         }
     }
 
     /// The rule of its queries, without model and search.
     pub fn query(&self) -> LogEiQuery {
-        LogEiQuery { incumbent: self.incumbent, n_fantasies: self.n_fantasies }
+        let Self { incumbent, n_fantasies, augmented, .. } = *self;
+        LogEiQuery { incumbent, n_fantasies, augmented }
     }
 
     /// The same for an agent of a federation, which owes a query each round: it repeats a point when a discrete space is used up, and
@@ -131,7 +148,14 @@ impl LogEiSettings {
 ///
 /// ln (1/S) Σ_s EI(μ_s(x), σ_p(x), f*_s),   μ_s(x) = μ(x) + u(x)·z_s,   z_s ~ N(0, I_p),   f*_s = max(f*, max_j μ_s(x_j))
 ///
-/// where u(x) are the last p entries of L⁻¹ k(x) for the factor L of observed and running inputs together, so that σ_p is
+/// The augmented expected improvement of a noisy objective (Huang, Allen, Notz & Zeng 2006, "Global optimization of stochastic black-box
+/// systems via sequential kriging meta-models") is
+///
+/// EI · (1 − σ/√(σ_p² + σ²)),
+///
+/// with the noise's standard deviation σ: where the function is known up to noise, a further observation is worth little.
+///
+/// Here u(x) are the last p entries of L⁻¹ k(x) for the factor L of observed and running inputs together, so that σ_p is
 /// the same for all s, and x_j are the running inputs. Cost of a query: O((n + p)² + S p) for each of the points that the
 /// search evaluates.
 #[derive(Clone, Debug)]
@@ -202,7 +226,7 @@ impl LogEiQuery {
         let posterior = proposer.surrogate().posterior();
         let incumbent = self.incumbent(posterior);
         let fantasized;
-        let improvement = if pending.is_empty() {
+        let mut improvement = if pending.is_empty() {
             Improvement::new(posterior, incumbent)
         } else {
             let means = posterior.mean_variances(pending).0;
@@ -210,6 +234,7 @@ impl LogEiQuery {
             let draws = (0..self.n_fantasies).map(|_| stream.normals(pending.len())).collect();
             Improvement::with_fantasies(&fantasized, incumbent, pending, draws)
         };
+        improvement.augmented = self.augmented;
         proposer.propose_acquisition(&improvement, pending, stream)
     }
 }
@@ -238,6 +263,8 @@ struct Improvement<'a> {
     /// z_s and f*_s for every fantasy; one without numbers when nothing is running.
     fantasies: Vec<Fantasy>,
     least_variance: f64,
+    /// True if it is augmented by what the noise leaves to learn.
+    augmented: bool,
 }
 
 struct Fantasy {
@@ -251,6 +278,7 @@ impl<'a> Improvement<'a> {
             predictor: posterior.predictor(),
             fantasies: vec![Fantasy { draw: Vec::new(), incumbent }],
             least_variance: LEAST_VARIANCE * posterior.kernel().outputscale(),
+            augmented: false,
         }
     }
 
@@ -282,9 +310,15 @@ impl<'a> Improvement<'a> {
     fn average(&self, mean: f64, variance: f64, whitened: &[f64]) -> (f64, Vec<(f64, Score)>) {
         let std = variance.max(self.least_variance).sqrt();
         let running = &whitened[self.first_running()..];
+        let (penalty, slope) = match self.augmented {
+            true => ln_share_beyond_noise(std, self.predictor.posterior().noise_variance()),
+            false => (0.0, 0.0),
+        };
         let terms = self.fantasies.iter().map(|fantasy| {
             let mean = mean + dot(running, &fantasy.draw);
-            (1.0, log_expected_improvement(mean, std, fantasy.incumbent))
+            let Score { value, d_mean, d_std } =
+                log_expected_improvement(mean, std, fantasy.incumbent);
+            (1.0, Score { value: value + penalty, d_mean, d_std: d_std + slope })
         });
         let mut terms: Vec<(f64, Score)> = terms.collect();
         let top = terms.iter().map(|(_, term)| term.value).fold(f64::NEG_INFINITY, f64::max);
@@ -333,6 +367,17 @@ impl Function for Improvement<'_> {
         prediction.gradient(mean_weight, weights, gradient);
         value
     }
+}
+
+/// ln (1 − σ/t) with t = √(s² + σ²) for s > 0, and its derivative in s, without cancellation where s is far below σ:
+///
+/// 1 − σ/t = s²/(t (t + σ))
+fn ln_share_beyond_noise(std: f64, noise_variance: f64) -> (f64, f64) {
+    let noise = noise_variance.sqrt();
+    let total = std.hypot(noise);
+    let value = 2.0 * std.ln() - total.ln() - (total + noise).ln();
+    let slope = 2.0 / std - std / (total * total) - std / (total * (total + noise));
+    (value, slope)
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -401,6 +446,24 @@ mod tests {
         }
     }
 
+    /// Against the formula as published; nothing is lost where the function is far better known than the noise, or without noise.
+    #[test]
+    fn the_share_beyond_noise_is_the_published_factor() {
+        for (std, noise) in [(0.5_f64, 0.2_f64), (0.02, 0.1), (3.0, 1e-3)] {
+            let expected = 1.0 - noise / (std.powi(2) + noise.powi(2)).sqrt();
+            let (value, slope) = ln_share_beyond_noise(std, noise.powi(2));
+            assert!((value.exp() / expected - 1.0).abs() < 1e-12, "{std} {noise}");
+            let step = 1e-6 * std;
+            let [above, below] =
+                [step, -step].map(|by| ln_share_beyond_noise(std + by, noise.powi(2)).0);
+            assert!((slope * 2.0 * step / (above - below) - 1.0).abs() < 1e-6, "{std} {noise}");
+        }
+        // s²/(2σ²) for s far below σ
+        let (value, _) = ln_share_beyond_noise(1e-9, 1.0);
+        assert!((value - (0.5e-18_f64).ln()).abs() < 1e-12, "{value}");
+        assert_eq!(ln_share_beyond_noise(0.5, 0.0), (0.0, 0.0));
+    }
+
     /// Central differences with a step of 1e-5, with and without running trials, also where the improvement is far below
     /// what a double can hold; the batch agrees with single points.
     #[test]
@@ -414,8 +477,10 @@ mod tests {
         };
         for incumbent in [0.9, 40.0] {
             let draws = (0..4).map(|s| test_stream(20 + s).normals(3)).collect();
+            let augmented = Improvement { augmented: true, ..Improvement::new(&plain, incumbent) };
             for improvement in [
                 Improvement::new(&plain, incumbent),
+                augmented,
                 Improvement::with_fantasies(&extended, incumbent, &running, draws),
             ] {
                 let points = uniform_points(20, 2, &mut test_stream(2));

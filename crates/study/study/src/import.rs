@@ -241,7 +241,7 @@ mod tests {
         // Also into what an earlier program stored, whose strategy had fewer options.
         let earlier = Arc::new(MemoryStorage::new());
         let stored = serde_json::to_string(&definition()).unwrap();
-        let option = r#","output_transform":"automatic""#;
+        let option = r#","output_transform":"automatic","augmented":true"#;
         assert!(stored.contains(option), "{stored}");
         earlier.create("old", &stored.replace(option, "")).unwrap();
         assert_eq!(Study::import(earlier, &definition(), &trials).unwrap().1, 4);

@@ -77,7 +77,7 @@ impl StudyFile {
         }
         let mut given =
             Definition { archive: stored.archive.clone(), ..self.definition_with(studies) };
-        for key in ["output_transform", "search"] {
+        for key in ["output_transform", "search", "augmented"] {
             self.keep(["strategy", key], &mut given.strategy, &stored.strategy);
         }
         if let (Some(given), Some(stored)) = (&mut given.early_stopping, &stored.early_stopping) {

@@ -14,8 +14,8 @@ use fedbo_report::{
 use fedbo_runner::{Ended, RowBuilder, RowLabels};
 use fedbo_space::Direction;
 use fedbo_strategies::{
-    Domain, LogEi, LogEiSettings, Observation, OutputOption, Proposal, Source, Strategy,
-    StrategyError, Surrogate, SurrogateSettings,
+    Domain, LogEi, LogEiOptions, LogEiSettings, Observation, OutputOption, Proposal, Source,
+    Strategy, StrategyError, Surrogate, SurrogateSettings,
 };
 use fedbo_streams::{Seed, Stream};
 use fedbo_study::{Definition, StrategySpec};
@@ -47,7 +47,7 @@ struct Comparison {
     checkpoints: [i64; 2],
     /// Instances of each function unless asked otherwise.
     default_runs: u32,
-    /// True if runs are judged [`BY_VALUE`] and [`BY_MEAN`] instead of by halves, with replicates as an arm.
+    /// True if runs are judged [`BY_VALUE`] and [`BY_MEAN`] instead of by halves, with arms that show what helps against noise.
     by_mean: bool,
 }
 
@@ -99,6 +99,8 @@ fn arms(by_mean: bool) -> anyhow::Result<Vec<Arm>> {
     let mut arms: Vec<Arm> =
         ours.map(|(name, strategy)| arm(name.into(), strategy, Proposes::Named)).into();
     if by_mean {
+        let plain = LogEiOptions { augmented: false, ..LogEiOptions::default() };
+        arms.push(arm("log-ei, plain".into(), StrategySpec::LogEi(plain), Proposes::Named));
         arms.push(arm("log-ei, replicates".into(), StrategySpec::own(), Proposes::Replicating));
     }
     if let Some((python, names)) = peers::from_environment()? {
@@ -176,8 +178,11 @@ impl Replicating {
         let space = function.space();
         let outputs =
             SurrogateSettings::for_space(space, true).with_outputs(OutputOption::default());
-        let settings =
-            LogEiSettings { surrogate: outputs, ..LogEiSettings::for_study(space.dim(), true) };
+        let settings = LogEiSettings {
+            surrogate: outputs,
+            augmented: true,
+            ..LogEiSettings::for_study(space.dim(), true)
+        };
         let inner = LogEi::new(Domain::Space(space.clone()), settings, seed)?;
         Ok(Self { inner, n_initial, n_told: 0 })
     }
@@ -469,7 +474,9 @@ mod tests {
         let points = |rows: &[&Row]| -> Vec<_> {
             rows.iter().map(|row| (row.parameters.clone(), row.value)).collect()
         };
-        for arm in ["log-ei", "ts", "gp-ucb", "sobol", "random", "log-ei, replicates"] {
+        const ARMS: [&str; 7] =
+            ["log-ei", "ts", "gp-ucb", "sobol", "random", "log-ei, plain", "log-ei, replicates"];
+        for arm in ARMS {
             assert_eq!(of(BY_VALUE, arm).len(), N_TRIALS);
             assert_eq!(points(&of(BY_VALUE, arm)), points(&of(BY_MEAN, arm)));
         }
