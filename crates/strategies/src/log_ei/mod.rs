@@ -148,16 +148,17 @@ impl LogEiSettings {
 ///
 /// ln (1/S) Σ_s EI(μ_s(x), σ_p(x), f*_s),   μ_s(x) = μ(x) + u(x)·z_s,   z_s ~ N(0, I_p),   f*_s = max(f*, max_j μ_s(x_j))
 ///
+/// where u(x) are the last p entries of L⁻¹ k(x) for the factor L of observed and running inputs together, so that σ_p is
+/// the same for all s, and x_j are the running inputs. Cost of a query: O((n + p)² + S p) for each of the points that the
+/// search evaluates.
+///
 /// The augmented expected improvement of a noisy objective (Huang, Allen, Notz & Zeng 2006, "Global optimization of stochastic black-box
 /// systems via sequential kriging meta-models") is
 ///
 /// EI · (1 − σ/√(σ_p² + σ²)),
 ///
-/// with the noise's standard deviation σ: where the function is known up to noise, a further observation is worth little.
-///
-/// Here u(x) are the last p entries of L⁻¹ k(x) for the factor L of observed and running inputs together, so that σ_p is
-/// the same for all s, and x_j are the running inputs. Cost of a query: O((n + p)² + S p) for each of the points that the
-/// search evaluates.
+/// with the noise's standard deviation σ: where the function is known up to noise, a further observation is worth little. The authors'
+/// incumbent is the mean where mean − standard deviation is largest among observed inputs; ours is the largest mean.
 #[derive(Clone, Debug)]
 pub struct LogEi {
     proposer: Proposer,
