@@ -3,6 +3,7 @@
 //! Plain `cargo test` runs the tests even where another runner is installed, so that one command means one check on
 //! every machine, and documentation tests are part of it.
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -148,9 +149,21 @@ fn first(stages: &mut Stages) -> Result<()> {
     ];
     for (name, kind) in kinds {
         let test = ["test", "--workspace", "--no-fail-fast"];
-        stages.tests(name, || tests::run(&mut cargo([&test[..], kind].concat())))?;
+        let mut test = cargo([&test[..], kind].concat());
+        if env::var_os(TEST_THREADS).is_none() {
+            test.env(TEST_THREADS, test_threads().to_string());
+        }
+        stages.tests(name, || tests::run(&mut test))?;
     }
     stages.step("documentation", documentation)
+}
+
+/// The variable from which a test program takes the number of tests that run at a time.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
+
+/// Twice the number of cores: many tests wait, for a deadline, a lease or another process.
+fn test_threads() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Helm chart, alerts, Grafana dashboard and scripts of `deploy`: linted, rendered, compared with schemas and with the metrics there are.
