@@ -113,9 +113,19 @@ impl Mixture {
 
     /// The mixture's mean at every point.
     pub(super) fn means(&self, points: &Points) -> Vec<f64> {
+        self.sums_of_means(points, |_| true)
+    }
+
+    /// The part of it that models have in which other parties have a part: their mean times the trust.
+    pub(super) fn shared_means(&self, points: &Points) -> Vec<f64> {
+        self.sums_of_means(points, |component| component.is_shared)
+    }
+
+    fn sums_of_means(&self, points: &Points, counts: fn(&Component) -> bool) -> Vec<f64> {
         let mean = |x: &[f64]| {
             let found = self.predict(x);
-            let terms = found.iter().flat_map(|(component, found)| {
+            let found = found.iter().filter(|(component, _)| counts(component));
+            let terms = found.flat_map(|(component, found)| {
                 let means = component.sizes.iter();
                 means.map(|(size, weight)| weight.exp() * component.mean(found, *size))
             });

@@ -46,7 +46,7 @@ use crate::{
 /// contradict the others. The next query maximizes the mixture's expected improvement Σ π_k EI_k(x), by its logarithm (or what [`SharedAcquisition`] says); the first queries
 /// do so among the others' best points, unless these have lost trust by then. A random query follows the first of them: it shows whether
 /// the best points are better than any other point, which they cannot show by themselves. A party that finds itself misled then
-/// begins as it would have alone. One whose outputs are all below the others' level tries one of their best points in every third query.
+/// tries one best point elsewhere, if there is one, as the first may have been that of another group; and begins as it would have alone. One whose outputs are all below the others' level tries one of their best points in every third query.
 #[derive(Clone)]
 pub struct SharedPrior {
     proposer: Proposer,
@@ -78,6 +78,8 @@ impl SharedPrior {
     /// among the first of its queries.
     const BEHIND_EVERY: usize = 3;
     const BEHIND_UNTIL: usize = 30;
+    /// A party's outputs say little of a point whose variance under its own model is above this share of what it was before any.
+    const LITTLE_KNOWN: f64 = 0.5;
     /// κ in mean + κ · standard deviation, as in [`crate::GpUcbOptions::default`].
     const UCB_MULTIPLIER: f64 = 2.0;
 
@@ -252,7 +254,7 @@ impl SharedPrior {
     /// # Errors
     /// If a model cannot be conditioned.
     pub fn trust(&self) -> Result<f64, StrategyError> {
-        Ok(self.mixture(&Points::new(self.domain().dim()))?.trust())
+        Ok(self.mixture(&Points::new(self.domain().dim()), 0.0)?.trust())
     }
 
     /// The messages that say anything: a party without any output has nothing to say.
@@ -304,8 +306,9 @@ impl SharedPrior {
         self.units().is_some_and(|units| units.is_above(best))
     }
 
-    /// The mixture of models, with running trials as observations of their own mean.
-    fn mixture(&self, pending: &Points) -> Result<Mixture, StrategyError> {
+    /// The mixture of models, with running trials as observations of their own mean; below a trust of `least_trust` the others have no
+    /// part in it.
+    fn mixture(&self, pending: &Points, least_trust: f64) -> Result<Mixture, StrategyError> {
         let mut own = self.proposer.surrogate().posterior().clone();
         if !pending.is_empty() {
             let means = own.mean_variances(pending).0;
@@ -354,7 +357,31 @@ impl SharedPrior {
                 ]
             }
         };
-        Mixture::new(Arc::clone(&self.basis), components, incumbent, self.least_trust())
+        Mixture::new(Arc::clone(&self.basis), components, incumbent, least_trust)
+    }
+
+    /// The most promising of the others' best points of which the party's outputs say little, by the shared model's mean; `None` if there
+    /// is none. Others that fall into groups have best points in several places: where the first was that of another group, this one shows
+    /// whether there is a group of one's own.
+    fn best_elsewhere(
+        &self,
+        best: &Points,
+        pending: &Points,
+    ) -> Result<Option<Vec<f64>>, StrategyError> {
+        let own = self.proposer.surrogate().posterior();
+        let little_known = Self::LITTLE_KNOWN * own.kernel().outputscale();
+        let mut elsewhere = Points::new(best.dim());
+        for (unit, variance) in best.rows().zip(own.mean_variances(best).1) {
+            if variance > little_known {
+                elsewhere.push(unit);
+            }
+        }
+        if elsewhere.is_empty() {
+            return Ok(None);
+        }
+        let means = self.mixture(pending, 0.0)?.shared_means(&elsewhere);
+        let largest = (0..elsewhere.len()).max_by(|a, b| means[*a].total_cmp(&means[*b]));
+        Ok(largest.map(|index| elsewhere.row(index).to_vec()))
     }
 
     /// The others' best points that may still be queried.
@@ -400,12 +427,19 @@ impl Strategy for SharedPrior {
         }
         let n_led = self.settings.n_best_first.min(1);
         let is_probe = probes && n_led > 0 && n_queries == n_led && !self.has_random;
-        let mixture = self.mixture(pending)?;
+        let mixture = self.mixture(pending, self.least_trust())?;
         // A party that the others have misled begins as it would alone.
         let n_random = n_led + self.settings.n_random_first;
         // Running trials contradict nobody.
         let trust = if pending.is_empty() { mixture.trust() } else { self.trust()? };
         let is_misled = uses_others && self.proposer.n_told() > 0 && trust < self.least_trust();
+        let is_second = self.settings.n_best_first > 1 && n_queries == n_led + usize::from(probes);
+        if is_misled
+            && is_second
+            && let Some(unit) = self.best_elsewhere(&best, pending)?
+        {
+            return Ok(Proposal { unit, source: Source::MetaTasks });
+        }
         if is_probe || (is_misled && !has_initial && n_queries < n_random) {
             let unit = self.proposer.open(pending)?.random(stream)?;
             return Ok(Proposal { unit, source: Source::Random });

@@ -365,7 +365,8 @@ fn a_random_query_follows_the_best_points() {
 }
 
 /// Others whose best values are where most values of this party are low: by their level they are dropped after one output, although
-/// outputs that are all alike contradict no shape; with levels of everybody's own they are not. A party that was misled begins at random.
+/// outputs that are all alike contradict no shape; with levels of everybody's own they are not. A party that was misled tries one best point
+/// elsewhere, unless it follows none after the first, and begins at random.
 #[test]
 fn units_show_what_outputs_that_are_all_alike_do_not() {
     let message = |task: u32, level: f64| {
@@ -378,25 +379,65 @@ fn units_show_what_outputs_that_are_all_alike_do_not() {
         other.tell(&told).unwrap();
         (task, other.message().unwrap())
     };
-    let trust_and_source = |level: f64| {
-        let messages: Vec<_> = (1..=8).map(|task| message(task, level)).collect();
-        let mut party = joined(&messages);
-        for x in [[0.0, 0.0], [1.0, 1.0]] {
-            let told = Observation {
-                unit: x.to_vec(),
-                value: Some(-40.0),
-                source: Source::Random,
-                further: Vec::new(),
-            };
-            party.tell(&[told]).unwrap();
-        }
-        let proposal = party.ask(&Points::new(2), &mut test_stream(3)).unwrap();
-        (party.trust().unwrap(), proposal.source)
+    let low = |unit: Vec<f64>, source: Source| Observation {
+        unit,
+        value: Some(-40.0),
+        source,
+        further: Vec::new(),
     };
-    let (common, source) = trust_and_source(0.0);
-    assert!(common < 0.05 && source == Source::Random, "{common} {source:?}");
-    let (own, source) = trust_and_source(100.0);
-    assert!(own > 0.2 && matches!(source, Source::Shared { .. }), "{own} {source:?}");
+    // The trust after two queries, the third query and the fourth.
+    let queries = |level: f64, best_points: usize| {
+        let settings = SharedPriorSettings {
+            n_best_first: best_points,
+            ..SharedPriorSettings::default_for(2, false)
+        };
+        let mut party = party(settings);
+        for (task, message) in (1..=8).map(|task| message(task, level)) {
+            party.receive(task, message).unwrap();
+        }
+        for x in [[0.0, 0.0], [1.0, 1.0]] {
+            party.tell(&[low(x.to_vec(), Source::Random)]).unwrap();
+        }
+        let trust = party.trust().unwrap();
+        let ask = |party: &SharedPrior| party.ask(&Points::new(2), &mut test_stream(3)).unwrap();
+        let third = ask(&party);
+        party.tell(&[low(third.unit.clone(), third.source.clone())]).unwrap();
+        (trust, third, ask(&party).source)
+    };
+    let (common, third, fourth) = queries(0.0, 3);
+    assert!(common < 0.05, "{common}");
+    let best: Vec<_> = (1..=8).filter_map(|task| message(task, 0.0).1.best).collect();
+    assert!(third.source == Source::MetaTasks && best.contains(&third.unit), "{third:?}");
+    assert_eq!(fourth, Source::Random);
+    assert_eq!(queries(0.0, 1).1.source, Source::Random);
+    let (own, third, _) = queries(100.0, 3);
+    assert!(own > 0.2 && matches!(third.source, Source::Shared { .. }), "{own} {third:?}");
+}
+
+/// Six of nine others have their functions at x → 1 − x. Low outputs where these have their peak speak for the peak of the other three.
+#[test]
+fn the_best_point_elsewhere_is_that_of_the_own_group() {
+    let mut joined = party(SharedPriorSettings::default_for(2, false));
+    for task in 1..=9 {
+        let mut other = party(SharedPriorSettings::default_for(2, false));
+        let mut told = observed(task, &on_grid(60, u64::from(task)), 1.0);
+        if task > 3 {
+            told.iter_mut().flat_map(|o| &mut o.unit).for_each(|x| *x = 1.0 - *x);
+        }
+        other.tell(&told).unwrap();
+        joined.receive(task, other.message().unwrap()).unwrap();
+    }
+    let none = Points::new(2);
+    let best = joined.best_points(&none).unwrap();
+    for x in [[4.0 / 14.0, 10.0 / 14.0], [1.0 / 14.0, 1.0 / 14.0]] {
+        let told = observed(0, &Points::from_rows(2, [&x[..]]), 1.0);
+        joined.tell(&told).unwrap();
+    }
+    let found = joined.best_elsewhere(&best, &none).unwrap().unwrap();
+    assert!((found[0] - 0.7).hypot(found[1] - 0.3) < 0.2, "{found:?}");
+    // Where all is known, there is nothing to try.
+    joined.tell(&observed(0, &on_grid(80, 77), 1.0)).unwrap();
+    assert_eq!(joined.best_elsewhere(&best, &none).unwrap(), None);
 }
 
 /// Each acquisition finds the best region with the others' help; all but the first queries differ between them.
