@@ -179,7 +179,7 @@ impl CartPoleTasks {
     ///
     /// The target's state is uniform on ±(1.62, 0.9, 0.135, 0.9), drawn again until a policy with the value 1 is known. A
     /// similar task's lies within ±(0.18, 0.1, 0.015, 0.1) of it, a dissimilar one's is uniform on ±(1.8, 1, 0.15, 1).
-    pub fn draw(seed: Seed) -> Self {
+    pub fn draw(seed: Seed, n_similar: u32, n_dissimilar: u32) -> Self {
         let mut stream = seed.stream(Purpose::Problem, 0, 1);
         let mut numbers = 0..;
         let mut task = |name: String, centre: CartState, share: f64| {
@@ -194,9 +194,10 @@ impl CartPoleTasks {
             }
         };
         let near = target.initial;
-        let similar = (1..=3).map(|n| task(format!("similar {n}"), near, SIMILAR_SHARE));
+        let similar = (1..=n_similar).map(|n| task(format!("similar {n}"), near, SIMILAR_SHARE));
         let similar = similar.collect();
-        let dissimilar = (1..=7).map(|n| task(format!("dissimilar {n}"), CartState::ZERO, 1.0));
+        let dissimilar =
+            (1..=n_dissimilar).map(|n| task(format!("dissimilar {n}"), CartState::ZERO, 1.0));
         Self { target, similar, dissimilar: dissimilar.collect() }
     }
 
@@ -225,7 +226,7 @@ mod tests {
         let mut stream = Seed::new(1).stream(Purpose::Test, 0, 0);
         let mut n_other = 0;
         for _ in 0..100 {
-            let task = CartPoleTasks::draw(Seed::new(stream.bits().into())).target;
+            let task = CartPoleTasks::draw(Seed::new(stream.bits().into()), 3, 7).target;
             let policy = random_policy(&mut stream);
             let mut mirrored = task.clone();
             for start in &mut mirrored.starts {
@@ -242,7 +243,7 @@ mod tests {
     /// Only the difference of the columns matters, and not its size.
     #[test]
     fn equal_parts_added_to_both_sides_and_a_smaller_size_change_nothing() {
-        let task = CartPoleTasks::draw(Seed::new(5)).target;
+        let task = CartPoleTasks::draw(Seed::new(5), 3, 7).target;
         let moved: Vec<f64> = STEADY
             .chunks(2)
             .zip([0.25, -0.5, 0.125, 0.0])
@@ -254,8 +255,8 @@ mod tests {
     #[test]
     fn tasks_are_drawn_as_described_and_the_value_is_a_share_of_the_steps() {
         for number in 0..20 {
-            let tasks = CartPoleTasks::draw(Seed::new(number));
-            let again = CartPoleTasks::draw(Seed::new(number));
+            let tasks = CartPoleTasks::draw(Seed::new(number), 3, 7);
+            let again = CartPoleTasks::draw(Seed::new(number), 3, 7);
             assert_eq!(tasks.target.starts, again.target.starts);
             assert_eq!(tasks.target.optimum(), Some(1.0));
             assert_eq!((tasks.similar.len(), tasks.dissimilar.len()), (3, 7));
@@ -307,7 +308,7 @@ mod tests {
 
     #[test]
     fn the_objective_through_its_space_is_the_value() {
-        let task = CartPoleTasks::draw(Seed::new(2)).target;
+        let task = CartPoleTasks::draw(Seed::new(2), 3, 7).target;
         let unit: Vec<f64> = STEADY.iter().map(|v| (v + 1.0) / 2.0).collect();
         let point = task.space().decode(&unit);
         let trial = TrialId { agent: 0, trial: 0 };

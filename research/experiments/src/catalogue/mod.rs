@@ -261,6 +261,14 @@ pub fn catalogue() -> &'static [Experiment] {
             run: meta::cart_pole::run,
         },
         Experiment {
+            name: "meta-cartpole-large",
+            about: "Thesis Fig. D.7: the same with 60 earlier searches of 130 queries each",
+            data_sets: &[],
+            figures: &[],
+            default_runs: meta::cart_pole::DEFAULT_RUNS_LARGE,
+            run: meta::cart_pole::run_large,
+        },
+        Experiment {
             name: "bos-curves",
             about: "BO-BOS and its rivals on synthetic learning curves: exponential, crossing, plateau then drop, noisy",
             data_sets: &[],

@@ -1,4 +1,5 @@
-//! Policy search for a cart with a pole: three earlier tasks begin near the target's state, seven elsewhere (Fig. 7.3c, d).
+//! Policy search for a cart with a pole: three earlier tasks begin near the target's state, seven elsewhere (Fig. 7.3c, d), or 18 and 42
+//! (Fig. D.7).
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,37 +13,89 @@ use fedbo_streams::{Purpose, Seed};
 use super::super::{ExperimentResult, Progress, RunOptions};
 use super::arms::{LEARNED, arms};
 use super::measure::{Declaration, Naming, measure, seconds_note};
-use super::run_setting::{RunSetting, earlier_task, occasions};
+use super::run_setting::{N_META_OBS, RunSetting, earlier_task, occasions};
 use super::similarity::{correlation, mean, surface};
 
 /// Repetitions.
 pub(in super::super) const DEFAULT_RUNS: u32 = 60;
+/// Repetitions with 60 earlier tasks.
+pub(in super::super) const DEFAULT_RUNS_LARGE: u32 = 10;
 const N_QUERIES: u64 = 30;
+
+/// The number of earlier tasks, and of the observations of each.
+struct Size {
+    name: &'static str,
+    title: &'static str,
+    default_runs: u32,
+    n_similar: u32,
+    n_dissimilar: u32,
+    n_observations: usize,
+    /// The figures of the thesis that it is like, and what they show.
+    reported: &'static str,
+}
+
+const TEN: Size = Size {
+    name: "meta-cartpole",
+    title: "Cart and pole: searches from three near and seven random states as earlier tasks",
+    default_runs: DEFAULT_RUNS,
+    n_similar: 3,
+    n_dissimilar: 7,
+    n_observations: N_META_OBS,
+    reported: "What the thesis reports (Fig. 7.3c, d): RM-GP-UCB is best, as it finds the three similar tasks where RGPE and TAF do not.",
+};
+
+/// The thesis does not say how many of its 60 tasks are similar: here it is the same share.
+const SIXTY: Size = Size {
+    name: "meta-cartpole-large",
+    title: "Cart and pole: 60 searches, from 18 near and 42 random states, as earlier tasks",
+    default_runs: DEFAULT_RUNS_LARGE,
+    n_similar: 18,
+    n_dissimilar: 42,
+    n_observations: 130,
+    reported: "What the thesis reports (Fig. D.7): RM-GP-UCB is best with 60 tasks of 130 observations too.",
+};
 
 pub(in super::super) fn run(
     options: &RunOptions,
     progress: &dyn Progress,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExperimentResult> {
-    let runs = options.runs.unwrap_or(DEFAULT_RUNS);
+    run_size(&TEN, options, progress, stop)
+}
+
+pub(in super::super) fn run_large(
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<ExperimentResult> {
+    run_size(&SIXTY, options, progress, stop)
+}
+
+fn run_size(
+    size: &Size,
+    options: &RunOptions,
+    progress: &dyn Progress,
+    stop: &AtomicBool,
+) -> anyhow::Result<ExperimentResult> {
+    let runs = options.runs.unwrap_or(size.default_runs);
     check_folder(&options.out, options.overwrite)?;
     let seed = Seed::new(options.seed);
     let items: Vec<u32> = (0..runs).collect();
-    let occasions = occasions("searches from ten other states", &items, progress, |&run| {
+    let occasions = occasions("searches from other states", &items, progress, |&run| {
         let seed = seed.child(Purpose::Run, u64::from(run));
-        let drawn = CartPoleTasks::draw(seed);
+        let drawn = CartPoleTasks::draw(seed, size.n_similar, size.n_dissimilar);
         let mut tasks = Vec::new();
         for (number, task) in (0..).zip(drawn.earlier()) {
             let own_seed = seed.child(Purpose::History, number);
             let name = task.name();
             let name = name.trim_start_matches("cart-pole ");
-            match earlier_task(task, name, own_seed, stop)? {
+            match earlier_task(task, name, size.n_observations, own_seed, stop)? {
                 Some(task) => tasks.push(task),
                 None => return Ok(None),
             }
         }
         Ok(Some(RunSetting {
-            configuration: "meta-cartpole".to_owned(),
+            configuration: size.name.to_owned(),
             run,
             domain: Domain::Space(drawn.target.space().clone()),
             target: Arc::new(drawn.target),
@@ -52,8 +105,8 @@ pub(in super::super) fn run(
         }))
     })?;
     let declaration = Declaration {
-        name: "meta-cartpole",
-        title: "Cart and pole: searches from three near and seven random states as earlier tasks",
+        name: size.name,
+        title: size.title,
         y_label: "best share of 200 steps",
         metric: Metric::Best,
         n_queries: N_QUERIES,
@@ -67,22 +120,21 @@ pub(in super::super) fn run(
         "Each run draws its own initial states. One policy serves nearly all of them, so the best policies of dissimilar tasks \
          are good starts too: they differ in how bad bad policies are."
             .to_owned(),
-        likeness_note(runs.min(10), seed),
-        similar_note(&measured.weights),
-        "What the thesis reports (Fig. 7.3c, d): RM-GP-UCB is best, as it finds the three similar tasks where RGPE and TAF do not."
-            .to_owned(),
+        likeness_note(size, runs.min(10), seed),
+        similar_note(size, &measured.weights),
+        size.reported.to_owned(),
         seconds_note(&measured.rows),
     ];
     Ok(ExperimentResult { summary: measured.summary, ended: measured.ended, notes })
 }
 
 /// Correlation of the tasks' surfaces with the target's.
-fn likeness_note(runs: u32, seed: Seed) -> String {
+fn likeness_note(size: &Size, runs: u32, seed: Seed) -> String {
     const N_POINTS: usize = 300;
     let (mut similar, mut dissimilar) = (Vec::new(), Vec::new());
     for run in 0..runs {
         let seed = seed.child(Purpose::Run, u64::from(run));
-        let drawn = CartPoleTasks::draw(seed);
+        let drawn = CartPoleTasks::draw(seed, size.n_similar, size.n_dissimilar);
         let target = surface(&drawn.target, N_POINTS, &seed);
         let likeness = |task: &CartPole| correlation(&surface(task, N_POINTS, &seed), &target);
         similar.extend(drawn.similar.iter().map(likeness));
@@ -95,10 +147,13 @@ fn likeness_note(runs: u32, seed: Seed) -> String {
     )
 }
 
-/// The weight of the three similar tasks together; 0.3 would be their part of equal weights.
-fn similar_note(weights: &[TaskWeightRow]) -> String {
+/// The weight of the similar tasks together; 0.3 would be their part of equal weights.
+fn similar_note(size: &Size, weights: &[TaskWeightRow]) -> String {
     const QUERIES: [i64; 5] = [1, 5, 10, 20, 30];
-    let mut note = "Share of the three similar tasks in all weights at some queries (0.3 if all were equal)\n\n| arm |".to_owned();
+    let number = if size.n_similar == 3 { "three".to_owned() } else { size.n_similar.to_string() };
+    let mut note = format!(
+        "Share of the {number} similar tasks in all weights at some queries (0.3 if all were equal)\n\n| arm |"
+    );
     for query in QUERIES {
         let _ = write!(note, " {query} |");
     }

@@ -15,7 +15,7 @@ use fedbo_streams::{Purpose, Seed};
 use super::super::{ExperimentResult, Progress, RunOptions};
 use super::arms::{LARGEST, LEARNED, Rule, arms};
 use super::measure::{Declaration, Naming, measure, seconds_note};
-use super::run_setting::{RunSetting, earlier_task, occasions};
+use super::run_setting::{N_META_OBS, RunSetting, earlier_task, occasions};
 use super::similarity::{correlation, mean, surface};
 
 /// Repetitions.
@@ -46,7 +46,7 @@ pub(in super::super) fn run(
         for (number, stage) in (0..).zip(&stages) {
             let name = format!("{} bottles", stage.stage.rows().0.len());
             let own_seed = seed.child(Purpose::History, number);
-            match earlier_task(stage, &name, own_seed, stop)? {
+            match earlier_task(stage, &name, N_META_OBS, own_seed, stop)? {
                 Some(task) => tasks.push(task),
                 None => return Ok(None),
             }

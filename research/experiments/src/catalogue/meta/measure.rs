@@ -192,7 +192,7 @@ mod tests {
     use fedbo_streams::{Purpose, Seed};
 
     use super::super::arms::Rule;
-    use super::super::run_setting::{N_INITIAL, earlier_task, occasions};
+    use super::super::run_setting::{N_INITIAL, N_META_OBS, earlier_task, occasions};
     use super::*;
 
     struct Silent;
@@ -207,7 +207,7 @@ mod tests {
         let problem = || TestFunction::new(Function::Branin, 0.0, Seed::new(0)).map(Arc::new);
         let made = occasions("earlier", &[0, 1], &Silent, |&run| {
             let seed = Seed::new(u64::from(run));
-            let task = earlier_task(problem()?.as_ref(), "same", seed, stop)?;
+            let task = earlier_task(problem()?.as_ref(), "same", N_META_OBS, seed, stop)?;
             let target: Arc<dyn Problem> = problem()?;
             Ok(task.map(|task| RunSetting {
                 configuration: "tried".to_owned(),

@@ -53,13 +53,14 @@ impl From<Vec<RunSetting>> for RunSettings {
     }
 }
 
-/// Returns the trials of GP-UCB on a problem that it tunes alone, as an earlier task; `None` if it was stopped.
+/// Returns so many trials of GP-UCB on a problem that it tunes alone, as an earlier task; `None` if it was stopped.
 ///
 /// # Errors
 /// If it cannot go on.
 pub(super) fn earlier_task(
     problem: &dyn Problem,
     name: &str,
+    n_observations: usize,
     seed: Seed,
     stop: &AtomicBool,
 ) -> anyhow::Result<Option<MetaTask>> {
@@ -68,7 +69,7 @@ pub(super) fn earlier_task(
     let domain = Domain::Space(problem.space().clone());
     let initial = initial_points(&domain, &seed);
     let mut strategy = gp_ucb(domain, seed)?;
-    let n_queries = (N_META_OBS - initial.len()) as u64;
+    let n_queries = (n_observations - initial.len()) as u64;
     let (_, ended) =
         party(problem, &unit, &initial, n_queries, seed, |party| party.run(&mut strategy, stop))?;
     let Some(surrogate) = strategy.surrogate().filter(|_| ended == Ended::Complete) else {
