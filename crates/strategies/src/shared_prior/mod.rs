@@ -43,10 +43,11 @@ use crate::{
 ///
 /// Each is itself a mixture over sizes s, and has a level of its own. The own one counts half with the others' level and size, half with
 /// any, so that the shared model's total weight, the *trust*, is a matter of its function. The trust falls as the party's own outputs
-/// contradict the others. The next query maximizes the mixture's expected improvement Σ π_k EI_k(x), by its logarithm (or what [`SharedAcquisition`] says); the first queries
-/// do so among the others' best points, unless these have lost trust by then. A random query follows the first of them: it shows whether
-/// the best points are better than any other point, which they cannot show by themselves. A party that finds itself misled then
-/// tries one best point elsewhere, if there is one, as the first may have been that of another group; and begins as it would have alone. One whose outputs are all below the others' level tries one of their best points in every third query.
+/// contradict the others. The next query maximizes the mixture's expected improvement Σ π_k EI_k(x), by its logarithm (or what
+/// [`SharedAcquisition`] says); the first queries do so among the others' best points, unless these have lost trust by then. A random query
+/// follows the first of them: it shows whether the best points are better than any other point, which they cannot show by themselves. A
+/// party that finds itself misled then tries one best point elsewhere, if there is one, as the first may have been that of another group,
+/// and begins as it would have alone. One whose outputs are all below the others' level tries one of their best points in every third query.
 #[derive(Clone)]
 pub struct SharedPrior {
     proposer: Proposer,
@@ -360,8 +361,8 @@ impl SharedPrior {
         Mixture::new(Arc::clone(&self.basis), components, incumbent, least_trust)
     }
 
-    /// The most promising of the others' best points of which the party's outputs say little, by the shared model's mean; `None` if there
-    /// is none. Others that fall into groups have best points in several places: where the first was that of another group, this one shows
+    /// The most promising of the others' best points of which the party's outputs say little, by the shared model's mean, or any of them if
+    /// that model's weight is too small to be computed with; `None` if there is none. Others that fall into groups have best points in several places: where the first was that of another group, this one shows
     /// whether there is a group of one's own.
     fn best_elsewhere(
         &self,

@@ -41,7 +41,7 @@ const N_PAST: usize = 50;
 const N_FEATURES: usize = 200;
 const CHECKPOINTS: [i64; 5] = [1, 3, 5, 10, 20];
 /// Repetitions unless asked otherwise.
-pub(super) const DEFAULT_RUNS: u32 = 10;
+pub(super) const DEFAULT_RUNS: u32 = 20;
 /// The same with rivals.
 pub(super) const DEFAULT_RIVAL_RUNS: u32 = 2;
 
