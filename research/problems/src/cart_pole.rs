@@ -260,6 +260,9 @@ mod tests {
             assert_eq!(tasks.target.starts, again.target.starts);
             assert_eq!(tasks.target.optimum(), Some(1.0));
             assert_eq!((tasks.similar.len(), tasks.dissimilar.len()), (3, 7));
+            let more = CartPoleTasks::draw(Seed::new(number), 4, 2);
+            assert_eq!((more.similar.len(), more.dissimilar.len()), (4, 2));
+            assert_eq!(more.similar[2].starts, tasks.similar[2].starts);
             let target = tasks.target.initial.coordinates();
             for task in &tasks.similar {
                 let at = task.initial.coordinates().into_iter().zip(target);
