@@ -362,8 +362,8 @@ impl SharedPrior {
     }
 
     /// The most promising of the others' best points of which the party's outputs say little, by the shared model's mean, or any of them if
-    /// that model's weight is too small to be computed with; `None` if there is none. Others that fall into groups have best points in several places: where the first was that of another group, this one shows
-    /// whether there is a group of one's own.
+    /// that model's weight is too small to be computed with; `None` if there is none. Others that fall into groups have best points in
+    /// several places: where the first was that of another group, this one shows whether there is a group of one's own.
     fn best_elsewhere(
         &self,
         best: &Points,
