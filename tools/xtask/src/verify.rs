@@ -18,6 +18,7 @@ use crate::production;
 use crate::python::Python;
 use crate::system;
 use crate::tests::{self, Stages};
+use crate::workspace;
 
 /// Format, lints, unit tests, documentation.
 pub(crate) fn check() -> Result<()> {
@@ -109,6 +110,7 @@ impl Test {
         }
         stages.tests("feature otlp", with_otlp)?;
         stages.step("program without research", without_research)?;
+        stages.step("packages", || packages(self.long))?;
         stages.step("no seeded noise in production", production::has_no_seeded_noise)?;
         self.discard(&target(), &["doc"])?;
         self.discard(&target().join("debug"), &["deps", "build", "incremental", ".fingerprint"])?;
@@ -194,6 +196,20 @@ fn without_research() -> Result<()> {
     let linked = tree.lines().find(|line| line.contains("/research/"));
     ensure!(linked.is_none(), "the program for agents links {}", linked.unwrap_or_default());
     Ok(())
+}
+
+/// Packs the crates that may be published, each with what it says of itself and what it depends on; with `builds` also builds each from
+/// its package alone.
+fn packages(builds: bool) -> Result<()> {
+    let all = workspace::packages()?;
+    let published = all.iter().filter(|package| package.is_published);
+    let names = published.flat_map(|package| ["--package", &package.name[..]]);
+    let mut pack = cargo(["package", "--allow-dirty"]);
+    pack.args(names);
+    if !builds {
+        pack.arg("--no-verify");
+    }
+    run(&mut pack)
 }
 
 fn format_and_lints() -> Result<()> {
