@@ -252,7 +252,7 @@ impl Surrogate {
     }
 
     /// A value in the posterior's units back in those of what was told.
-    fn restore(&self, z: f64) -> f64 {
+    pub(crate) fn restore(&self, z: f64) -> f64 {
         match &self.transform {
             Some(transform) => transform.restore(z),
             None => self.standardizer.restore(z),
@@ -264,6 +264,25 @@ impl Surrogate {
     pub(crate) fn level_and_size(&self) -> (f64, f64) {
         let level = self.restore(0.0);
         (level, self.restored_std(0.0, 1.0))
+    }
+
+    /// The outputs on which the posterior is conditioned, standardized alone, with the map: through no transform.
+    pub(crate) fn standardized(&self) -> (Vec<f64>, Standardizer) {
+        let standardizer = match self.settings.standardize {
+            true => Standardizer::new(&self.outputs),
+            false => Standardizer::RAW,
+        };
+        let standardized = |v: &f64| standardizer.standardize(*v);
+        let outputs = match self.settings.hyperparameters {
+            HyperparameterPolicy::Scheduled { .. } => select(&self.conditioned, &self.outputs),
+            _ => self.outputs.clone(),
+        };
+        (outputs.iter().map(standardized).collect(), standardizer)
+    }
+
+    /// ln of the derivative of the posterior's output by the standardized one, at each of these outputs.
+    pub(crate) fn ln_slope(&self, y: f64) -> f64 {
+        self.transform.map_or(0.0, |transform| transform.ln_slope(y))
     }
 
     fn restored_std(&self, mean: f64, std: f64) -> f64 {

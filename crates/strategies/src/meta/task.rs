@@ -22,6 +22,43 @@ pub struct MetaTask {
     pub outputs: Vec<f64>,
 }
 
+impl MetaTask {
+    /// A surrogate that was told the observations; outputs that are not finite are left out.
+    pub(crate) fn surrogate(
+        &self,
+        settings: &SurrogateSettings,
+        seed: Seed,
+    ) -> Result<Surrogate, StrategyError> {
+        assert_eq!(
+            self.inputs.len(),
+            self.outputs.len(),
+            "{} inputs and {} outputs of {}",
+            self.inputs.len(),
+            self.outputs.len(),
+            self.name
+        );
+        let mut surrogate = Surrogate::new(self.inputs.dim(), settings.clone(), None, seed)?;
+        let observed = self.inputs.rows().zip(&self.outputs);
+        let observed: Vec<Observation> = observed
+            .map(|(unit, value)| Observation {
+                unit: unit.to_vec(),
+                value: Some(*value),
+                source: Source::Initial,
+                further: Vec::new(),
+            })
+            .collect();
+        surrogate.tell(&observed)?;
+        if surrogate.is_empty() {
+            return Err(StrategyError::Setting {
+                name: "meta-task",
+                value: self.name.clone(),
+                expected: "at least one finite value",
+            });
+        }
+        Ok(surrogate)
+    }
+}
+
 /// A model of one meta-task that stays as it is.
 pub trait TaskModel: fmt::Debug + Send + Sync {
     /// The task's name.
@@ -56,7 +93,6 @@ pub trait TaskModel: fmt::Debug + Send + Sync {
 pub struct GpTask {
     name: String,
     predictor: Predictor<'static>,
-    level_and_size: (f64, f64),
 }
 
 impl GpTask {
@@ -70,37 +106,10 @@ impl GpTask {
         settings: &SurrogateSettings,
         seed: Seed,
     ) -> Result<Self, StrategyError> {
-        assert_eq!(
-            task.inputs.len(),
-            task.outputs.len(),
-            "{} inputs and {} outputs of {}",
-            task.inputs.len(),
-            task.outputs.len(),
-            task.name
-        );
-        let mut surrogate = Surrogate::new(task.inputs.dim(), settings.clone(), None, seed)?;
-        let observed = task.inputs.rows().zip(&task.outputs);
-        let observed: Vec<Observation> = observed
-            .map(|(unit, value)| Observation {
-                unit: unit.to_vec(),
-                value: Some(*value),
-                source: Source::Initial,
-                further: Vec::new(),
-            })
-            .collect();
-        surrogate.tell(&observed)?;
-        let n_observations = surrogate.len();
-        if n_observations == 0 {
-            return Err(StrategyError::Setting {
-                name: "meta-task",
-                value: task.name.clone(),
-                expected: "at least one finite value",
-            });
-        }
+        let surrogate = task.surrogate(settings, seed)?;
         Ok(Self {
             name: task.name.clone(),
             predictor: surrogate.posterior().clone().into_predictor(),
-            level_and_size: surrogate.level_and_size(),
         })
     }
 
@@ -112,11 +121,6 @@ impl GpTask {
     /// y_{i,j}, N_i, in the units of the comparison; those of the inputs.
     pub fn outputs(&self) -> &[f64] {
         self.predictor.posterior().outputs()
-    }
-
-    /// The level and size of the outputs' units, where outputs pass an affine map: see [`Surrogate::level_and_size`].
-    pub(crate) fn level_and_size(&self) -> (f64, f64) {
-        self.level_and_size
     }
 
     /// Its posterior, asked point by point.

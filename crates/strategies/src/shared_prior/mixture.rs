@@ -97,10 +97,14 @@ impl Mixture {
         self.trust
     }
 
+    /// Returns true if others have a part in a model of it.
+    pub(super) fn has_shared(&self) -> bool {
+        self.components.iter().any(|component| component.is_shared)
+    }
+
     /// The proposal, with the trust where it is above 0.
     pub(super) fn named(&self, proposal: Proposal) -> Proposal {
-        let is_shared = self.components.iter().any(|component| component.is_shared);
-        if proposal.source != Source::Own || !(is_shared || self.trust > 0.0) {
+        if proposal.source != Source::Own || !(self.has_shared() || self.trust > 0.0) {
             return proposal;
         }
         Proposal { source: Source::shared(self.trust), ..proposal }

@@ -5,6 +5,7 @@ mod mixture;
 mod options;
 mod party;
 mod settings;
+mod told;
 mod units;
 
 use std::collections::BTreeMap;
@@ -24,12 +25,13 @@ pub use party::MessageParty;
 pub use settings::{OthersUse, SharedAcquisition, SharedPriorSettings};
 
 use self::mixture::{Component, Mixture, UpperBound};
+use self::told::Told;
 use self::units::UnitsPrior;
-use crate::meta::{GpTask, MetaTask, Transfer, check_dims};
+use crate::meta::{MetaTask, Transfer, check_dims};
 use crate::proposer::Proposer;
 use crate::{
-    Domain, Incumbent, Observation, OutputOption, Proposal, Source, Strategy, StrategyError,
-    Surrogate, SurrogateSettings,
+    Domain, Incumbent, Observation, Proposal, Source, Strategy, StrategyError, Surrogate,
+    SurrogateSettings,
 };
 
 /// One party that learns from others by a prior of functions.
@@ -102,10 +104,7 @@ impl SharedPrior {
                 expected: "the dimension of the domain",
             });
         }
-        let mut own = settings.own.clone();
-        if settings.others == OthersUse::Prior && settings.compares_units {
-            own.surrogate = own.surrogate.with_outputs(OutputOption::None);
-        }
+        let own = settings.own.clone();
         Ok(Self {
             proposer: Proposer::new(
                 domain,
@@ -204,11 +203,7 @@ impl SharedPrior {
     /// # Errors
     /// If its covariance has no Cholesky factor.
     pub fn message(&self) -> Result<SharedMessage, StrategyError> {
-        let surrogate = self.proposer.surrogate();
-        let posterior = surrogate.posterior();
-        let (inputs, outputs) = (posterior.inputs(), posterior.outputs());
-        let units = self.settings.compares_units.then(|| surrogate.level_and_size());
-        self.message_of(posterior, inputs, outputs, units)
+        self.message_of(self.proposer.surrogate())
     }
 
     /// The message of a task that has ended, as a party with its observations would send it. Its model has `surrogate`'s settings, and
@@ -223,9 +218,7 @@ impl SharedPrior {
         seed: Seed,
     ) -> Result<SharedMessage, StrategyError> {
         check_dims(self.domain(), [(task.inputs.dim(), &task.name[..])].into_iter())?;
-        let task = GpTask::new(task, &surrogate.clone().with_outputs(OutputOption::None), seed)?;
-        let (inputs, outputs) = (task.inputs(), task.outputs());
-        self.message_of(task.predictor().posterior(), inputs, outputs, Some(task.level_and_size()))
+        self.message_of(&task.surrogate(surrogate, seed)?)
     }
 
     /// A message of the same length that says nothing of the objective: as many outputs as the party has, a draw of the prior at random
@@ -238,16 +231,16 @@ impl SharedPrior {
         self.settings.terms().placebo(&self.basis, own, self.domain(), stream)
     }
 
-    /// The message of outputs, with the hyperparameters of `posterior`; these outputs are the ones told, less a level and divided by a
-    /// size. Without them it has no units.
-    fn message_of(
-        &self,
-        posterior: &Posterior,
-        inputs: &Points,
-        outputs: &[f64],
-        level_and_size: Option<(f64, f64)>,
-    ) -> Result<SharedMessage, StrategyError> {
-        self.settings.terms().message(&self.basis, posterior, inputs, outputs, level_and_size)
+    /// The message of what a surrogate was told, with its hyperparameters.
+    fn message_of(&self, surrogate: &Surrogate) -> Result<SharedMessage, StrategyError> {
+        let (terms, posterior) = (self.settings.terms(), surrogate.posterior());
+        let inputs = posterior.inputs();
+        if !self.settings.compares_units {
+            return terms.message(&self.basis, posterior, inputs, posterior.outputs(), None);
+        }
+        let (outputs, standardizer) = surrogate.standardized();
+        let level_and_size = (standardizer.restore(0.0), standardizer.restore_std(1.0));
+        terms.message(&self.basis, posterior, inputs, &outputs, Some(level_and_size))
     }
 
     /// The weight of the shared model in the next query, in `[0, 1]`; 0 without any message.
@@ -295,14 +288,14 @@ impl SharedPrior {
             return None;
         }
         let found: Vec<Units> = self.informative().filter_map(|message| message.units).collect();
-        let (level, size) = self.proposer.surrogate().level_and_size();
-        UnitsPrior::fit(&found)?.in_units(level, size)
+        let (_, standardizer) = self.proposer.surrogate().standardized();
+        UnitsPrior::fit(&found)?.in_units(standardizer.restore(0.0), standardizer.restore_std(1.0))
     }
 
     /// Returns true if its best output is below the others' level, by no more than levels differ: it knows no good point, and outputs that
     /// are all bad judge nobody.
     fn is_behind(&self) -> bool {
-        let outputs = self.proposer.surrogate().posterior().outputs();
+        let (outputs, _) = self.proposer.surrogate().standardized();
         let best = outputs.iter().copied().fold(f64::MIN, f64::max);
         self.units().is_some_and(|units| units.is_above(best))
     }
@@ -310,7 +303,8 @@ impl SharedPrior {
     /// The mixture of models, with running trials as observations of their own mean; below a trust of `least_trust` the others have no
     /// part in it.
     fn mixture(&self, pending: &Points, least_trust: f64) -> Result<Mixture, StrategyError> {
-        let mut own = self.proposer.surrogate().posterior().clone();
+        let surrogate = self.proposer.surrogate();
+        let mut own = surrogate.posterior().clone();
         if !pending.is_empty() {
             let means = own.mean_variances(pending).0;
             own = own.extended(pending, &means)?;
@@ -320,7 +314,11 @@ impl SharedPrior {
             Incumbent::BestObservation => own.outputs().iter().copied().fold(f64::MIN, f64::max),
             Incumbent::BestMean => own.largest_mean(),
         };
-        let (inputs, y) = (own.inputs(), own.outputs());
+        let told = match self.settings.compares_units && !own.is_empty() {
+            true => Told::standardized(surrogate, own.outputs(), incumbent),
+            false => Told::as_modelled(own.outputs(), incumbent),
+        };
+        let (inputs, y) = (own.inputs(), &told.outputs[..]);
         let alone = |remainder: Remainder, y: &[f64]| {
             SharedPosterior::alone(own.kernel().clone(), remainder, inputs, y)
         };
@@ -332,18 +330,25 @@ impl SharedPrior {
             (self.settings.remainder(true, &own), self.settings.remainder(false, &own));
         let trust = self.settings.trust_before;
         let any_size = self.settings.any_size();
+        // The model that the party would have alone, whose outputs have passed their transform.
+        let by_itself = |weight: f64, unit: f64| -> Result<Component, StrategyError> {
+            let found = alone(of_own, &told.modelled)?;
+            let sizes: Vec<(f64, f64)> = any_size
+                .iter()
+                .map(|(size, share)| (unit * told.unit * size, share + told.log_slopes))
+                .collect();
+            Ok(Component::new(found, weight, &sizes).at_level(told.level))
+        };
         let components = match (self.prior(), self.units()) {
-            (None, _) => vec![Component::new(alone(of_own, y)?, 1.0, &any_size)],
+            (None, _) => vec![by_itself(1.0, 1.0)?],
             (Some(prior), None) => vec![
                 Component::new(shared(prior, of_shared, y)?, trust, &any_size).shared(),
-                Component::new(alone(of_own, y)?, 1.0 - trust, &any_size),
+                by_itself(1.0 - trust, 1.0)?,
             ],
             (Some(prior), Some(units)) => {
                 let (level, sizes) = (units.level, units.sizes());
                 // Outputs that are all alike have no size of their own: their unit is arbitrary.
                 let own_unit = if is_flat(y) { units.log_size.exp() } else { 1.0 };
-                let any_size: Vec<(f64, f64)> =
-                    any_size.iter().map(|(size, weight)| (own_unit * size, *weight)).collect();
                 let level_variance = units.level_variance;
                 let y_off: Vec<f64> = y.iter().map(|y| y - level).collect();
                 let of_shared = Remainder { level_variance, ..of_shared };
@@ -354,15 +359,15 @@ impl SharedPrior {
                 vec![
                     Component::new(there, trust, &sizes).shared().at_level(level),
                     Component::new(alone_there, half, &sizes).at_level(level),
-                    Component::new(alone(of_own, y)?, half, &any_size),
+                    by_itself(half, own_unit)?,
                 ]
             }
         };
-        Mixture::new(Arc::clone(&self.basis), components, incumbent, least_trust)
+        Mixture::new(Arc::clone(&self.basis), components, told.incumbent, least_trust)
     }
 
-    /// The most promising of the others' best points of which the party's outputs say little, by the shared model's mean, or any of them if
-    /// that model's weight is too small to be computed with; `None` if there is none. Others that fall into groups have best points in
+    /// The most promising of the others' best points of which the party's outputs say little, by the shared model's mean; `None` if there
+    /// is none, or that model's weight is too small to be computed with. Others that fall into groups have best points in
     /// several places: where the first was that of another group, this one shows whether there is a group of one's own.
     fn best_elsewhere(
         &self,
@@ -380,7 +385,11 @@ impl SharedPrior {
         if elsewhere.is_empty() {
             return Ok(None);
         }
-        let means = self.mixture(pending, 0.0)?.shared_means(&elsewhere);
+        let mixture = self.mixture(pending, 0.0)?;
+        if !mixture.has_shared() {
+            return Ok(None);
+        }
+        let means = mixture.shared_means(&elsewhere);
         let largest = (0..elsewhere.len()).max_by(|a, b| means[*a].total_cmp(&means[*b]));
         Ok(largest.map(|index| elsewhere.row(index).to_vec()))
     }
@@ -429,8 +438,8 @@ impl Strategy for SharedPrior {
         let n_led = self.settings.n_best_first.min(1);
         let is_probe = probes && n_led > 0 && n_queries == n_led && !self.has_random;
         let mixture = self.mixture(pending, self.least_trust())?;
-        // A party that the others have misled begins as it would alone.
-        let n_random = n_led + self.settings.n_random_first;
+        // A party that the others have misled begins anew, and knows bad points alone: with more random queries than it would alone.
+        let n_random = n_led + 2 * self.settings.n_random_first;
         // Running trials contradict nobody.
         let trust = if pending.is_empty() { mixture.trust() } else { self.trust()? };
         let is_misled = uses_others && self.proposer.n_told() > 0 && trust < self.least_trust();

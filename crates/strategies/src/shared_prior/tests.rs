@@ -366,7 +366,7 @@ fn a_random_query_follows_the_best_points() {
 
 /// Others whose best values are where most values of this party are low: by their level they are dropped after one output, although
 /// outputs that are all alike contradict no shape; with levels of everybody's own they are not. A party that was misled tries one best point
-/// elsewhere, unless it follows none after the first, and begins at random.
+/// elsewhere, unless it follows none after the first or the others' model has no weight left, and begins at random.
 #[test]
 fn units_show_what_outputs_that_are_all_alike_do_not() {
     let message = |task: u32, level: f64| {
@@ -385,7 +385,7 @@ fn units_show_what_outputs_that_are_all_alike_do_not() {
         source,
         further: Vec::new(),
     };
-    // The trust after two queries, the third query and the fourth.
+    // The trust after two queries, and the third to the eighth query.
     let queries = |level: f64, best_points: usize| {
         let settings = SharedPriorSettings {
             n_best_first: best_points,
@@ -400,18 +400,27 @@ fn units_show_what_outputs_that_are_all_alike_do_not() {
         }
         let trust = party.trust().unwrap();
         let ask = |party: &SharedPrior| party.ask(&Points::new(2), &mut test_stream(3)).unwrap();
-        let third = ask(&party);
-        party.tell(&[low(third.unit.clone(), third.source.clone())]).unwrap();
-        (trust, third, ask(&party).source)
+        let mut next = || {
+            let query = ask(&party);
+            party.tell(&[low(query.unit.clone(), query.source.clone())]).unwrap();
+            query
+        };
+        (trust, [(); 6].map(|()| next()))
     };
-    let (common, third, fourth) = queries(0.0, 3);
-    assert!(common < 0.05, "{common}");
-    let best: Vec<_> = (1..=8).filter_map(|task| message(task, 0.0).1.best).collect();
-    assert!(third.source == Source::MetaTasks && best.contains(&third.unit), "{third:?}");
-    assert_eq!(fourth, Source::Random);
-    assert_eq!(queries(0.0, 1).1.source, Source::Random);
-    let (own, third, _) = queries(100.0, 3);
-    assert!(own > 0.2 && matches!(third.source, Source::Shared { .. }), "{own} {third:?}");
+    let n_random = |queries: &[Proposal]| {
+        queries.iter().take_while(|query| query.source == Source::Random).count()
+    };
+    let (common, after) = queries(0.0, 3);
+    assert!(common < 1e-4, "{common}");
+    assert_eq!(n_random(&after), 5, "{after:?}");
+    let (near, after) = queries(5.0, 3);
+    assert!(near > 1e-4 && near < 0.05, "{near}");
+    let best: Vec<_> = (1..=8).filter_map(|task| message(task, 5.0).1.best).collect();
+    assert!(after[0].source == Source::MetaTasks && best.contains(&after[0].unit), "{after:?}");
+    assert_eq!(n_random(&after[1..]), 4, "{after:?}");
+    assert_eq!(n_random(&queries(5.0, 1).1), 5);
+    let (own, after) = queries(100.0, 3);
+    assert!(own > 0.2 && matches!(after[0].source, Source::Shared { .. }), "{own} {after:?}");
 }
 
 /// Six of nine others have their functions at x → 1 − x. Low outputs where these have their peak speak for the peak of the other three.

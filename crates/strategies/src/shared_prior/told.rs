@@ -1,0 +1,103 @@
+//! A party's outputs in the units in which its models are compared.
+
+use crate::Surrogate;
+
+/// Outputs in the units in which models are compared, and the map to them from those of the party's own model.
+///
+/// The others' outputs pass an affine map alone, so models in which they have a part are of standardized outputs y. The own model is of
+/// T(y), the transform that the party would use alone. Its outputs are brought to the same units where improvements are, at the best
+/// output y*,
+///
+/// y* + (T(y) − T(y*))/T'(y*),
+///
+/// and its evidence is that of y with the factor Π T'(y_i)/T'(y*).
+pub(super) struct Told {
+    /// y, with running trials behind those that were told.
+    pub(super) outputs: Vec<f64>,
+    /// y*.
+    pub(super) incumbent: f64,
+    /// T(y)/T'(y*).
+    pub(super) modelled: Vec<f64>,
+    /// 1/T'(y*).
+    pub(super) unit: f64,
+    /// y* − T(y*)/T'(y*), which `modelled` has to be added to.
+    pub(super) level: f64,
+    /// Σ ln(T'(y_i)/T'(y*)).
+    pub(super) log_slopes: f64,
+}
+
+impl Told {
+    /// Outputs in the units of the own model, which all others then have too.
+    pub(super) fn as_modelled(modelled: &[f64], incumbent: f64) -> Self {
+        let outputs = modelled.to_vec();
+        let modelled = outputs.clone();
+        Self { outputs, incumbent, modelled, unit: 1.0, level: 0.0, log_slopes: 0.0 }
+    }
+
+    /// Standardized outputs, where `modelled` are those of the surrogate's posterior with running trials behind them, and `incumbent` is in
+    /// the same units.
+    pub(super) fn standardized(surrogate: &Surrogate, modelled: &[f64], incumbent: f64) -> Self {
+        let (mut outputs, standardizer) = surrogate.standardized();
+        let running = modelled[outputs.len()..].iter();
+        outputs.extend(running.map(|t| standardizer.standardize(surrogate.restore(*t))));
+        let best = surrogate.restore(incumbent);
+        let slope = surrogate.ln_slope(best);
+        let slopes = outputs.iter().map(|y| surrogate.ln_slope(standardizer.restore(*y)) - slope);
+        let (log_slopes, unit) = (slopes.sum(), (-slope).exp());
+        let best = standardizer.standardize(best);
+        Self {
+            outputs,
+            incumbent: best,
+            modelled: modelled.iter().map(|t| unit * t).collect(),
+            unit,
+            level: best - unit * incumbent,
+            log_slopes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fedbo_streams::Seed;
+
+    use super::*;
+    use crate::{Observation, OutputOption, Source, SurrogateSettings};
+
+    /// Values over decades: in both units the order is the same, the best and the slope there are equal, and the factor of the evidence is
+    /// that of the map by central differences.
+    #[test]
+    fn units_agree_at_the_best_output() {
+        for option in [OutputOption::None, OutputOption::YeoJohnson] {
+            let settings = SurrogateSettings::for_study(1, false).with_outputs(option);
+            let mut surrogate = Surrogate::new(1, settings, None, Seed::new(3)).unwrap();
+            let values: Vec<f64> = (0..12).map(|i| 40.0 - (0.4 * f64::from(i)).exp()).collect();
+            let observed = values.iter().zip(0..).map(|(value, i)| Observation {
+                unit: vec![f64::from(i) / 12.0],
+                value: Some(*value),
+                source: Source::Own,
+                further: Vec::new(),
+            });
+            surrogate.tell(&observed.collect::<Vec<_>>()).unwrap();
+            let modelled = surrogate.posterior().outputs();
+            let best = modelled.iter().copied().fold(f64::MIN, f64::max);
+            // A running trial whose mean lies between.
+            let with_running = [modelled, &[0.3 * best]].concat();
+            let told = Told::standardized(&surrogate, &with_running, best);
+            assert_eq!(told.outputs.len(), 13);
+            assert!((told.level + told.modelled[0] - told.outputs[0]).abs() < 1e-9);
+            assert!((told.incumbent - told.outputs[0]).abs() < 1e-9);
+            let (_, standardizer) = surrogate.standardized();
+            let common = |y: f64| {
+                told.level + told.unit * surrogate.transformed_value(standardizer.restore(y))
+            };
+            let slope = |y: f64| (common(y + 1e-6) - common(y - 1e-6)) / 2e-6;
+            let log_slopes: f64 = told.outputs.iter().map(|y| slope(*y).ln()).sum();
+            assert!((slope(told.incumbent) - 1.0).abs() < 1e-6, "{option:?}");
+            assert!((told.log_slopes - log_slopes).abs() < 1e-4, "{option:?}: {log_slopes}");
+            assert_eq!(option == OutputOption::None, log_slopes.abs() < 1e-4);
+            for (y, modelled) in told.outputs.iter().zip(&told.modelled) {
+                assert!((common(*y) - told.level - modelled).abs() < 1e-9, "{option:?}");
+            }
+        }
+    }
+}
