@@ -49,7 +49,7 @@ use crate::{
 /// [`SharedAcquisition`] says); the first queries do so among the others' best points, unless these have lost trust by then. A random query
 /// follows the first of them: it shows whether the best points are better than any other point, which they cannot show by themselves. A
 /// party that finds itself misled then tries one best point elsewhere, if there is one, as the first may have been that of another group,
-/// and begins as it would have alone. One whose outputs are all below the others' level tries one of their best points in every third query.
+/// and begins anew at random. One whose outputs are all below the others' level tries one of their best points in every third query.
 #[derive(Clone)]
 pub struct SharedPrior {
     proposer: Proposer,

@@ -60,7 +60,8 @@ pub struct SharedPriorSettings {
     /// True if a random query follows the first of the others' best points, for a party without initial points: it shows whether these are
     /// better than any other point.
     pub probes: bool,
-    /// The number of random trials with which a party begins that has nothing from others, or finds itself misled by them.
+    /// The number of random trials with which a party begins that has nothing from others. One that finds itself misled by them makes twice
+    /// as many queries beside the first best point before its model chooses.
     pub n_random_first: usize,
     /// True if the party's own best point is sent.
     pub sends_best: bool,
