@@ -145,7 +145,7 @@ impl Mutants {
 /// All mutants, one crate after another.
 pub(crate) fn listed() -> Result<Vec<Mutant>> {
     let mut all: Vec<Mutant> = Vec::new();
-    for Package { name, folder, .. } in packages()? {
+    for Package { name, folder } in packages()? {
         let path = root().join(&folder).join("mutants.toml");
         if !path.is_file() {
             continue;

@@ -18,7 +18,6 @@ use crate::production;
 use crate::python::Python;
 use crate::system;
 use crate::tests::{self, Stages};
-use crate::workspace;
 
 /// Format, lints, unit tests, documentation.
 pub(crate) fn check() -> Result<()> {
@@ -199,13 +198,9 @@ fn without_research() -> Result<()> {
 }
 
 /// Packs the crates that may be published, each with what it says of itself and what it depends on; with `builds` also builds each from
-/// its package alone.
+/// its package alone. Nothing is uploaded.
 fn packages(builds: bool) -> Result<()> {
-    let all = workspace::packages()?;
-    let published = all.iter().filter(|package| package.is_published);
-    let names = published.flat_map(|package| ["--package", &package.name[..]]);
-    let mut pack = cargo(["package", "--allow-dirty"]);
-    pack.args(names);
+    let mut pack = cargo(["publish", "--dry-run", "--workspace", "--allow-dirty"]);
     if !builds {
         pack.arg("--no-verify");
     }

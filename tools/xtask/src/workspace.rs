@@ -14,8 +14,6 @@ pub(crate) struct Package {
     pub(crate) name: String,
     /// Its folder, from the workspace's.
     pub(crate) folder: String,
-    /// True if it may be published: the facade `fedbo` and what it is built of.
-    pub(crate) is_published: bool,
 }
 
 #[derive(Deserialize)]
@@ -36,18 +34,6 @@ struct Manifest {
 #[derive(Deserialize)]
 struct Named {
     name: String,
-    publish: Publish,
-}
-
-/// The answer to the question if a package may be published; that of the workspace is no.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Publish {
-    Own(bool),
-    Inherited {
-        #[serde(rename = "workspace")]
-        _workspace: bool,
-    },
 }
 
 /// All packages but this one, whose sources name what it looks for in those of the others.
@@ -55,8 +41,8 @@ pub(crate) fn packages() -> Result<Vec<Package>> {
     let Workspace { workspace } = read(&root().join("Cargo.toml"))?;
     let package = |folder: String| {
         let manifest: Manifest = read(&root().join(&folder).join("Cargo.toml"))?;
-        let Named { name, publish } = manifest.package;
-        Ok(Package { name, folder, is_published: matches!(publish, Publish::Own(true)) })
+        let name = manifest.package.name;
+        Ok(Package { name, folder })
     };
     let all: Result<Vec<Package>> = workspace.members.into_iter().map(package).collect();
     let mut all = all?;
