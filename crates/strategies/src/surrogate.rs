@@ -280,7 +280,7 @@ impl Surrogate {
         (outputs.iter().map(standardized).collect(), standardizer)
     }
 
-    /// ln of the derivative of the posterior's output by the standardized one, at each of these outputs.
+    /// ln of the derivative of the posterior's output by the standardized one, at an output in the units of what was told.
     pub(crate) fn ln_slope(&self, y: f64) -> f64 {
         self.transform.map_or(0.0, |transform| transform.ln_slope(y))
     }

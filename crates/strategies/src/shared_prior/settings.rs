@@ -65,7 +65,8 @@ pub struct SharedPriorSettings {
     pub n_random_first: usize,
     /// True if the party's own best point is sent.
     pub sends_best: bool,
-    /// True if level and size of outputs are compared with the others', for which outputs pass an affine map in place of a power transform.
+    /// True if level and size of outputs are compared with the others'. Models in which these have a part are then of outputs
+    /// without a transform.
     pub compares_units: bool,
 }
 

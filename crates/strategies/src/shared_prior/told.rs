@@ -1,5 +1,6 @@
 //! A party's outputs in the units in which its models are compared.
 
+use super::is_flat;
 use crate::Surrogate;
 
 /// Outputs in the units in which models are compared, and the map to them from those of the party's own model.
@@ -41,6 +42,10 @@ impl Told {
         let running = modelled[outputs.len()..].iter();
         outputs.extend(running.map(|t| standardizer.standardize(surrogate.restore(*t))));
         let best = surrogate.restore(incumbent);
+        if is_flat(&outputs) {
+            // What is left of them is rounding, which no transform is to stretch.
+            return Self::as_modelled(&outputs, standardizer.standardize(best));
+        }
         let slope = surrogate.ln_slope(best);
         let slopes = outputs.iter().map(|y| surrogate.ln_slope(standardizer.restore(*y)) - slope);
         let (log_slopes, unit) = (slopes.sum(), (-slope).exp());

@@ -137,7 +137,7 @@ fn neighbours_that_mislead_are_dropped() {
     let (found, by_itself) = (ask(&agent), ask(&alone));
     assert_eq!(found.source, Source::Shared { trust_percent: 0 });
     let distance = (found.unit[0] - by_itself.unit[0]).hypot(found.unit[1] - by_itself.unit[1]);
-    // Its outputs pass no power transform, unlike those of an agent alone; the others' best is at a corner.
+    // Its mixture has a second model of its own, in the others' units; their best is at a corner.
     assert!(distance < 0.15, "{found:?} {by_itself:?}");
 }
 
