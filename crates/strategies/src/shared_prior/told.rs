@@ -68,21 +68,38 @@ mod tests {
     use super::*;
     use crate::{Observation, OutputOption, Source, SurrogateSettings};
 
+    fn surrogate(option: OutputOption, values: &[f64]) -> Surrogate {
+        let settings = SurrogateSettings::for_study(1, false).with_outputs(option);
+        let mut surrogate = Surrogate::new(1, settings, None, Seed::new(3)).unwrap();
+        let observed = values.iter().zip(0..).map(|(value, i)| Observation {
+            unit: vec![f64::from(i) / 12.0],
+            value: Some(*value),
+            source: Source::Own,
+            further: Vec::new(),
+        });
+        surrogate.tell(&observed.collect::<Vec<_>>()).unwrap();
+        surrogate
+    }
+
+    /// Values that differ by rounding have no shape that a transform could stretch.
+    #[test]
+    fn rounding_is_no_evidence() {
+        let next = 0.3_f64.next_up();
+        let surrogate = surrogate(OutputOption::YeoJohnson, &[0.3, next, 0.3, next, 0.3]);
+        let modelled = surrogate.posterior().outputs();
+        let best = modelled.iter().copied().fold(f64::MIN, f64::max);
+        let told = Told::standardized(&surrogate, modelled, best);
+        assert!(told.modelled.iter().chain([&told.incumbent]).all(|y| y.abs() < 1e-12));
+        assert_eq!((told.unit.to_bits(), told.log_slopes.to_bits()), (1_f64.to_bits(), 0));
+    }
+
     /// Values over decades: in both units the order is the same, the best and the slope there are equal, and the factor of the evidence is
     /// that of the map by central differences.
     #[test]
     fn units_agree_at_the_best_output() {
         for option in [OutputOption::None, OutputOption::YeoJohnson] {
-            let settings = SurrogateSettings::for_study(1, false).with_outputs(option);
-            let mut surrogate = Surrogate::new(1, settings, None, Seed::new(3)).unwrap();
             let values: Vec<f64> = (0..12).map(|i| 40.0 - (0.4 * f64::from(i)).exp()).collect();
-            let observed = values.iter().zip(0..).map(|(value, i)| Observation {
-                unit: vec![f64::from(i) / 12.0],
-                value: Some(*value),
-                source: Source::Own,
-                further: Vec::new(),
-            });
-            surrogate.tell(&observed.collect::<Vec<_>>()).unwrap();
+            let surrogate = surrogate(option, &values);
             let modelled = surrogate.posterior().outputs();
             let best = modelled.iter().copied().fold(f64::MIN, f64::max);
             // A running trial whose mean lies between.
