@@ -266,7 +266,7 @@ impl Surrogate {
         (level, self.restored_std(0.0, 1.0))
     }
 
-    /// The outputs on which the posterior is conditioned, standardized alone, with the map: through no transform.
+    /// The outputs on which the posterior is conditioned, standardized but not transformed, with the map that standardizes them.
     pub(crate) fn standardized(&self) -> (Vec<f64>, Standardizer) {
         let standardizer = match self.settings.standardize {
             true => Standardizer::new(&self.outputs),

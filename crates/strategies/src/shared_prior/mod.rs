@@ -438,7 +438,7 @@ impl Strategy for SharedPrior {
         let n_led = self.settings.n_best_first.min(1);
         let is_probe = probes && n_led > 0 && n_queries == n_led && !self.has_random;
         let mixture = self.mixture(pending, self.least_trust())?;
-        // A party that the others have misled begins anew, and knows bad points alone: with more random queries than it would alone.
+        // A party that the others have misled knows only bad points. It begins anew, with more random queries than it would make alone.
         let n_random = n_led + 2 * self.settings.n_random_first;
         // Running trials contradict nobody.
         let trust = if pending.is_empty() { mixture.trust() } else { self.trust()? };

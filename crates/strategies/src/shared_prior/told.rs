@@ -13,7 +13,7 @@ use crate::Surrogate;
 ///
 /// and its evidence is that of y with the factor Π T'(y_i)/T'(y*).
 pub(super) struct Told {
-    /// y, with running trials behind those that were told.
+    /// y: the outputs that were told, followed by running trials at the own model's means.
     pub(super) outputs: Vec<f64>,
     /// y*.
     pub(super) incumbent: f64,
@@ -21,22 +21,22 @@ pub(super) struct Told {
     pub(super) modelled: Vec<f64>,
     /// 1/T'(y*).
     pub(super) unit: f64,
-    /// y* − T(y*)/T'(y*), which `modelled` has to be added to.
+    /// y* − T(y*)/T'(y*): `level` plus `modelled` is in the units of `outputs`.
     pub(super) level: f64,
     /// Σ ln(T'(y_i)/T'(y*)).
     pub(super) log_slopes: f64,
 }
 
 impl Told {
-    /// Outputs in the units of the own model, which all others then have too.
+    /// Outputs in the units of the own model, where all models are of these.
     pub(super) fn as_modelled(modelled: &[f64], incumbent: f64) -> Self {
         let outputs = modelled.to_vec();
         let modelled = outputs.clone();
         Self { outputs, incumbent, modelled, unit: 1.0, level: 0.0, log_slopes: 0.0 }
     }
 
-    /// Standardized outputs, where `modelled` are those of the surrogate's posterior with running trials behind them, and `incumbent` is in
-    /// the same units.
+    /// Outputs in standard units. `modelled` are those of the surrogate's posterior, followed by running trials; `incumbent` is in the same
+    /// units as these.
     pub(super) fn standardized(surrogate: &Surrogate, modelled: &[f64], incumbent: f64) -> Self {
         let (mut outputs, standardizer) = surrogate.standardized();
         let running = modelled[outputs.len()..].iter();
