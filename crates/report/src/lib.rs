@@ -61,8 +61,9 @@ pub use ranking::{
 pub use row::{RESULTS_FILE, ResultsTail, ResultsWriter, Row, check_folder, read_results};
 pub use student::{Interval, LEVEL, holm};
 pub use summary::{
-    ArmSummary, AtIteration, Clusters, Difference, Estimate, PrivacySpent, SUMMARY_FILE,
-    SUMMARY_SCHEMA_VERSION, Summary, SummaryRequest, Verdict, summarize, summarize_configurations,
+    ArmSummary, AtIteration, Clusters, Difference, Estimate, PrimaryComparison, PrivacySpent,
+    SUMMARY_FILE, SUMMARY_SCHEMA_VERSION, Summary, SummaryRequest, Verdict, summarize,
+    summarize_configurations,
 };
 pub use table::{closing_table, closing_table_markdown, p_value_text};
 pub use task_weights::{TASK_WEIGHT_FILES, TaskWeightRow, task_weight_table, write_task_weights};

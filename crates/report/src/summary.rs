@@ -96,6 +96,29 @@ impl Clusters {
     }
 }
 
+/// A comparison that an experiment was made for, declared in its code before any run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrimaryComparison {
+    /// The configuration, as in the `experiment` column.
+    pub experiment: String,
+    /// The arm.
+    pub arm: String,
+    /// The arm that it is compared with.
+    pub control: String,
+    /// The checkpoint.
+    pub iteration: i64,
+}
+
+impl PrimaryComparison {
+    /// Returns true if it is this difference of this configuration.
+    fn is(&self, experiment: &str, difference: &Difference) -> bool {
+        let Difference { arm, control, iteration, .. } = difference;
+        self.experiment == experiment
+            && (&self.arm, &self.control) == (arm, control)
+            && Some(self.iteration) == *iteration
+    }
+}
+
 /// The input of [`summarize`] besides the rows.
 #[derive(Clone, Debug)]
 pub struct SummaryRequest {
@@ -111,6 +134,8 @@ pub struct SummaryRequest {
     pub checkpoints: Vec<i64>,
     /// Pairs (arm, control); a pair with an arm that has no rows gives differences over no units.
     pub pairs: Vec<(String, String)>,
+    /// The comparisons that the experiment was made for, corrected among themselves; empty where all are of one rank.
+    pub primary: Vec<PrimaryComparison>,
     /// The clusters that each count as one value.
     pub clusters: Clusters,
     /// True if what the agents sent was protected by differential privacy; false for a simulation, none where that is
@@ -122,6 +147,32 @@ pub struct SummaryRequest {
     pub wall_seconds: BTreeMap<String, f64>,
     /// The settings of the pictures of this folder.
     pub figure: Option<FigureSpec>,
+}
+
+impl SummaryRequest {
+    /// Arms without comparisons, over units, without privacy, times or pictures.
+    #[must_use]
+    pub fn new(
+        experiment: impl Into<String>,
+        seed: u64,
+        direction: Direction,
+        metric: Metric,
+    ) -> Self {
+        Self {
+            experiment: experiment.into(),
+            seed,
+            direction,
+            metric,
+            checkpoints: Vec::new(),
+            pairs: Vec::new(),
+            primary: Vec::new(),
+            clusters: Clusters::Units,
+            private: None,
+            privacy: BTreeMap::new(),
+            wall_seconds: BTreeMap::new(),
+            figure: None,
+        }
+    }
 }
 
 /// The privacy that an arm spent of its budget: ε with all that it needs to mean something.
@@ -178,9 +229,12 @@ pub struct Summary {
     /// Paired differences: for each pair the checkpoints, then the end.
     pub differences: Vec<Difference>,
     /// Number of comparisons over which Holm's correction is made: all paired differences of the experiment that have a p-value,
-    /// those of all configurations together.
+    /// those of all configurations together, but for primary ones. The end is no comparison of its own where it is the last checkpoint.
     #[serde(default)]
     pub comparisons: usize,
+    /// The same of those that were declared in advance, which are corrected among themselves; left out where there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub primary_comparisons: usize,
     /// One summary a configuration, where the experiment has several; `arms` and `differences` are then empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub configurations: Vec<Summary>,
@@ -255,9 +309,12 @@ pub struct Difference {
     /// Two-sided p-value of Student's paired t-test, by itself; none for fewer than two values.
     #[serde(default)]
     pub p_value: Option<f64>,
-    /// The p-value after Holm's correction over [`Summary::comparisons`].
+    /// The p-value after Holm's correction over [`Summary::comparisons`], or [`Summary::primary_comparisons`].
     #[serde(default)]
     pub p_adjusted: Option<f64>,
+    /// True if it was declared in advance; left out of the file otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub primary: bool,
     /// Units of either arm that were dropped because the other side has no value for them.
     pub dropped: usize,
     /// The conclusion from the numbers.
@@ -266,8 +323,8 @@ pub struct Difference {
     pub gain: bool,
 }
 
-/// A difference counts when its p-value, after Holm's correction over all comparisons of the experiment, is below 5 %, and there are
-/// at least three values.
+/// A difference counts when its p-value, after Holm's correction over the comparisons of its rank, is below 5 %, and there are at least
+/// three values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -280,7 +337,19 @@ pub enum Verdict {
     Unclear,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
 impl Difference {
+    /// Returns true if it is the end of the pair whose last checkpoint `before` is, with the same values.
+    fn repeats(&self, before: &Self) -> bool {
+        self.iteration.is_none()
+            && (&self.arm, &self.control) == (&before.arm, &before.control)
+            && (self.estimate, self.dropped) == (before.estimate, before.dropped)
+    }
+
     /// Its verdict, once its p-value is adjusted.
     fn judge(&mut self, metric: Metric, direction: Direction) {
         let Some(estimate) = self.estimate else {
@@ -338,16 +407,19 @@ pub fn summarize(rows: &[Row], request: &SummaryRequest) -> Summary {
     summary
 }
 
-/// Holm's correction over all comparisons of these parts of an experiment, and the verdicts that follow from it.
+/// Holm's correction over all comparisons of these parts of an experiment, by rank, and the verdicts that follow from it.
 fn judge(parts: &mut [Summary]) {
-    let all = parts.iter().flat_map(|part| &part.differences);
-    let p_values: Vec<Option<f64>> = all.map(|difference| difference.p_value).collect();
-    let comparisons = p_values.iter().flatten().count();
-    let mut adjusted = holm(&p_values).into_iter();
+    let n_primary = correct(parts, true);
+    let n_others = correct(parts, false);
     for part in parts {
-        part.comparisons = comparisons;
+        (part.primary_comparisons, part.comparisons) = (n_primary, n_others);
+        for index in 1..part.differences.len() {
+            let (before, from_it) = part.differences.split_at_mut(index);
+            if from_it[0].repeats(&before[index - 1]) {
+                from_it[0].p_adjusted = before[index - 1].p_adjusted;
+            }
+        }
         for difference in &mut part.differences {
-            difference.p_adjusted = adjusted.next().flatten();
             difference.judge(part.metric, part.direction);
         }
         for arm in &mut part.arms {
@@ -360,6 +432,26 @@ fn judge(parts: &mut [Summary]) {
                 at_the_end.peek().is_some().then(|| at_the_end.all(|difference| difference.gain));
         }
     }
+}
+
+/// Holm's correction over the comparisons of one rank. Returns their number.
+fn correct(parts: &mut [Summary], primary: bool) -> usize {
+    let mut found: Vec<&mut Difference> = Vec::new();
+    for part in parts {
+        let mut before: Option<Difference> = None;
+        for each in &mut part.differences {
+            let is_repeated =
+                before.replace(each.clone()).is_some_and(|before| each.repeats(&before));
+            if each.primary == primary && each.p_value.is_some() && !is_repeated {
+                found.push(each);
+            }
+        }
+    }
+    let p_values: Vec<Option<f64>> = found.iter().map(|each| each.p_value).collect();
+    for (each, adjusted) in found.iter_mut().zip(holm(&p_values)) {
+        each.p_adjusted = adjusted;
+    }
+    found.len()
 }
 
 /// A summary whose comparisons are not judged yet.
@@ -384,11 +476,15 @@ fn compare(rows: &[Row], request: &SummaryRequest) -> Summary {
                 interval: estimate.and_then(|found| found.interval()),
                 p_value: estimate.and_then(|found| found.p_value()),
                 p_adjusted: None,
+                primary: false,
                 dropped,
                 verdict: Verdict::default(),
                 gain: false,
             });
         }
+    }
+    for each in &mut differences {
+        each.primary = request.primary.iter().any(|primary| primary.is(&request.experiment, each));
     }
     let arms = names.iter().map(|arm| summarize_arm(rows, arm, &by_arm[arm], request)).collect();
     Summary {
@@ -403,6 +499,7 @@ fn compare(rows: &[Row], request: &SummaryRequest) -> Summary {
         arms,
         differences,
         comparisons: 0,
+        primary_comparisons: 0,
         configurations: Vec::new(),
         ranking: None,
         figure: request.figure.clone(),
@@ -440,6 +537,7 @@ pub fn summarize_configurations(
     judge(&mut configurations);
     Summary {
         comparisons: configurations.first().map_or(0, |part| part.comparisons),
+        primary_comparisons: configurations.first().map_or(0, |part| part.primary_comparisons),
         configurations,
         ..summarize(&[], &SummaryRequest { pairs: Vec::new(), ..request.clone() })
     }
@@ -515,17 +613,10 @@ mod tests {
 
     fn request() -> SummaryRequest {
         SummaryRequest {
-            experiment: "test".to_owned(),
-            seed: 7,
-            direction: Direction::Maximize,
-            metric: Metric::Best,
             checkpoints: vec![1],
             pairs: vec![("fts".to_owned(), "ts".to_owned())],
-            clusters: Clusters::Units,
-            private: None,
-            privacy: BTreeMap::new(),
-            wall_seconds: BTreeMap::new(),
-            figure: None,
+            primary: Vec::new(),
+            ..SummaryRequest::new("test", 7, Direction::Maximize, Metric::Best)
         }
     }
 
@@ -637,6 +728,7 @@ mod tests {
                 interval: estimate.interval(),
                 p_value: estimate.p_value(),
                 p_adjusted: p_adjusted.or(estimate.p_value()),
+                primary: false,
                 dropped: 0,
                 verdict: Verdict::Unclear,
                 gain: false,
@@ -678,6 +770,36 @@ mod tests {
             close(part.differences[0].p_adjusted.expect("three values"), 2.0 * p);
             assert_eq!(part.arms[1].gain_over_every_control, Some(false));
         }
+    }
+
+    /// The comparisons of [`request`] with one at the end that is its second checkpoint, at iteration 2: no third comparison. With the
+    /// second declared in advance, each is the only one of its rank.
+    #[test]
+    fn the_correction_is_by_rank_and_counts_no_comparison_twice() {
+        let p = |difference: &Difference| difference.p_value.expect("three values");
+        let twice = SummaryRequest { checkpoints: vec![1, 2], ..request() };
+        let found = summarize(&rows(), &twice);
+        assert_eq!((found.comparisons, found.primary_comparisons), (2, 0));
+        let [_, checkpoint, end] = &found.differences[..] else { panic!("three differences") };
+        assert_eq!((end.p_adjusted, end.verdict), (checkpoint.p_adjusted, checkpoint.verdict));
+        close(end.p_adjusted.expect("three values"), 2.0 * p(checkpoint));
+
+        let primary = PrimaryComparison {
+            experiment: "test".to_owned(),
+            arm: "fts".to_owned(),
+            control: "ts".to_owned(),
+            iteration: 2,
+        };
+        let elsewhere = PrimaryComparison { experiment: "other".to_owned(), ..primary.clone() };
+        let declared = SummaryRequest { primary: vec![primary, elsewhere], ..twice };
+        let found = summarize(&rows(), &declared);
+        assert_eq!((found.comparisons, found.primary_comparisons), (1, 1));
+        let [first, checkpoint, end] = &found.differences[..] else { panic!("three differences") };
+        assert_eq!((first.primary, checkpoint.primary, end.primary), (false, true, false));
+        for each in [first, checkpoint] {
+            assert_eq!(each.p_adjusted, each.p_value);
+        }
+        assert_eq!((end.p_adjusted, end.verdict), (checkpoint.p_value, Verdict::Gain));
     }
 
     #[test]

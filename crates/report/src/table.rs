@@ -163,7 +163,7 @@ fn differences(summary: &Summary) -> Option<Table> {
     if summary.differences.is_empty() {
         return None;
     }
-    let is_tested = summary.comparisons > 0;
+    let is_tested = summary.comparisons + summary.primary_comparisons > 0;
     let mut table = Table::new();
     let mut header = vec!["paired difference", "at", "n", "mean"];
     if is_tested {
@@ -178,7 +178,11 @@ fn differences(summary: &Summary) -> Option<Table> {
         let (mean, error) = estimate(each.estimate, true);
         let mut row = vec![
             if is_new { name() } else { String::new() },
-            each.iteration.map_or_else(|| "end".to_owned(), |iteration| iteration.to_string()),
+            match each.iteration {
+                None => "end".to_owned(),
+                Some(iteration) if each.primary => format!("{iteration} (primary)"),
+                Some(iteration) => iteration.to_string(),
+            },
             each.estimate.map_or(0, |found| found.n).to_string(),
             format!("{mean} {error}{}", mark(each.verdict)),
         ];
@@ -308,14 +312,18 @@ fn notes(summary: &Summary) -> String {
     if !summary.differences.is_empty() {
         notes += " Differences are paired, in the columns taken at the end.";
     }
-    if summary.comparisons > 0 {
+    let over = |n: usize, kind: &str| match n {
+        0 => None,
+        1 => Some(format!("the one {kind}comparison")),
+        n => Some(format!("all {n} {kind}comparisons")),
+    };
+    let ranks = [(summary.comparisons, ""), (summary.primary_comparisons, "primary ")];
+    let ranks: Vec<String> = ranks.into_iter().filter_map(|(n, kind)| over(n, kind)).collect();
+    if !ranks.is_empty() {
         notes += &format!(
             " Intervals and p are those of Student's t with n − 1 degrees of freedom, each comparison by itself. A gain (▲ better, \
              ▼ worse) counts where p is below {LEVEL} after Holm's correction over {}.",
-            match summary.comparisons {
-                1 => "the one comparison".to_owned(),
-                n => format!("all {n} comparisons"),
-            }
+            ranks.join(", and by itself over "),
         );
     }
     let dropped: usize = summary
@@ -335,11 +343,10 @@ fn notes(summary: &Summary) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::summary::{SummaryRequest, summarize};
+    use super::super::summary::{PrimaryComparison, SummaryRequest, summarize};
     use super::super::trace::tests::row;
     use super::*;
     use fedbo_space::Direction;
-    use std::collections::BTreeMap;
 
     fn summary() -> Summary {
         let mut rows = Vec::new();
@@ -355,17 +362,9 @@ mod tests {
         let pairs =
             ["ts", "placebo"].map(|control| ("fts|x".to_owned(), control.to_owned())).to_vec();
         SummaryRequest {
-            experiment: "test".to_owned(),
-            seed: 1,
-            direction: Direction::Maximize,
-            metric: Metric::Best,
             checkpoints: vec![10],
             pairs,
-            clusters: Clusters::Units,
-            private: None,
-            privacy: BTreeMap::new(),
-            wall_seconds: BTreeMap::new(),
-            figure: None,
+            ..SummaryRequest::new("test", 1, Direction::Maximize, Metric::Best)
         }
     }
 
@@ -381,8 +380,8 @@ mod tests {
     }
 
     /// fts − ts: 0.20, 0.21, 0.22, so that 0.21 ± 4.303 · 0.01/√3 and, with t = 36.4 and 2 degrees of freedom,
-    /// p = 1 − t/√(2 + t²) = 0.00075; fts − placebo: 0.30, 0.27, 0.24, so that 0.27 ± 4.303 · 0.03/√3 and p = 0.0041. The end is at
-    /// 10 too, so each stands twice: 4 · 0.00075, no less after it, 2 · 0.0041, no less after it.
+    /// p = 1 − t/√(2 + t²) = 0.00075; fts − placebo: 0.30, 0.27, 0.24, so that 0.27 ± 4.303 · 0.03/√3 and p = 0.0041. Two
+    /// comparisons: 2 · 0.00075, and 0.0041. The end is at 10 too, and is no comparison of its own.
     #[test]
     fn comparisons_stand_with_intervals_and_both_p_values() {
         let text = closing_table(&summary(), None);
@@ -393,8 +392,8 @@ mod tests {
             .take(4)
             .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
             .collect();
-        let ts = ["+0.2100 ± 0.0058 ▲", "+0.1852 to +0.2348", "8e−4", "0.003"];
-        let placebo = ["+0.270 ± 0.017 ▲", "+0.195 to +0.345", "0.004", "0.008"];
+        let ts = ["+0.2100 ± 0.0058 ▲", "+0.1852 to +0.2348", "8e−4", "0.002"];
+        let placebo = ["+0.270 ± 0.017 ▲", "+0.195 to +0.345", "0.004", "0.004"];
         for (line, name, at, rest) in [
             (0, Some("fts/x − ts"), "10", ts),
             (1, None, "end", ts),
@@ -404,7 +403,25 @@ mod tests {
             let expected: Vec<&str> = name.into_iter().chain([at, "3"]).chain(rest).collect();
             assert_eq!(lines[line], expected, "{text}");
         }
-        assert!(text.contains("over all 4 comparisons"), "{text}");
+        assert!(text.contains("over all 2 comparisons"), "{text}");
+    }
+
+    #[test]
+    fn primary_comparisons_are_named() {
+        let rows = [(0, 0.5), (1, 0.6), (2, 0.8)].into_iter().flat_map(|(run, value)| {
+            [("ts", 0.0), ("fts|x", 0.1 * value)]
+                .map(|(arm, gain)| row(arm, "a", run, 10, Some(value + gain)))
+        });
+        let primary = PrimaryComparison {
+            experiment: "test".to_owned(),
+            arm: "fts|x".to_owned(),
+            control: "ts".to_owned(),
+            iteration: 10,
+        };
+        let request = SummaryRequest { primary: vec![primary], ..request() };
+        let text = closing_table(&summarize(&rows.collect::<Vec<_>>(), &request), None);
+        assert!(text.contains("10 (primary)"), "{text}");
+        assert!(text.contains("over the one primary comparison."), "{text}");
     }
 
     /// A single run has differences, and nothing that says how far they can be relied on.

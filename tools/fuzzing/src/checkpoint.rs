@@ -1,6 +1,5 @@
 //! `checkpoint`: what a process that was stopped left in texts, and another reads. What it left in databases is `memory_file`'s.
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::Path;
 
@@ -67,17 +66,10 @@ fn request(rows: &[Row]) -> SummaryRequest {
     let arms: Vec<&String> = rows.iter().map(|row| &row.arm).take(3).collect();
     let pairs = arms.iter().zip(arms.iter().skip(1));
     SummaryRequest {
-        experiment: "fuzz".to_owned(),
-        seed: 0,
-        direction: Direction::Maximize,
-        metric: Metric::Best,
         checkpoints: rows.iter().map(|row| row.iteration).take(3).collect(),
         pairs: pairs.map(|(arm, control)| ((*arm).clone(), (*control).clone())).collect(),
         clusters: Clusters::Designs(2),
-        private: None,
-        privacy: BTreeMap::new(),
-        wall_seconds: BTreeMap::new(),
-        figure: None,
+        ..SummaryRequest::new("fuzz", 0, Direction::Maximize, Metric::Best)
     }
 }
 

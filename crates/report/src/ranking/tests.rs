@@ -6,17 +6,9 @@ use super::*;
 
 fn request(experiment: &str) -> SummaryRequest {
     SummaryRequest {
-        experiment: experiment.to_owned(),
-        seed: 0,
-        direction: Direction::Minimize,
-        metric: Metric::Best,
         checkpoints: vec![1],
-        pairs: Vec::new(),
         clusters: Clusters::Agents,
-        private: None,
-        privacy: BTreeMap::new(),
-        wall_seconds: BTreeMap::new(),
-        figure: None,
+        ..SummaryRequest::new(experiment, 0, Direction::Minimize, Metric::Best)
     }
 }
 

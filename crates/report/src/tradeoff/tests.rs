@@ -1,13 +1,11 @@
 //! Tests of the contents of the picture, and of a picture of awkward data.
 
-use std::collections::BTreeMap;
-
 use fedbo_space::Direction;
 
 use super::*;
 use crate::metric::Metric;
 use crate::row::Row;
-use crate::summary::{Clusters, SummaryRequest, summarize_configurations};
+use crate::summary::{SummaryRequest, summarize_configurations};
 use crate::trace::tests::row;
 
 /// Arms of one configuration that end at these values, in two runs 0.01 apart.
@@ -22,19 +20,7 @@ fn rows(configuration: &str, arms: &[(&str, f64)]) -> Vec<Row> {
 }
 
 fn summary(rows: &[Row]) -> Summary {
-    let request = SummaryRequest {
-        experiment: "test".to_owned(),
-        seed: 7,
-        direction: Direction::Maximize,
-        metric: Metric::Best,
-        checkpoints: Vec::new(),
-        pairs: Vec::new(),
-        clusters: Clusters::Units,
-        private: None,
-        privacy: BTreeMap::new(),
-        wall_seconds: BTreeMap::new(),
-        figure: None,
-    };
+    let request = SummaryRequest::new("test", 7, Direction::Maximize, Metric::Best);
     summarize_configurations(rows, &request, |_| Vec::new())
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Component {
     sizes: Vec<(f64, f64)>,
     /// True if other parties had a part in it.
     is_shared: bool,
-    /// The level that is added to its means, as it was conditioned on outputs less this.
+    /// What is added to its means: the level that its outputs were told without, less the incumbent.
     level: f64,
 }
 
@@ -40,7 +40,7 @@ impl Component {
         Self { is_shared: true, ..self }
     }
 
-    /// The same, conditioned on outputs less a level.
+    /// The same with this added to its means.
     pub(super) fn at_level(self, level: f64) -> Self {
         Self { level, ..self }
     }
@@ -50,12 +50,11 @@ impl Component {
     }
 }
 
-/// ln Σ_k π_k EI_k(x) over models k.
+/// ln Σ_k π_k EI_k(x) over models k of outputs less the incumbent, so that improvements far below it keep their digits.
 pub(super) struct Mixture {
     basis: Arc<FunctionBasis>,
     components: Vec<Component>,
     trust: f64,
-    incumbent: f64,
 }
 
 impl Mixture {
@@ -66,7 +65,6 @@ impl Mixture {
     pub(super) fn new(
         basis: Arc<FunctionBasis>,
         mut components: Vec<Component>,
-        incumbent: f64,
         least_trust: f64,
     ) -> Result<Self, StrategyError> {
         let mut total = LogSum::EMPTY;
@@ -89,7 +87,7 @@ impl Mixture {
         }
         let is_used = |component: &Component| !component.is_shared || trust >= least_trust;
         components.retain(|component| !component.sizes.is_empty() && is_used(component));
-        Ok(Self { basis, components, trust: f64::min(trust, 1.0), incumbent })
+        Ok(Self { basis, components, trust: f64::min(trust, 1.0) })
     }
 
     /// The total weight of models in which other parties have a part.
@@ -147,7 +145,7 @@ impl Mixture {
     /// ln EI at one size.
     fn score(&self, component: &Component, found: &SharedPrediction, size: f64) -> Score {
         let std = size * found.variance.max(LEAST_VARIANCE).sqrt();
-        log_expected_improvement(component.mean(found, size), std, self.incumbent)
+        log_expected_improvement(component.mean(found, size), std, 0.0)
     }
 
     fn value(&self, found: &[(&Component, SharedPrediction)]) -> f64 {
@@ -302,6 +300,7 @@ mod tests {
     use super::super::tests::map;
     use super::*;
 
+    /// Its models have levels of 0 and 0.7.
     fn mixture(incumbent: f64) -> Mixture {
         let basis = Arc::new(FunctionBasis::new(map(), 8).unwrap());
         let prior = WeightPrior::with_mean(test_stream(2).normals(8), 0.5).unwrap();
@@ -327,9 +326,9 @@ mod tests {
                 let level = 0.7 * f64::from(u8::from(is_shared));
                 let sizes = [0.5, 1.0, 2.0]
                     .map(|size| (size, 0.2 * level + 0.1 * posterior.log_evidence(size)));
-                Component { sizes: sizes.to_vec(), posterior, is_shared, level }
+                Component { sizes: sizes.to_vec(), posterior, is_shared, level: level - incumbent }
             });
-        Mixture::new(basis, components.into(), incumbent, 0.0).unwrap()
+        Mixture::new(basis, components.into(), 0.0).unwrap()
     }
 
     /// Against the trapezoidal rule over the density of the mixture of normal laws, with weights by the evidence.
@@ -344,7 +343,7 @@ mod tests {
                 let found = component.posterior.predict(x, &psi);
                 for (size, weight) in &component.sizes {
                     let std = size * found.variance.sqrt();
-                    laws.push((weight.exp(), component.level + found.mean(*size), std));
+                    laws.push((weight.exp(), 0.4 + component.level + found.mean(*size), std));
                 }
             }
             let top = laws.iter().map(|(_, mean, std)| mean + 12.0 * std).fold(0.5, f64::max);

@@ -342,7 +342,9 @@ impl SharedPrior {
         let components = match (self.prior(), self.units()) {
             (None, _) => vec![by_itself(1.0, 1.0)?],
             (Some(prior), None) => vec![
-                Component::new(shared(prior, of_shared, y)?, trust, &any_size).shared(),
+                Component::new(shared(prior, of_shared, y)?, trust, &any_size)
+                    .shared()
+                    .at_level(-told.incumbent),
                 by_itself(1.0 - trust, 1.0)?,
             ],
             (Some(prior), Some(units)) => {
@@ -355,7 +357,7 @@ impl SharedPrior {
                 let of_own_there = Remainder { level_variance, ..of_own };
                 let there = shared(prior, of_shared, &y_off)?;
                 let alone_there = alone(of_own_there, &y_off)?;
-                let half = 0.5 * (1.0 - trust);
+                let (half, level) = (0.5 * (1.0 - trust), level - told.incumbent);
                 vec![
                     Component::new(there, trust, &sizes).shared().at_level(level),
                     Component::new(alone_there, half, &sizes).at_level(level),
@@ -363,7 +365,7 @@ impl SharedPrior {
                 ]
             }
         };
-        Mixture::new(Arc::clone(&self.basis), components, told.incumbent, least_trust)
+        Mixture::new(Arc::clone(&self.basis), components, least_trust)
     }
 
     /// The most promising of the others' best points of which the party's outputs say little, by the shared model's mean; `None` if there
@@ -438,8 +440,9 @@ impl Strategy for SharedPrior {
         let n_led = self.settings.n_best_first.min(1);
         let is_probe = probes && n_led > 0 && n_queries == n_led && !self.has_random;
         let mixture = self.mixture(pending, self.least_trust())?;
-        // A party that the others have misled knows only bad points. It begins anew, with more random queries than it would make alone.
-        let n_random = n_led + 2 * self.settings.n_random_first;
+        // A party that the others have misled knows only bad points. It begins anew, with more random queries than it would make alone,
+        // but no more than one above the number of coefficients of a linear function.
+        let n_random = n_led + (2 * self.settings.n_random_first).min(self.domain().dim() + 2);
         // Running trials contradict nobody.
         let trust = if pending.is_empty() { mixture.trust() } else { self.trust()? };
         let is_misled = uses_others && self.proposer.n_told() > 0 && trust < self.least_trust();

@@ -61,7 +61,7 @@ pub struct SharedPriorSettings {
     /// better than any other point.
     pub probes: bool,
     /// The number of random trials with which a party begins that has nothing from others. One that finds itself misled by them makes twice
-    /// as many queries beside the first best point before its model chooses.
+    /// as many queries beside the first best point before its model chooses, or d + 2 if that is fewer.
     pub n_random_first: usize,
     /// True if the party's own best point is sent.
     pub sends_best: bool,

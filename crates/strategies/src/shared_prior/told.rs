@@ -21,7 +21,7 @@ pub(super) struct Told {
     pub(super) modelled: Vec<f64>,
     /// 1/T'(y*).
     pub(super) unit: f64,
-    /// y* − T(y*)/T'(y*): `level` plus `modelled` is in the units of `outputs`.
+    /// −T(y*)/T'(y*): `level` plus `modelled` is in the units of `outputs`, less y*.
     pub(super) level: f64,
     /// Σ ln(T'(y_i)/T'(y*)).
     pub(super) log_slopes: f64,
@@ -32,7 +32,7 @@ impl Told {
     pub(super) fn as_modelled(modelled: &[f64], incumbent: f64) -> Self {
         let outputs = modelled.to_vec();
         let modelled = outputs.clone();
-        Self { outputs, incumbent, modelled, unit: 1.0, level: 0.0, log_slopes: 0.0 }
+        Self { outputs, incumbent, modelled, unit: 1.0, level: -incumbent, log_slopes: 0.0 }
     }
 
     /// Outputs in standard units. `modelled` are those of the surrogate's posterior, followed by running trials; `incumbent` is in the same
@@ -55,7 +55,7 @@ impl Told {
             incumbent: best,
             modelled: modelled.iter().map(|t| unit * t).collect(),
             unit,
-            level: best - unit * incumbent,
+            level: -unit * incumbent,
             log_slopes,
         }
     }
@@ -106,11 +106,13 @@ mod tests {
             let with_running = [modelled, &[0.3 * best]].concat();
             let told = Told::standardized(&surrogate, &with_running, best);
             assert_eq!(told.outputs.len(), 13);
-            assert!((told.level + told.modelled[0] - told.outputs[0]).abs() < 1e-9);
+            assert!((told.level + told.modelled[0]).abs() < 1e-12);
             assert!((told.incumbent - told.outputs[0]).abs() < 1e-9);
             let (_, standardizer) = surrogate.standardized();
             let common = |y: f64| {
-                told.level + told.unit * surrogate.transformed_value(standardizer.restore(y))
+                told.incumbent
+                    + told.level
+                    + told.unit * surrogate.transformed_value(standardizer.restore(y))
             };
             let slope = |y: f64| (common(y + 1e-6) - common(y - 1e-6)) / 2e-6;
             let log_slopes: f64 = told.outputs.iter().map(|y| slope(*y).ln()).sum();
@@ -118,7 +120,8 @@ mod tests {
             assert!((told.log_slopes - log_slopes).abs() < 1e-4, "{option:?}: {log_slopes}");
             assert_eq!(option == OutputOption::None, log_slopes.abs() < 1e-4);
             for (y, modelled) in told.outputs.iter().zip(&told.modelled) {
-                assert!((common(*y) - told.level - modelled).abs() < 1e-9, "{option:?}");
+                let expected = told.incumbent + told.level + modelled;
+                assert!((common(*y) - expected).abs() < 1e-9, "{option:?}");
             }
         }
     }

@@ -14,8 +14,8 @@ use fedbo_gp::{Family, FeatureDescription, FeatureMap};
 use fedbo_problems::{LandmineSvm, Problem, read_fields};
 use fedbo_protocol::{Agent, AgentPlan};
 use fedbo_report::{
-    ArmRef, Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Row, Scale, SummaryRequest,
-    TradeoffPanel, TradeoffPoint, TradeoffSeries, TradeoffSpec, check_folder,
+    ArmRef, FigureSpec, Metric, PanelBy, ResultsWriter, Row, Scale, SummaryRequest, TradeoffPanel,
+    TradeoffPoint, TradeoffSeries, TradeoffSpec, check_folder,
 };
 use fedbo_space::Direction;
 use fedbo_strategies::{Domain, ThompsonSettings};
@@ -96,17 +96,10 @@ pub(super) fn run(
         references: Vec::new(),
     };
     let request = SummaryRequest {
-        experiment: "dp-landmine".into(),
-        seed: options.seed,
-        direction: Direction::Maximize,
-        metric: Metric::Best,
         checkpoints: vec![5, 10, 20, 40],
-        pairs: Vec::new(),
-        clusters: Clusters::Units,
         private: Some(false),
-        privacy: BTreeMap::new(),
-        wall_seconds: BTreeMap::new(),
         figure: Some(figure),
+        ..SummaryRequest::new("dp-landmine", options.seed, Direction::Maximize, Metric::Best)
     };
     let pairs = |panel: &str| pairs_of(&arms, panel);
     let mut summary = conclude(&rows, ended, request, pairs, &options.out)?;

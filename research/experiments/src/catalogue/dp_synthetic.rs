@@ -16,7 +16,7 @@ use fedbo_privacy::accounting::{AccountantKind, Delta};
 use fedbo_problems::{GridFamily, GridPrior, LENGTHSCALE, NOISE_VARIANCE};
 use fedbo_protocol::{Agent, AgentPlan};
 use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
+    FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
 };
 use fedbo_space::Direction;
 use fedbo_strategies::{
@@ -91,17 +91,10 @@ pub(super) fn run(
         references: Vec::new(),
     };
     let request = SummaryRequest {
-        experiment: "dp-synthetic".into(),
-        seed: options.seed,
-        direction: Direction::Maximize,
-        metric: Metric::Regret,
         checkpoints: vec![5, 10, 20],
-        pairs: Vec::new(),
-        clusters: Clusters::Units,
         private: Some(false),
-        privacy: BTreeMap::new(),
-        wall_seconds: BTreeMap::new(),
         figure: Some(figure),
+        ..SummaryRequest::new("dp-synthetic", options.seed, Direction::Maximize, Metric::Regret)
     };
     let pairs = |panel: &str| pairs_of(&arms, panel);
     let summary = conclude(&rows, ended, request, pairs, &options.out)?;

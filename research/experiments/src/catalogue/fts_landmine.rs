@@ -184,17 +184,15 @@ pub(super) fn run(
         references: vec![Reference { label: "best of an 88-point grid".into(), value: 0.8495 }],
     };
     let request = SummaryRequest {
-        experiment: "fts-landmine".into(),
-        seed: options.seed,
-        direction: setup.fields.svms[0].direction(),
-        metric: Metric::Best,
         checkpoints: vec![5, 10, 20, 50],
-        pairs: Vec::new(),
         clusters: Clusters::Designs(N_DESIGNS),
-        private: None,
-        privacy: BTreeMap::new(),
-        wall_seconds: BTreeMap::new(),
         figure: Some(figure),
+        ..SummaryRequest::new(
+            "fts-landmine",
+            options.seed,
+            setup.fields.svms[0].direction(),
+            Metric::Best,
+        )
     };
     let pairs_of = |configuration: &str| {
         let of_it = arms

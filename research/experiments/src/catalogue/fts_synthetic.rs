@@ -1,6 +1,5 @@
 //! FTS section 5.1 and Fig. 1: functions drawn from a GP on a grid, agents that differ by d_n and hold t_n observations.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -24,7 +23,7 @@ use super::grid::{GridObjective, grid_decoder, grid_index};
 use super::jobs::{AnyAgent, Job, Session, conclude, contribute, run_jobs};
 use super::{ExperimentResult, Progress, RunOptions};
 use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
+    FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
 };
 use fedbo_runner::Member;
 use fedbo_runner::RowLabels;
@@ -142,17 +141,9 @@ pub(super) fn run(
         references: Vec::new(),
     };
     let request = SummaryRequest {
-        experiment: "fts-synthetic".into(),
-        seed: options.seed,
-        direction: Direction::Maximize,
-        metric: Metric::Regret,
         checkpoints: vec![5, 10, 20],
-        pairs: Vec::new(),
-        clusters: Clusters::Units,
-        private: None,
-        privacy: BTreeMap::new(),
-        wall_seconds: BTreeMap::new(),
         figure: Some(figure),
+        ..SummaryRequest::new("fts-synthetic", options.seed, Direction::Maximize, Metric::Regret)
     };
     let pairs_of = |configuration: &str| {
         let panel = panels.iter().find(|panel| panel.name == configuration);

@@ -2,7 +2,6 @@
 //!
 //! The federation is that of `examples/wine.toml`, and its arms are run as `fedbo run` runs them: equal seeds give equal values.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -67,17 +66,10 @@ pub(super) fn run(
         references: Vec::new(),
     };
     let request = SummaryRequest {
-        experiment: "fts-wine".into(),
-        seed: options.seed,
-        direction: federation.direction,
-        metric: Metric::Best,
         checkpoints: vec![3, 5, 10, 20],
-        pairs: Vec::new(),
         clusters: Clusters::Runs,
-        private: None,
-        privacy: BTreeMap::new(),
-        wall_seconds: BTreeMap::new(),
         figure: Some(figure),
+        ..SummaryRequest::new("fts-wine", options.seed, federation.direction, Metric::Best)
     };
     let pairs_of = |_: &str| ["ts", "placebo"].map(|control| ("fts".into(), control.into())).into();
     let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;

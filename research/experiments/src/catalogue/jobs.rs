@@ -201,7 +201,7 @@ pub(super) fn run_jobs(
 /// pairs (arm, control) that `pairs_of` names for it.
 ///
 /// # Errors
-/// If a file cannot be written.
+/// If a file cannot be written, or a primary comparison is none of those that are made.
 pub(super) fn conclude(
     rows: &[Row],
     ended: Ended,
@@ -212,6 +212,7 @@ pub(super) fn conclude(
     if let Some(figure) = &request.figure {
         Figure::from_rows(rows, request.metric, figure).write(out)?;
     }
+    let n_primary = request.primary.len();
     let mut summary = if rows.iter().any(|row| row.experiment != request.experiment) {
         summarize_configurations(rows, &request, pairs_of)
     } else {
@@ -219,6 +220,12 @@ pub(super) fn conclude(
         summarize(rows, &SummaryRequest { pairs, ..request })
     };
     summary.interrupted = ended == Ended::Interrupted;
+    let parts = summary.configurations.iter().chain([&summary]);
+    let n_found = parts.flat_map(|part| &part.differences).filter(|each| each.primary).count();
+    anyhow::ensure!(
+        summary.interrupted || n_found == n_primary,
+        "{n_primary} primary comparisons are declared, {n_found} of them are made"
+    );
     for part in &mut summary.configurations {
         part.interrupted = summary.interrupted;
     }

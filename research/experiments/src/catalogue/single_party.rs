@@ -14,8 +14,7 @@ use super::peers::Peer;
 use super::study_run::{definition_of, run_number, run_study};
 use super::{ExperimentResult, Progress, RunOptions};
 use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Row, Scale, SummaryRequest, check_folder,
-    quantile,
+    FigureSpec, Metric, PanelBy, ResultsWriter, Row, Scale, SummaryRequest, check_folder, quantile,
 };
 use fedbo_runner::{RowBuilder, RowLabels};
 
@@ -107,17 +106,14 @@ pub(super) fn run(
         references: Vec::new(),
     };
     let request = SummaryRequest {
-        experiment: "single-party".into(),
-        seed: options.seed,
-        direction: fedbo_space::Direction::Minimize,
-        metric: Metric::Regret,
         checkpoints: vec![10, 20],
-        pairs: Vec::new(),
-        clusters: Clusters::Units,
-        private: None,
-        privacy: BTreeMap::new(),
-        wall_seconds: BTreeMap::new(),
         figure: Some(figure),
+        ..SummaryRequest::new(
+            "single-party",
+            options.seed,
+            fedbo_space::Direction::Minimize,
+            Metric::Regret,
+        )
     };
     let pairs_of = |_: &str| {
         ["log-ei", "ts", "gp-ucb"]

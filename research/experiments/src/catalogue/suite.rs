@@ -1,7 +1,6 @@
 //! Strategies of studies on the suite: black-box functions whose minima are known, in two halves, so that what is chosen on the one can be
 //! reported on the other.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
@@ -317,17 +316,10 @@ fn run_of(
         references: Vec::new(),
     };
     let request = SummaryRequest {
-        experiment: (*name).into(),
-        seed: options.seed,
-        direction: Direction::Minimize,
-        metric: Metric::LogRegret,
         checkpoints: (*checkpoints).into(),
-        pairs: Vec::new(),
         clusters: Clusters::Agents,
-        private: None,
-        privacy: BTreeMap::new(),
-        wall_seconds: BTreeMap::new(),
         figure: Some(figure),
+        ..SummaryRequest::new(*name, options.seed, Direction::Minimize, Metric::LogRegret)
     };
     let pairs_of = |_: &str| {
         let others = arms.iter().filter(|arm| arm.name != CONTROL);

@@ -51,10 +51,6 @@ pub(super) fn report(
     checkpoints.retain(|iteration| *iteration > 0);
     checkpoints.dedup();
     let request = SummaryRequest {
-        experiment: federation.name.clone(),
-        seed: federation.seed,
-        direction: federation.direction,
-        metric,
         checkpoints,
         pairs: controls
             .iter()
@@ -73,6 +69,12 @@ pub(super) fn report(
             .collect(),
         wall_seconds,
         figure: Some(figure.clone()),
+        ..SummaryRequest::new(
+            federation.name.clone(),
+            federation.seed,
+            federation.direction,
+            metric,
+        )
     };
     let mut summary = summarize(rows, &request);
     summary.interrupted = ended == Ended::Interrupted;

@@ -137,17 +137,9 @@ impl Plan {
         };
         let direction = self.configurations[0].problem.direction();
         let request = SummaryRequest {
-            experiment: self.name.into(),
-            seed: options.seed,
-            direction,
-            metric: self.metric,
             checkpoints: self.checkpoints.clone(),
-            pairs: Vec::new(),
-            clusters: Clusters::Units,
-            private: None,
-            privacy: BTreeMap::new(),
-            wall_seconds: BTreeMap::new(),
             figure: Some(figure),
+            ..SummaryRequest::new(self.name, options.seed, direction, self.metric)
         };
         let pairs_of = |name: &str| {
             let of = self.configurations.iter().find(|each| each.name == name);

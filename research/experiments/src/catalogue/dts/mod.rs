@@ -229,16 +229,8 @@ impl Study {
             .collect();
         write_team_regret(&options.out, &team_runs)?;
         let request = SummaryRequest {
-            experiment: self.name.into(),
-            seed: options.seed,
-            direction: fedbo_space::Direction::Minimize,
-            metric: Metric::Regret,
             checkpoints: vec![5, 10, 20],
-            pairs: Vec::new(),
             clusters: Clusters::Runs,
-            private: None,
-            privacy: BTreeMap::new(),
-            wall_seconds: BTreeMap::new(),
             figure: Some(FigureSpec {
                 title: self.title.into(),
                 x_label: "round".into(),
@@ -249,6 +241,12 @@ impl Study {
                 shared_y: false,
                 references: Vec::new(),
             }),
+            ..SummaryRequest::new(
+                self.name,
+                options.seed,
+                fedbo_space::Direction::Minimize,
+                Metric::Regret,
+            )
         };
         let pairs_of = |name: &str| {
             let case = self.cases.iter().find(|case| case.name == name);

@@ -83,16 +83,8 @@ pub(super) fn run(
     progress.stage("fts-vs-meta", jobs.len());
     let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
     let request = SummaryRequest {
-        experiment: "fts-vs-meta".into(),
-        seed: options.seed,
-        direction: setup.fields.svms[0].direction(),
-        metric: Metric::Best,
         checkpoints: vec![5, 10, 20, 50],
-        pairs: Vec::new(),
         clusters: Clusters::Designs(N_DESIGNS),
-        private: None,
-        privacy: BTreeMap::new(),
-        wall_seconds: BTreeMap::new(),
         figure: Some(FigureSpec {
             title: "SVM on landmine fields 0 to 5: FTS, RGPE and TAF with what 28 others sent"
                 .into(),
@@ -104,6 +96,12 @@ pub(super) fn run(
             shared_y: true,
             references: vec![Reference { label: "best of an 88-point grid".into(), value: 0.8495 }],
         }),
+        ..SummaryRequest::new(
+            "fts-vs-meta",
+            options.seed,
+            setup.fields.svms[0].direction(),
+            Metric::Best,
+        )
     };
     let pairs_of = |configuration: &str| {
         let of_it = arms.iter().filter(|arm| arm.configuration == configuration);

@@ -8,7 +8,7 @@ use std::time::Instant;
 use fedbo_gp::{Family, FeatureMap, Kernel, PathwiseSample, Posterior, Prior};
 use fedbo_optim::Function as _;
 use fedbo_report::{
-    ArmRef, Clusters, Metric, Row, Scale, SummaryRequest, Tradeoff, TradeoffPanel, TradeoffPoint,
+    ArmRef, Metric, Row, Scale, SummaryRequest, Tradeoff, TradeoffPanel, TradeoffPoint,
     TradeoffSeries, TradeoffSpec, summarize,
 };
 use fedbo_space::{Direction, ParameterSpec, Space};
@@ -177,17 +177,9 @@ fn table(rows: &[Row], rules: &[&str]) -> Vec<String> {
 
 fn picture(rows: &[Row], rules: &[&str], options: &RunOptions) -> anyhow::Result<()> {
     let request = SummaryRequest {
-        experiment: "run time".into(),
-        seed: options.seed,
-        direction: Direction::Minimize,
-        metric: Metric::Best,
-        checkpoints: Vec::new(),
-        pairs: Vec::new(),
-        clusters: Clusters::Units,
-        private: None,
         privacy: std::collections::BTreeMap::new(),
         wall_seconds: std::collections::BTreeMap::new(),
-        figure: None,
+        ..SummaryRequest::new("run time", options.seed, Direction::Minimize, Metric::Best)
     };
     let summary = summarize(rows, &request);
     let series = rules.iter().map(|rule| TradeoffSeries {

@@ -201,17 +201,10 @@ impl Plan {
             }
         }
         let request = SummaryRequest {
-            experiment: self.name.into(),
-            seed: options.seed,
-            direction: Direction::Maximize,
-            metric: self.metric,
             checkpoints: self.checkpoints.clone(),
-            pairs: Vec::new(),
             clusters: self.clusters,
-            private: None,
-            privacy: BTreeMap::new(),
-            wall_seconds: BTreeMap::new(),
             figure: Some(self.figure(&self.title)),
+            ..SummaryRequest::new(self.name, options.seed, Direction::Maximize, self.metric)
         };
         let pairs_of = |name: &str| {
             let shown = self.configurations.iter().flat_map(|each| &each.shown);

@@ -1,6 +1,5 @@
 //! The loop in which all arms meet all occasions, and what is written about it.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
@@ -97,16 +96,8 @@ pub(super) fn measure(
     }
     let n_queries = i64::try_from(declaration.n_queries)?;
     let request = SummaryRequest {
-        experiment: declaration.name.to_owned(),
-        seed: options.seed,
-        direction: Direction::Maximize,
-        metric: declaration.metric,
         checkpoints: [1, 3, 5, 10, 20].into_iter().filter(|t| *t < n_queries).collect(),
-        pairs: Vec::new(),
         clusters: declaration.clusters,
-        private: None,
-        privacy: BTreeMap::new(),
-        wall_seconds: BTreeMap::new(),
         figure: Some(FigureSpec {
             title: declaration.title.to_owned(),
             x_label: "queries after the initial points".to_owned(),
@@ -117,6 +108,12 @@ pub(super) fn measure(
             shared_y: false,
             references: Vec::new(),
         }),
+        ..SummaryRequest::new(
+            declaration.name,
+            options.seed,
+            Direction::Maximize,
+            declaration.metric,
+        )
     };
     let pairs_of = |_: &str| pairs(&declaration.arms);
     let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;

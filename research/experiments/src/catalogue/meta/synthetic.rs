@@ -9,8 +9,8 @@ use fedbo_gp::{Family, Hyperparameters, JointSampler, Kernel, Prior};
 use fedbo_optim::{MultiStart, Points};
 use fedbo_problems::GridPrior;
 use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, TaskWeightRow,
-    check_folder, task_weight_table,
+    FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, TaskWeightRow, check_folder,
+    task_weight_table,
 };
 use fedbo_space::Direction;
 use fedbo_strategies::meta::{
@@ -195,16 +195,7 @@ pub(in super::super) fn run(
     let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
     drop(jobs);
     let request = SummaryRequest {
-        experiment: "meta-synthetic".into(),
-        seed: options.seed,
-        direction: Direction::Maximize,
-        metric: Metric::Regret,
         checkpoints: vec![5, CHECKPOINT],
-        pairs: Vec::new(),
-        clusters: Clusters::Units,
-        private: None,
-        privacy: BTreeMap::new(),
-        wall_seconds: BTreeMap::new(),
         figure: Some(FigureSpec {
             title: "Functions drawn from a GP, four meta-tasks of 20 observations".into(),
             x_label: "queries".into(),
@@ -215,6 +206,7 @@ pub(in super::super) fn run(
             shared_y: true,
             references: Vec::new(),
         }),
+        ..SummaryRequest::new("meta-synthetic", options.seed, Direction::Maximize, Metric::Regret)
     };
     let pairs = |name: &str| {
         let panel = panels.iter().find(|panel| panel.name == name);

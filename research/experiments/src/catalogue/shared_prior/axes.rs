@@ -226,17 +226,15 @@ pub(in crate::catalogue) fn run(
         references: Vec::new(),
     };
     let request = SummaryRequest {
-        experiment: "shared-prior-axes".into(),
-        seed: options.seed,
-        direction: families[0].tasks[0].direction(),
-        metric: Metric::Best,
         checkpoints: CHECKPOINTS.to_vec(),
-        pairs: Vec::new(),
         clusters: Clusters::Agents,
-        private: None,
-        privacy: BTreeMap::new(),
-        wall_seconds: BTreeMap::new(),
         figure: Some(figure),
+        ..SummaryRequest::new(
+            "shared-prior-axes",
+            options.seed,
+            families[0].tasks[0].direction(),
+            Metric::Best,
+        )
     };
     let pairs_of = |_: &str| {
         let controls = ARMS.into_iter().chain([Arm::Consensus]);

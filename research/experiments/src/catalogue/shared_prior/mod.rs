@@ -17,7 +17,8 @@ use fedbo_gp::{FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw, 
 use fedbo_objective::{Objective, Outcome, Problem, TrialId};
 use fedbo_protocol::{Agent, AgentPlan, AgentUpdate, Broadcast};
 use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
+    Clusters, FigureSpec, Metric, PanelBy, PrimaryComparison, ResultsWriter, Scale, SummaryRequest,
+    check_folder,
 };
 use fedbo_runner::{Member, RowLabels};
 use fedbo_strategies::meta::{MessageEnsemble, Rgpe, RgpeSettings, Taf, TafSettings, Unranked};
@@ -40,6 +41,14 @@ const N_PAST: usize = 50;
 /// M.
 const N_FEATURES: usize = 200;
 const CHECKPOINTS: [i64; 5] = [1, 3, 5, 10, 20];
+/// What the experiment was made to show: the shared prior ahead of these controls on these families of honest others, after so many
+/// queries.
+const PRIMARY: [(&str, &[Arm], &[i64]); 4] = [
+    ("landmine", &[Arm::Fts, Arm::LogEi], &[3, 5, 10]),
+    ("wine", &[Arm::LogEi], &[5]),
+    ("digits", &[Arm::LogEi], &[5]),
+    ("wine trees", &[Arm::LogEi], &[5]),
+];
 /// Repetitions unless asked otherwise.
 pub(super) const DEFAULT_RUNS: u32 = 20;
 /// The same with rivals.
@@ -299,17 +308,11 @@ fn run_arms(
         references: Vec::new(),
     };
     let request = SummaryRequest {
-        experiment: name.into(),
-        seed: options.seed,
-        direction: families[0].tasks[0].direction(),
-        metric: Metric::Best,
         checkpoints: CHECKPOINTS.to_vec(),
-        pairs: Vec::new(),
+        primary: primary(arms),
         clusters: Clusters::Agents,
-        private: None,
-        privacy: BTreeMap::new(),
-        wall_seconds: BTreeMap::new(),
         figure: Some(figure),
+        ..SummaryRequest::new(name, options.seed, families[0].tasks[0].direction(), Metric::Best)
     };
     let pairs_of = |_: &str| {
         let controls = arms.iter().filter(|arm| **arm != Arm::SharedPrior);
@@ -317,6 +320,22 @@ fn run_arms(
     };
     let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
     Ok(ExperimentResult { summary, ended, notes: Vec::new() })
+}
+
+/// The primary comparisons of an experiment with these arms.
+fn primary(arms: &[Arm]) -> Vec<PrimaryComparison> {
+    let mut found = Vec::new();
+    for (family, controls, checkpoints) in PRIMARY {
+        for control in controls.iter().filter(|control| arms.contains(control)) {
+            found.extend(checkpoints.iter().map(|iteration| PrimaryComparison {
+                experiment: family.to_owned(),
+                arm: Arm::SharedPrior.name().to_owned(),
+                control: control.name().to_owned(),
+                iteration: *iteration,
+            }));
+        }
+    }
+    found
 }
 
 fn unit_seed(seed: Seed, family: usize, run: u32) -> Seed {

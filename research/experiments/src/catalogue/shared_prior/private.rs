@@ -16,7 +16,8 @@ use fedbo_privacy::accounting::{
 use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, SimNoise};
 use fedbo_protocol::{Aggregate, LatticeRounds, ReleaseSchedule, RoundMechanism};
 use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
+    Clusters, FigureSpec, Metric, PanelBy, PrimaryComparison, ResultsWriter, Scale, SummaryRequest,
+    check_folder,
 };
 use fedbo_runner::RowLabels;
 use fedbo_space::Partition;
@@ -181,17 +182,17 @@ pub(in crate::catalogue) fn run(
         references: Vec::new(),
     };
     let request = SummaryRequest {
-        experiment: "shared-prior-private".into(),
-        seed: options.seed,
-        direction: families[0].tasks[0].direction(),
-        metric: Metric::Best,
         checkpoints: vec![3, 5, 10],
-        pairs: Vec::new(),
+        primary: families.iter().flat_map(primary).collect(),
         clusters: Clusters::Agents,
         private: Some(false),
-        privacy: BTreeMap::new(),
-        wall_seconds: BTreeMap::new(),
         figure: Some(figure),
+        ..SummaryRequest::new(
+            "shared-prior-private",
+            options.seed,
+            families[0].tasks[0].direction(),
+            Metric::Best,
+        )
     };
     let summary = conclude(&rows, ended, request, |_| pairs(), &options.out)?;
     Ok(ExperimentResult { summary, ended, notes: Vec::new() })
@@ -213,6 +214,26 @@ fn pairs() -> Vec<(String, String)> {
         }
     }
     pairs
+}
+
+/// What the experiment was made to show: federations of both compared sizes ahead of every control at five and ten queries.
+fn primary(family: &Family) -> Vec<PrimaryComparison> {
+    let mut found = Vec::new();
+    for epsilon in EPSILONS {
+        for n_parties in COMPARED {
+            let arm = format!("dp-shared-prior, N = {n_parties}");
+            let of_arm = pairs().into_iter().filter(|(first, _)| *first == arm);
+            for (arm, control) in of_arm.filter(|(_, control)| control != "log-ei-1") {
+                found.extend([5, 10].map(|iteration| PrimaryComparison {
+                    experiment: panel(family, epsilon),
+                    arm: arm.clone(),
+                    control: control.clone(),
+                    iteration,
+                }));
+            }
+        }
+    }
+    found
 }
 
 /// Every party's vector: as many parties a task as the largest federation needs.
