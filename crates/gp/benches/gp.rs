@@ -7,8 +7,8 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use fedbo_gp::{
-    Family, FeatureDescription, FeatureMap, FeatureSampling, Kernel, LengthscaleLaw,
-    PathwiseSample, Posterior, Prior, WeightSpaceSample, evidence,
+    Family, FeatureDescription, FeatureMap, Kernel, LengthscaleLaw, PathwiseSample, Posterior,
+    Prior, WeightSpaceSample, evidence,
 };
 use fedbo_optim::{Function, Points, sobol};
 use fedbo_streams::{Purpose, Seed, Stream};
@@ -112,13 +112,7 @@ fn standard_cosines(c: &mut Criterion) {
 }
 
 fn feature_map(n_features: usize) -> FeatureMap {
-    let description = FeatureDescription {
-        n_features,
-        dim: 2,
-        family: Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::Fixed(0.2),
-        sampling: FeatureSampling::Random,
-    };
+    let description = FeatureDescription::random(n_features, 2, LengthscaleLaw::Fixed(0.2));
     FeatureMap::draw(&description, &mut stream(4)).expect("0.2 is a length scale")
 }
 

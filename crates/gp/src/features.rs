@@ -54,22 +54,28 @@ pub struct FeatureDescription {
 }
 
 impl FeatureDescription {
+    /// M random features of squared exponential kernels.
+    pub fn random(n_features: usize, dim: usize, lengthscale: LengthscaleLaw) -> Self {
+        let (family, sampling) = (Family::SquaredExponential, FeatureSampling::Random);
+        Self { n_features, dim, family, lengthscale, sampling }
+    }
+
+    /// The same with frequencies from a low-discrepancy sequence, which represent the kernel with fewer features.
+    pub fn quasi_random(n_features: usize, dim: usize, lengthscale: LengthscaleLaw) -> Self {
+        Self {
+            sampling: FeatureSampling::QuasiRandom,
+            ..Self::random(n_features, dim, lengthscale)
+        }
+    }
+
     /// The default for parties that share a map, in `[0,1]`^d: 100 random features of squared exponential kernels, a mixture of length scales.
     ///
     /// # Panics
     /// If `dim` is 0.
     pub fn for_parties(dim: usize) -> Self {
         assert!(dim > 0, "a map without coordinates");
-        Self {
-            n_features: 100,
-            dim,
-            family: Family::SquaredExponential,
-            lengthscale: LengthscaleLaw::LogNormal {
-                median: default_lengthscale(dim),
-                spread: 0.5,
-            },
-            sampling: FeatureSampling::default(),
-        }
+        let median = default_lengthscale(dim);
+        Self::random(100, dim, LengthscaleLaw::LogNormal { median, spread: 0.5 })
     }
 }
 

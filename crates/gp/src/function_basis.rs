@@ -161,17 +161,15 @@ pub(crate) mod tests {
     use fedbo_testkit::{test_stream, uniform_points};
 
     use super::*;
-    use crate::{Family, FeatureDescription, FeatureSampling, LengthscaleLaw};
+    use crate::{FeatureDescription, LengthscaleLaw};
 
     /// 60 features of two coordinates.
     pub(crate) fn map() -> Arc<FeatureMap> {
-        let description = FeatureDescription {
-            n_features: 60,
-            dim: 2,
-            family: Family::SquaredExponential,
-            lengthscale: LengthscaleLaw::LogNormal { median: 0.5, spread: 0.5 },
-            sampling: FeatureSampling::QuasiRandom,
-        };
+        let description = FeatureDescription::quasi_random(
+            60,
+            2,
+            LengthscaleLaw::LogNormal { median: 0.5, spread: 0.5 },
+        );
         Arc::new(FeatureMap::draw(&description, &mut test_stream(1)).unwrap())
     }
 

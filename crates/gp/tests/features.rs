@@ -122,13 +122,7 @@ fn features_are_the_cosines_of_their_numbers() {
 
 #[test]
 fn equal_streams_give_equal_fingerprints_and_one_changed_number_another() {
-    let description = FeatureDescription {
-        n_features: 20,
-        dim: 2,
-        family: Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::Fixed(0.3),
-        sampling: FeatureSampling::Random,
-    };
+    let description = FeatureDescription::random(20, 2, LengthscaleLaw::Fixed(0.3));
     let draw = |n| FeatureMap::draw(&description, &mut test_stream(n)).unwrap().hash();
     assert_eq!(draw(33), draw(33));
     assert_ne!(draw(33), draw(34));

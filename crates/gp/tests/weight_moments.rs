@@ -5,21 +5,15 @@
 use std::sync::Arc;
 
 use fedbo_gp::{
-    Family, FeatureDescription, FeatureMap, FeatureSampling, Form, FunctionBasis, GpError, Kernel,
-    LengthscaleLaw, Remainder, WeightMoments, WeightPosterior, WeightStatistics,
+    Family, FeatureDescription, FeatureMap, Form, FunctionBasis, GpError, Kernel, LengthscaleLaw,
+    Remainder, WeightMoments, WeightPosterior, WeightStatistics,
 };
 use fedbo_optim::{Points, sobol};
 use fedbo_testkit::dense::{self, Matrix};
 use fedbo_testkit::{test_stream, uniform_points};
 
 fn map(n_features: usize) -> Arc<FeatureMap> {
-    let description = FeatureDescription {
-        n_features,
-        dim: 2,
-        family: Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::Fixed(0.3),
-        sampling: FeatureSampling::Random,
-    };
+    let description = FeatureDescription::random(n_features, 2, LengthscaleLaw::Fixed(0.3));
     Arc::new(FeatureMap::draw(&description, &mut test_stream(40)).unwrap())
 }
 

@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
 use fedbo_gp::{
-    Family, FeatureDescription, FeatureMap, FeatureSampling, Form, GpError, LengthscaleLaw,
-    WeightPosterior, WeightSpaceSample,
+    FeatureDescription, FeatureMap, Form, GpError, LengthscaleLaw, WeightPosterior,
+    WeightSpaceSample,
 };
 use fedbo_optim::{Function, Points};
 use fedbo_testkit::dense::{self, Matrix};
@@ -14,13 +14,7 @@ const FORMS: [Form; 2] = [Form::Primal, Form::Dual];
 const NOISE: f64 = 0.04;
 
 fn map(n_features: usize, dim: usize) -> FeatureMap {
-    let description = FeatureDescription {
-        n_features,
-        dim,
-        family: Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::Fixed(0.3),
-        sampling: FeatureSampling::Random,
-    };
+    let description = FeatureDescription::random(n_features, dim, LengthscaleLaw::Fixed(0.3));
     FeatureMap::draw(&description, &mut test_stream(40)).unwrap()
 }
 

@@ -65,7 +65,7 @@ pub use summary::{
     SUMMARY_FILE, SUMMARY_SCHEMA_VERSION, Summary, SummaryRequest, Verdict, summarize,
     summarize_configurations,
 };
-pub use table::{closing_table, closing_table_markdown, p_value_text};
+pub use table::{closing_table, p_value_text};
 pub use task_weights::{TASK_WEIGHT_FILES, TaskWeightRow, task_weight_table, write_task_weights};
 pub use team_regret::{TEAM_REGRET_FILE, TeamRegret, TeamRun, write_team_regret};
 pub use tradeoff::{

@@ -1,6 +1,6 @@
 //! The closing table: what a run amounts to, for a terminal or a page.
 
-use comfy_table::{CellAlignment, LineStyle, Table, TableStyle, presets};
+use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 
 use super::metric::Metric;
 use super::student::{Interval, LEVEL};
@@ -63,25 +63,6 @@ pub fn closing_table(summary: &Summary, width: Option<u16>) -> String {
         format!("{}\n\n", table.trim_fmt())
     });
     format!("{text}\n\n{differences}{}\n", notes(summary))
-}
-
-/// The same in Markdown.
-#[must_use]
-pub fn closing_table_markdown(summary: &Summary) -> String {
-    if !summary.configurations.is_empty() {
-        let tables = summary
-            .configurations
-            .iter()
-            .map(|part| format!("### {}\n\n{}", part.experiment, closing_table_markdown(part)));
-        return tables.collect::<Vec<_>>().join("\n");
-    }
-    let mut table = table(summary, Form::FULL);
-    table.load_style(presets::ASCII_MARKDOWN);
-    let differences = differences(summary).map_or_else(String::new, |mut table| {
-        table.load_style(presets::ASCII_MARKDOWN);
-        format!("{}\n\n", table.trim_fmt())
-    });
-    format!("{}\n\n{differences}{}\n", table.trim_fmt(), notes(summary))
 }
 
 fn table(summary: &Summary, form: Form) -> Table {
@@ -433,18 +414,6 @@ mod tests {
         let text = closing_table(&summarize(&rows, &request), None);
         assert!(text.contains("+0.2000"), "{text}");
         assert!(!text.contains("interval") && !text.contains('▲'), "{text}");
-    }
-
-    #[test]
-    fn the_markdown_has_one_bar_a_column_border() {
-        let text = closing_table_markdown(&summary());
-        let bars: Vec<usize> = text
-            .lines()
-            .filter(|line| line.starts_with('|'))
-            .map(|row| row.matches('|').count())
-            .collect();
-        // Header, rule and three arms; header, rule and two pairs at 10 and at the end.
-        assert_eq!(bars, [10, 10, 10, 10, 10, 8, 8, 8, 8, 8, 8], "{text}");
     }
 
     #[test]

@@ -25,32 +25,23 @@ impl LocalProb {
     pub fn validate(self) -> Result<Self, StrategyError> {
         let values: &[f64] = match &self {
             Self::InverseSqrt | Self::InverseSquare => &[],
-            Self::Power(exponent) if exponent.is_finite() && *exponent >= 0.0 => &[],
             Self::Power(exponent) => {
-                return Err(StrategyError::Setting {
-                    name: "exponent of local_prob",
-                    value: exponent.to_string(),
-                    expected: "a finite number of at least 0",
-                });
+                let (holds, expected) =
+                    (exponent.is_finite() && *exponent >= 0.0, "a finite number of at least 0");
+                StrategyError::ensure(holds, "exponent of local_prob", exponent, expected)?;
+                &[]
             }
             Self::Constant(p) => std::slice::from_ref(p),
-            Self::List(list) if list.is_empty() => {
-                return Err(StrategyError::Setting {
-                    name: "local_prob",
-                    value: "[]".into(),
-                    expected: "at least one probability",
-                });
+            Self::List(list) => {
+                let expected = "at least one probability";
+                StrategyError::ensure(!list.is_empty(), "local_prob", "[]", expected)?;
+                list
             }
-            Self::List(list) => list,
         };
-        match values.iter().find(|p| !(0.0..=1.0).contains(*p)) {
-            Some(bad) => Err(StrategyError::Setting {
-                name: "local_prob",
-                value: bad.to_string(),
-                expected: "a probability between 0 and 1",
-            }),
-            None => Ok(self),
-        }
+        let bad = values.iter().find(|p| !(0.0..=1.0).contains(*p));
+        let expected = "a probability between 0 and 1";
+        StrategyError::ensure(bad.is_none(), "local_prob", bad.unwrap_or(&0.0), expected)?;
+        Ok(self)
     }
 
     /// p_t for t = `step` ≥ 1.

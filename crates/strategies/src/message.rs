@@ -64,11 +64,11 @@ impl MessageSettings {
         if variance.is_normal() && variance > 0.0 {
             Ok(self)
         } else {
-            Err(StrategyError::Setting {
-                name: "message noise variance",
-                value: variance.to_string(),
-                expected: "a finite number above 0",
-            })
+            Err(StrategyError::setting(
+                "message noise variance",
+                variance,
+                "a finite number above 0",
+            ))
         }
     }
 

@@ -58,12 +58,7 @@ mod tests {
             let unit = vec![0.6 + reach * stream.normal(), 0.3 + reach * stream.normal()];
             let unit: Vec<f64> = unit.into_iter().map(|x: f64| x.clamp(0.0, 1.0)).collect();
             let squared = (unit[0] - 0.6).powi(2) + (unit[1] - 0.3).powi(2);
-            Observation {
-                unit,
-                value: Some(value(squared)),
-                source: Source::Own,
-                further: Vec::new(),
-            }
+            Observation::new(unit, Some(value(squared)), Source::Own)
         };
         (0..N).map(&mut observe).collect()
     }

@@ -66,37 +66,45 @@ impl FromArchive {
         local_prob: LocalProb,
         maximizer: Maximizer,
     ) -> Result<Self, StrategyError> {
-        let refuse =
-            |name, value: String, expected| Err(StrategyError::Setting { name, value, expected });
         let ReleasedFunction { features, weights, .. } = function;
-        if features.dim != space.dim() {
-            let expected = "the dimension of the study's space";
-            return refuse("dimension of the archive", features.dim.to_string(), expected);
-        }
+        StrategyError::ensure(
+            features.dim == space.dim(),
+            "dimension of the archive",
+            features.dim,
+            "the dimension of the study's space",
+        )?;
         let Ok(partition) = Partition::of_space(space, function.n_regions) else {
             let expected = "a number into which the space can be cut";
-            return refuse("regions of the archive", function.n_regions.to_string(), expected);
+            return Err(StrategyError::setting(
+                "regions of the archive",
+                function.n_regions,
+                expected,
+            ));
         };
         let is_whole = |row: &Vec<f64>| {
             row.len() == features.n_features && row.iter().all(|weight| weight.is_finite())
         };
         if weights.len() != partition.n_regions() || !weights.iter().all(is_whole) {
-            let rows: Vec<usize> = weights.iter().map(Vec::len).collect();
-            let expected = "a row a region of one finite number a feature: the file was changed";
-            return refuse("lengths of the archive's weights", format!("{rows:?}"), expected);
+            let lengths: Vec<usize> = weights.iter().map(Vec::len).collect();
+            return Err(StrategyError::setting(
+                "lengths of the archive's weights",
+                format!("{lengths:?}"),
+                "a row a region of one finite number a feature: the file was changed",
+            ));
         }
         // After the weights: their lengths bound the number of features that are drawn.
         let mut stream = Seed::new(function.seed).stream(Purpose::SharedFeatures, 0, 0);
         let map = FeatureMap::draw(features, &mut stream)?;
-        if map.hash().to_string() != function.map {
-            let expected = "the features that are drawn from its description and seed: it was changed, or written by a version \
-                            that draws others";
-            return refuse("features of the archive", function.map.clone(), expected);
-        }
-        if !(0.0..=1.0).contains(&function.signal_share) {
-            let found = function.signal_share.to_string();
-            return refuse("signal_share of the archive", found, "a share between 0 and 1");
-        }
+        let expected = "the features that are drawn from its description and seed: it was changed, or written by a version \
+                        that draws others";
+        let is_same = map.hash().to_string() == function.map;
+        StrategyError::ensure(is_same, "features of the archive", &function.map, expected)?;
+        StrategyError::ensure(
+            (0.0..=1.0).contains(&function.signal_share),
+            "signal_share of the archive",
+            function.signal_share,
+            "a share between 0 and 1",
+        )?;
         Ok(Self {
             then,
             map: Arc::new(map),
@@ -155,7 +163,7 @@ impl Strategy for FromArchive {
 
 #[cfg(test)]
 mod tests {
-    use fedbo_gp::{Family, FeatureSampling, LengthscaleLaw, WeightPosterior};
+    use fedbo_gp::{LengthscaleLaw, WeightPosterior};
     use fedbo_space::ParameterSpec;
     use fedbo_testkit::{test_stream, uniform_points};
 
@@ -169,13 +177,7 @@ mod tests {
 
     /// Weights of the regression of −|x − (0.7, 0.2)|², the same in all of 4 regions.
     fn function() -> ReleasedFunction {
-        let features = FeatureDescription {
-            n_features: 60,
-            dim: 2,
-            family: Family::SquaredExponential,
-            lengthscale: LengthscaleLaw::Fixed(0.5),
-            sampling: FeatureSampling::Random,
-        };
+        let features = FeatureDescription::random(60, 2, LengthscaleLaw::Fixed(0.5));
         let mut stream = Seed::new(5).stream(Purpose::SharedFeatures, 0, 0);
         let map = FeatureMap::draw(&features, &mut stream).unwrap();
         let inputs = uniform_points(80, 2, &mut test_stream(1));
@@ -231,14 +233,7 @@ mod tests {
         };
         let running = Points::from_rows(2, [first.unit.as_slice()]);
         assert!(is_apart(&strategy.ask(&running, &mut test_stream(3)).unwrap()));
-        strategy
-            .tell(&[Observation {
-                unit: first.unit.clone(),
-                value: None,
-                source: first.source.clone(),
-                further: Vec::new(),
-            }])
-            .unwrap();
+        strategy.tell(&[Observation::new(first.unit.clone(), None, first.source.clone())]).unwrap();
         assert!(is_apart(&strategy.ask(&none, &mut test_stream(3)).unwrap()));
     }
 

@@ -102,6 +102,14 @@ pub struct Observation {
     pub further: Vec<f64>,
 }
 
+impl Observation {
+    /// One with a single number: of a trial whose value is `None` if it failed.
+    #[must_use]
+    pub fn new(unit: Vec<f64>, value: Option<f64>, source: Source) -> Self {
+        Self { unit, value, source, further: Vec::new() }
+    }
+}
+
 /// A sequential decision rule that maximizes. The caller owns the loop.
 pub trait Strategy: Send {
     /// Proposes a query. Reads state only, so equal streams and equal `pending` give equal proposals.
@@ -183,4 +191,24 @@ pub enum StrategyError {
         /// The values that would be accepted.
         expected: &'static str,
     },
+}
+
+impl StrategyError {
+    /// [`StrategyError::Setting`].
+    pub fn setting(name: &'static str, value: impl ToString, expected: &'static str) -> Self {
+        Self::Setting { name, value: value.to_string(), expected }
+    }
+
+    /// Refuses a setting unless a condition holds.
+    ///
+    /// # Errors
+    /// [`StrategyError::Setting`] if it does not.
+    pub fn ensure(
+        holds: bool,
+        name: &'static str,
+        value: impl ToString,
+        expected: &'static str,
+    ) -> Result<(), Self> {
+        if holds { Ok(()) } else { Err(Self::setting(name, value, expected)) }
+    }
 }

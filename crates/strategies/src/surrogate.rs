@@ -726,12 +726,7 @@ mod tests {
         let settings = SurrogateSettings::for_study(2, false).for_slack();
         let mut surrogate = Surrogate::new(2, settings, None, Seed::new(1)).unwrap();
         let points = uniform_points(6_000, 2, &mut test_stream(4));
-        let observed = |x: &[f64]| Observation {
-            unit: x.to_vec(),
-            value: Some(x[0] - 0.05),
-            source: Source::Own,
-            further: Vec::new(),
-        };
+        let observed = |x: &[f64]| Observation::new(x.to_vec(), Some(x[0] - 0.05), Source::Own);
         surrogate.tell(&points.rows().map(observed).collect::<Vec<_>>()).unwrap();
         let near = |rows: &Points| rows.rows().filter(|x| x[0] < 0.1).count();
         let (kept, all) = (near(surrogate.posterior().inputs()), near(&points));

@@ -243,11 +243,11 @@ impl Open<'_> {
 /// A finite domain needs a point, and finite coordinates.
 fn check_finite_domain(points: &Points) -> Result<(), StrategyError> {
     let fail = |value: String| {
-        Err(StrategyError::Setting {
-            name: "finite domain",
+        Err(StrategyError::setting(
+            "finite domain",
             value,
-            expected: "at least one point, all coordinates finite",
-        })
+            "at least one point, all coordinates finite",
+        ))
     };
     if points.is_empty() {
         return fail("no point".into());

@@ -49,9 +49,7 @@ impl UcbMultiplier {
     /// # Errors
     /// If one is out of range.
     pub fn validate(self) -> Result<Self, StrategyError> {
-        let fail = |name, value: f64, expected| {
-            Err(StrategyError::Setting { name, value: value.to_string(), expected })
-        };
+        let fail = |name, value: f64, expected| Err(StrategyError::setting(name, value, expected));
         match self {
             Self::Constant(beta) if !(beta.is_finite() && beta >= 0.0) => {
                 fail("ucb_multiplier", beta, "a finite number of at least 0")

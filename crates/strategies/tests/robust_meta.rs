@@ -102,12 +102,11 @@ fn run(
         let noise = seed.stream(Purpose::ObservationNoise, step, 0).normal();
         chosen.push(index);
         strategy
-            .tell(&[Observation {
-                unit: proposal.unit,
-                value: Some(values[index] + NOISE_VARIANCE.sqrt() * noise),
-                source: proposal.source,
-                further: Vec::new(),
-            }])
+            .tell(&[Observation::new(
+                proposal.unit,
+                Some(values[index] + NOISE_VARIANCE.sqrt() * noise),
+                proposal.source,
+            )])
             .unwrap();
     }
     chosen
@@ -350,12 +349,7 @@ fn when_the_share_is_gone_it_is_gp_ucb() {
         .inputs()
         .rows()
         .zip(surrogate.outputs())
-        .map(|(unit, value)| Observation {
-            unit: unit.to_vec(),
-            value: Some(*value),
-            source: Source::Own,
-            further: Vec::new(),
-        })
+        .map(|(unit, value)| Observation::new(unit.to_vec(), Some(*value), Source::Own))
         .collect();
     let plain = GpUcbSettings {
         surrogate: self::surrogate(),
@@ -390,11 +384,12 @@ fn observations(n: u64, failed: u64) -> Vec<Observation> {
     let inputs = uniform_points(usize::try_from(n).unwrap(), 2, &mut test_stream(40));
     (0..)
         .zip(inputs.rows())
-        .map(|(number, x)| Observation {
-            unit: x.to_vec(),
-            value: (number != failed).then(|| -(x[0] - 0.35).powi(2) - x[1]),
-            source: if number < 3 { Source::Initial } else { Source::Own },
-            further: Vec::new(),
+        .map(|(number, x)| {
+            Observation::new(
+                x.to_vec(),
+                (number != failed).then(|| -(x[0] - 0.35).powi(2) - x[1]),
+                if number < 3 { Source::Initial } else { Source::Own },
+            )
         })
         .collect()
 }
@@ -569,14 +564,7 @@ fn a_warm_start_tries_the_tasks_best_points_first() {
         let place = task.outputs.iter().position(|y| *y == best).unwrap();
         let next = strategy.ask(&Points::new(2), &mut test_stream(1)).unwrap();
         assert_eq!(next.unit, task.inputs.row(place));
-        strategy
-            .tell(&[Observation {
-                unit: next.unit,
-                value: Some(0.0),
-                source: next.source,
-                further: Vec::new(),
-            }])
-            .unwrap();
+        strategy.tell(&[Observation::new(next.unit, Some(0.0), next.source)]).unwrap();
     }
     let next = strategy.ask(&Points::new(2), &mut test_stream(1)).unwrap();
     assert_eq!(next.source, Source::Own);
@@ -618,12 +606,7 @@ fn no_scale_of_a_task_hides_the_target() {
             let regret = (next.unit[0] - 0.35).powi(2) + next.unit[1];
             best = best.min(regret);
             strategy
-                .tell(&[Observation {
-                    unit: next.unit,
-                    value: Some(-size * regret),
-                    source: next.source,
-                    further: Vec::new(),
-                }])
+                .tell(&[Observation::new(next.unit, Some(-size * regret), next.source)])
                 .unwrap();
         }
         let transfer = strategy.transfer().unwrap();

@@ -85,7 +85,7 @@ fn observe(agent: u32, proposal: Proposal) -> Observation {
     let Proposal { unit, source } = proposal;
     let value = -distance(unit[0], 0.3 + shift) - distance(unit[1], 0.7 - shift)
         + 0.1 * (9.0 * unit[0]).sin();
-    Observation { unit, value: Some(value), source, further: Vec::new() }
+    Observation::new(unit, Some(value), source)
 }
 
 /// Largest resident memory of this process so far, in MiB, as Linux reports it.

@@ -2,8 +2,7 @@
 
 use anyhow::Result;
 use fedbo_gp::{
-    Family, FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw, WeightPosterior,
-    WeightSpaceSample,
+    FeatureDescription, FeatureMap, LengthscaleLaw, WeightPosterior, WeightSpaceSample,
 };
 use fedbo_optim::{MultiStart, Points};
 use fedbo_streams::{Purpose, Seed};
@@ -13,13 +12,7 @@ use crate::measure::{Limits, add_mean, columns, measure, quantile, rounded};
 
 /// A shared feature map of squared-exponential features with ℓ = 0.2.
 pub(crate) fn feature_map(n_features: usize, dim: usize) -> Result<FeatureMap> {
-    let description = FeatureDescription {
-        n_features,
-        dim,
-        family: Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::Fixed(0.2),
-        sampling: FeatureSampling::Random,
-    };
+    let description = FeatureDescription::random(n_features, dim, LengthscaleLaw::Fixed(0.2));
     let mut stream = Seed::new(1).stream(Purpose::SharedFeatures, 0, 0);
     Ok(FeatureMap::draw(&description, &mut stream)?)
 }

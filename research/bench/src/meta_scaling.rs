@@ -99,12 +99,7 @@ fn step(
         |(strategy, stream)| {
             let proposal = strategy.ask(&Points::new(DIM), stream)?;
             let value = Some(value(0, &proposal.unit));
-            strategy.tell(&[Observation {
-                unit: proposal.unit,
-                value,
-                source: proposal.source,
-                further: Vec::new(),
-            }])?;
+            strategy.tell(&[Observation::new(proposal.unit, value, proposal.source)])?;
             Ok(())
         },
     )?;
@@ -138,11 +133,6 @@ fn target() -> Vec<Observation> {
     let mut stream = Seed::new(3).stream(Purpose::Problem, 0, 0);
     points(N_TARGET, &mut stream)
         .rows()
-        .map(|x| Observation {
-            unit: x.to_vec(),
-            value: Some(value(0, x)),
-            source: Source::Initial,
-            further: Vec::new(),
-        })
+        .map(|x| Observation::new(x.to_vec(), Some(value(0, x)), Source::Initial))
         .collect()
 }

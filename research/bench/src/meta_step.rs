@@ -144,12 +144,7 @@ fn observed(name: String, index: u64, n: usize) -> MetaTask {
 fn told(task: &MetaTask) -> (Observation, Vec<Observation>) {
     let pairs = task.inputs.rows().zip(&task.outputs);
     let mut all: Vec<Observation> = pairs
-        .map(|(unit, value)| Observation {
-            unit: unit.to_vec(),
-            value: Some(*value),
-            source: Source::Initial,
-            further: Vec::new(),
-        })
+        .map(|(unit, value)| Observation::new(unit.to_vec(), Some(*value), Source::Initial))
         .collect();
     let last = all.remove(all.len() - 1);
     (last, all)

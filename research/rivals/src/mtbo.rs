@@ -67,13 +67,7 @@ impl Mtbo {
         settings: MtboSettings,
         seed: Seed,
     ) -> Result<Self, StrategyError> {
-        if tasks.is_empty() {
-            return Err(StrategyError::Setting {
-                name: "meta-tasks",
-                value: "none".to_owned(),
-                expected: "at least one",
-            });
-        }
+        StrategyError::ensure(!tasks.is_empty(), "meta-tasks", "none", "at least one")?;
         let dim = domain.dim();
         let surrogate = SurrogateSettings {
             hyperparameters: HyperparameterPolicy::Fixed(

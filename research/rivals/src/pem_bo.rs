@@ -40,7 +40,7 @@ impl PemBo {
         ucb_multiplier: f64,
     ) -> Result<Self, StrategyError> {
         let fail =
-            |name, value: String, expected| Err(StrategyError::Setting { name, value, expected });
+            |name, value: String, expected| Err(StrategyError::setting(name, value, expected));
         if outputs.len() < 3 {
             return fail("meta-tasks", outputs.len().to_string(), "at least 3");
         }
@@ -86,13 +86,12 @@ impl PemBo {
     /// If there are too many observations for the number of tasks, or K̂ has no factor.
     pub fn posterior(&self) -> Result<(Vec<f64>, Vec<f64>), StrategyError> {
         let t = self.observed.len();
-        if t + 1 >= self.n_tasks {
-            return Err(StrategyError::Setting {
-                name: "observations of the target",
-                value: t.to_string(),
-                expected: "fewer than the meta-tasks less one: the estimated prior has no inverse beyond",
-            });
-        }
+        StrategyError::ensure(
+            t + 1 < self.n_tasks,
+            "observations of the target",
+            t,
+            "fewer than the meta-tasks less one: the estimated prior has no inverse beyond",
+        )?;
         let mut gram = PackedLower::zeros(t);
         for i in 0..t {
             for (j, entry) in gram.row_mut(i).iter_mut().enumerate() {
@@ -140,11 +139,11 @@ impl Strategy for PemBo {
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         for observation in observed {
             let Some(index) = self.index_of(&observation.unit) else {
-                return Err(StrategyError::Setting {
-                    name: "observation",
-                    value: format!("{:?}", observation.unit),
-                    expected: "a point of the finite domain",
-                });
+                return Err(StrategyError::setting(
+                    "observation",
+                    format!("{:?}", observation.unit),
+                    "a point of the finite domain",
+                ));
             };
             match observation.value {
                 Some(value) if value.is_finite() => {
@@ -189,12 +188,8 @@ mod tests {
         let (domain, rows) = tasks();
         let mut strategy = PemBo::new(domain.clone(), &rows, 2.0).unwrap();
         let seen = [(2, 0.3), (5, -0.4), (0, 1.1)];
-        let told = seen.map(|(x, y)| Observation {
-            unit: domain.row(x).to_vec(),
-            value: Some(y),
-            source: Source::Own,
-            further: Vec::new(),
-        });
+        let told =
+            seen.map(|(x, y)| Observation::new(domain.row(x).to_vec(), Some(y), Source::Own));
         strategy.tell(&told).unwrap();
         let mean = |x: usize| rows.iter().map(|row| row[x]).sum::<f64>() / 40.0;
         let k = |x: usize, z: usize| {
@@ -223,14 +218,7 @@ mod tests {
         assert!(PemBo::new(domain.clone(), &rows[..2], 1.0).is_err());
         assert!(PemBo::new(domain.clone(), &rows, f64::NAN).is_err());
         let mut strategy = PemBo::new(domain.clone(), &rows[..4], 1.0).unwrap();
-        let at = |unit: &[f64]| {
-            [Observation {
-                unit: unit.to_vec(),
-                value: Some(0.5),
-                source: Source::Own,
-                further: Vec::new(),
-            }]
-        };
+        let at = |unit: &[f64]| [Observation::new(unit.to_vec(), Some(0.5), Source::Own)];
         assert!(strategy.tell(&at(&[2.0])).is_err());
         for x in 0..3 {
             strategy.ask(&Points::new(1), &mut test_stream(3)).unwrap();

@@ -76,14 +76,8 @@ fn point(x: f64) -> Point {
 /// A trial that waits, at x, with nothing demanded.
 fn new_trial(x: f64) -> NewTrial {
     NewTrial {
-        point: point(x),
-        encoding: x.to_bits().to_le_bytes().to_vec(),
-        source: "own".to_owned(),
         ask_seconds: 0.25,
-        holder: None,
-        unique: false,
-        number: None,
-        limit: None,
+        ..NewTrial::new(x.to_bits().to_le_bytes().to_vec(), point(x), "own")
     }
 }
 

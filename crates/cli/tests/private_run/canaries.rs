@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fedbo_gp::{
-    Family, FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw, WeightPosterior,
-};
+use fedbo_gp::{FeatureDescription, FeatureMap, LengthscaleLaw, WeightPosterior};
 use fedbo_privacy::mechanism::{Release, Secure};
 use fedbo_strategies::Points;
 use fedbo_streams::{Purpose, Seed};
@@ -79,13 +77,7 @@ const CANARIES: &str = "[exploration]\nregions = 1\n[dp-fts-de]\nlocal_prob = 1.
 /// The vectors that agents hand to the coordinator in the rounds that release: computed here once more from the trials in
 /// `results.csv`. By round, then by agent.
 fn vectors(sandbox: &Sandbox, n_agents: usize, n_rounds: i64) -> Vec<Vec<Vec<f64>>> {
-    let description = FeatureDescription {
-        n_features: 16,
-        dim: 2,
-        family: Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::Fixed(0.3),
-        sampling: FeatureSampling::Random,
-    };
+    let description = FeatureDescription::random(16, 2, LengthscaleLaw::Fixed(0.3));
     let mut stream = Seed::new(3).stream(Purpose::SharedFeatures, 0, 0);
     let map = FeatureMap::draw(&description, &mut stream).expect("features");
     let rows = sandbox.results("results/test");

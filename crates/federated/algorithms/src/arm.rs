@@ -27,11 +27,11 @@ impl Role {
     /// The error of an algorithm that has no agents in this part.
     #[must_use]
     pub fn not_of_this_algorithm(self) -> StrategyError {
-        StrategyError::Setting {
-            name: "part of an arm",
-            value: format!("{self:?}"),
-            expected: "one that the algorithm has among its arms",
-        }
+        StrategyError::setting(
+            "part of an arm",
+            format!("{self:?}"),
+            "one that the algorithm has among its arms",
+        )
     }
 }
 

@@ -258,12 +258,7 @@ impl<S: UsesHandouts> Agent<S> {
                 State::Evaluating { trial: running, uploads },
             ) if running.index == trial => {
                 let (running, uploads) = (running.clone(), *uploads);
-                let observation = Observation {
-                    unit: running.unit,
-                    value,
-                    source: running.source,
-                    further: Vec::new(),
-                };
+                let observation = Observation::new(running.unit, value, running.source);
                 self.strategy.tell(&[observation]).map_err(|source| self.failed(source))?;
                 self.after_trial(running.round, uploads)
             }

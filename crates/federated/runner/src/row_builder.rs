@@ -20,6 +20,18 @@ pub struct RowLabels {
     pub run: u32,
 }
 
+impl RowLabels {
+    /// All columns.
+    pub fn new(
+        experiment: impl Into<String>,
+        arm: impl Into<String>,
+        agent: impl Into<String>,
+        run: u32,
+    ) -> Self {
+        Self { experiment: experiment.into(), arm: arm.into(), agent: agent.into(), run }
+    }
+}
+
 /// Turns the trials of one agent, in order, into rows.
 #[derive(Clone, Debug)]
 pub struct RowBuilder {

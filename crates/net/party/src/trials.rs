@@ -95,14 +95,14 @@ impl Trials {
         }
         let unit = self.space.encode(point).map_err(StudyError::from)?;
         let new = NewTrial {
-            encoding: unit.iter().flat_map(|v| (v + 0.0).to_le_bytes()).collect(),
-            point: point.clone(),
-            source: trial.source.to_string(),
             ask_seconds,
             holder: Some((self.worker.clone(), None)),
-            unique: false,
             number: Some(trial.index),
-            limit: None,
+            ..NewTrial::new(
+                unit.iter().flat_map(|v| (v + 0.0).to_le_bytes()).collect(),
+                point.clone(),
+                trial.source.to_string(),
+            )
         };
         match self.storage.add(self.study, &new)? {
             AddOutcome::Trial(_) => Ok(TrialStatus::Begun),

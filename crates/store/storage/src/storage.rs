@@ -47,6 +47,22 @@ pub struct NewTrial {
     pub limit: Option<u64>,
 }
 
+impl NewTrial {
+    /// One that waits for a worker, at a point that may have been tried before, in a study of any size.
+    pub fn new(encoding: Vec<u8>, point: Point, source: impl Into<String>) -> Self {
+        Self {
+            point,
+            encoding,
+            source: source.into(),
+            ask_seconds: 0.0,
+            holder: None,
+            unique: false,
+            number: None,
+            limit: None,
+        }
+    }
+}
+
 /// The result of adding a [`NewTrial`].
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "made once a trial, and mostly of the large kind")]

@@ -31,14 +31,9 @@ fn reports(number: u64) -> [Report; 2] {
 
 fn new_trial(limit: u64, worker: &Worker) -> NewTrial {
     NewTrial {
-        point: Point::new(vec![("x".to_owned(), Value::Float(1.0 / 3.0))]),
-        encoding: vec![0],
-        source: "own".to_owned(),
-        ask_seconds: 0.0,
         holder: Some((worker.clone(), None)),
-        unique: false,
-        number: None,
         limit: Some(limit),
+        ..NewTrial::new(vec![0], Point::new(vec![("x".to_owned(), Value::Float(1.0 / 3.0))]), "own")
     }
 }
 

@@ -24,14 +24,12 @@ const FOLDER: &str = "FEDBO_TEST_FOLDER";
 
 fn new_trial(size: usize) -> NewTrial {
     NewTrial {
-        point: Point::new(vec![("x".to_owned(), Value::Choice("x".repeat(size)))]),
-        encoding: vec![0],
-        source: "own".to_owned(),
-        ask_seconds: 0.0,
         holder: Some((Worker::by_hand(), None)),
-        unique: false,
-        number: None,
-        limit: None,
+        ..NewTrial::new(
+            vec![0],
+            Point::new(vec![("x".to_owned(), Value::Choice("x".repeat(size)))]),
+            "own",
+        )
     }
 }
 

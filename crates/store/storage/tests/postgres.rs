@@ -37,14 +37,12 @@ fn database(url: &str) -> &str {
 
 fn new_trial(x: f64, worker: &Worker) -> NewTrial {
     NewTrial {
-        point: Point::new(vec![("x".to_owned(), Value::Float(x))]),
-        encoding: x.to_bits().to_le_bytes().to_vec(),
-        source: "own".to_owned(),
-        ask_seconds: 0.0,
         holder: Some((worker.clone(), None)),
-        unique: false,
-        number: None,
-        limit: None,
+        ..NewTrial::new(
+            x.to_bits().to_le_bytes().to_vec(),
+            Point::new(vec![("x".to_owned(), Value::Float(x))]),
+            "own",
+        )
     }
 }
 

@@ -46,14 +46,10 @@ fn reports(number: u64) -> [Report; 2] {
 
 fn new_trial(limit: u64, holder: Option<&Worker>) -> NewTrial {
     NewTrial {
-        point: Point::new(vec![("x".to_owned(), Value::Float(1.0 / 3.0))]),
-        encoding: vec![0],
-        source: "own".to_owned(),
         ask_seconds: 0.25,
         holder: holder.map(|worker| (worker.clone(), None)),
-        unique: false,
-        number: None,
         limit: Some(limit),
+        ..NewTrial::new(vec![0], Point::new(vec![("x".to_owned(), Value::Float(1.0 / 3.0))]), "own")
     }
 }
 

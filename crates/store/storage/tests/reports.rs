@@ -33,14 +33,12 @@ fn in_postgres() {
 
 fn held_by_hand(storage: &dyn Storage, study: StudyKey, x: f64) {
     let new = NewTrial {
-        point: Point::new(vec![("x".to_owned(), Value::Float(x))]),
-        encoding: x.to_le_bytes().to_vec(),
-        source: "own".to_owned(),
-        ask_seconds: 0.0,
         holder: Some((Worker::by_hand(), None)),
-        unique: false,
-        number: None,
-        limit: None,
+        ..NewTrial::new(
+            x.to_le_bytes().to_vec(),
+            Point::new(vec![("x".to_owned(), Value::Float(x))]),
+            "own",
+        )
     };
     storage.add(study, &new).unwrap();
 }

@@ -23,14 +23,14 @@ fn fixture() -> (TempDir, PathBuf) {
     let worker = Worker::of_this_process();
     for number in 0..6_u8 {
         let new = NewTrial {
-            point: Point::new(vec![("x".to_owned(), Value::Int(i64::from(number)))]),
-            encoding: vec![number],
-            source: "own".to_owned(),
             ask_seconds: 0.5,
             holder: (number != 3).then(|| (worker.clone(), Some(Duration::from_secs(60)))),
             unique: true,
-            number: None,
-            limit: None,
+            ..NewTrial::new(
+                vec![number],
+                Point::new(vec![("x".to_owned(), Value::Int(i64::from(number)))]),
+                "own",
+            )
         };
         storage.add(study, &new).unwrap();
     }

@@ -121,13 +121,12 @@ impl EpochGpUcb {
     ) -> Result<Self, StrategyError> {
         let n_epochs = settings.n_epochs;
         let fits = |epoch: &usize| (1..n_epochs).contains(epoch);
-        if n_epochs == 0 || !settings.extra_epochs.iter().all(fits) {
-            return Err(StrategyError::Setting {
-                name: "extra_epochs",
-                value: format!("{:?}", settings.extra_epochs),
-                expected: "epochs below the number of epochs of a whole training",
-            });
-        }
+        StrategyError::ensure(
+            n_epochs > 0 && settings.extra_epochs.iter().all(fits),
+            "extra_epochs",
+            format!("{:?}", settings.extra_epochs),
+            "epochs below the number of epochs of a whole training",
+        )?;
         let proposer = Proposer::with_context(
             domain,
             1,
@@ -198,15 +197,16 @@ impl EpochGpUcb {
     pub fn tell(&mut self, observed: &[TrainedObservation]) -> Result<(), StrategyError> {
         let trials: Vec<Observation> = observed
             .iter()
-            .map(|trial| Observation {
-                unit: trial.unit.clone(),
-                value: match (trial.complete, &trial.curve) {
-                    (Some(value), _) => Some(value),
-                    (None, Some(curve)) => Some(curve.last()),
-                    (None, None) => None,
-                },
-                source: trial.source.clone(),
-                further: Vec::new(),
+            .map(|trial| {
+                Observation::new(
+                    trial.unit.clone(),
+                    match (trial.complete, &trial.curve) {
+                        (Some(value), _) => Some(value),
+                        (None, Some(curve)) => Some(curve.last()),
+                        (None, None) => None,
+                    },
+                    trial.source.clone(),
+                )
             })
             .collect();
         let modelled: Vec<Observation> = observed
@@ -223,11 +223,8 @@ impl EpochGpUcb {
             (None, Some(curve)) => curve.n_epochs().min(self.n_epochs),
             _ => self.n_epochs,
         };
-        let at = |epoch: usize, value: Option<f64>| Observation {
-            unit: self.at_epoch(&trial.unit, epoch),
-            value,
-            source: trial.source.clone(),
-            further: Vec::new(),
+        let at = |epoch: usize, value: Option<f64>| {
+            Observation::new(self.at_epoch(&trial.unit, epoch), value, trial.source.clone())
         };
         let before = self.extra_epochs.iter().filter(|epoch| **epoch < last);
         let mut seen: Vec<Observation> = before

@@ -193,11 +193,7 @@ impl LogEiQuery {
     /// If there are no fantasies.
     pub(crate) fn validate(self) -> Result<Self, StrategyError> {
         match self.n_fantasies {
-            0 => Err(StrategyError::Setting {
-                name: "n_fantasies",
-                value: "0".into(),
-                expected: "at least 1",
-            }),
+            0 => Err(StrategyError::setting("n_fantasies", "0", "at least 1")),
             _ => Ok(self),
         }
     }

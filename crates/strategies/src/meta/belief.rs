@@ -62,11 +62,11 @@ impl MetaBelief {
         if let Some(failure_prob) = settings.gap_bound.failure_prob
             && !(failure_prob > 0.0 && failure_prob < 1.0)
         {
-            return Err(StrategyError::Setting {
-                name: "failure_prob",
-                value: failure_prob.to_string(),
-                expected: "a number between 0 and 1, ends excluded",
-            });
+            return Err(StrategyError::setting(
+                "failure_prob",
+                failure_prob,
+                "a number between 0 and 1, ends excluded",
+            ));
         }
         Ok(Self {
             weights: TaskWeights::new(settings.weighting.clone(), n_tasks)?,

@@ -275,11 +275,11 @@ pub(crate) fn check_dims<'a>(
 ) -> Result<(), StrategyError> {
     match tasks.find(|(dim, _)| *dim != domain.dim()) {
         None => Ok(()),
-        Some((dim, name)) => Err(StrategyError::Setting {
-            name: "dimension of a meta-task",
-            value: format!("{dim} ({name})"),
-            expected: "that of the domain",
-        }),
+        Some((dim, name)) => Err(StrategyError::setting(
+            "dimension of a meta-task",
+            format!("{dim} ({name})"),
+            "that of the domain",
+        )),
     }
 }
 

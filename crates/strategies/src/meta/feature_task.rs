@@ -49,13 +49,12 @@ impl FeatureReport {
         let standardizer = if standardize { Standardizer::new(&raw) } else { Standardizer::RAW };
         let outputs: Vec<f64> = raw.iter().map(|y| standardizer.standardize(*y)).collect();
         let incumbent = outputs.iter().copied().reduce(f64::max);
-        if incumbent.is_none() {
-            return Err(StrategyError::Setting {
-                name: "meta-task",
-                value: observed.name.clone(),
-                expected: "at least one finite value",
-            });
-        }
+        StrategyError::ensure(
+            incumbent.is_some(),
+            "meta-task",
+            &observed.name,
+            "at least one finite value",
+        )?;
         let inputs = Points::from_rows(observed.inputs.dim(), finite.iter().map(|(x, _)| *x));
         let posterior = WeightPosterior::new(map, noise_variance, &inputs, &outputs)?;
         Ok(Self { mean: posterior.mean().to_vec(), covariance: posterior.covariance(), incumbent })
@@ -95,11 +94,11 @@ impl FeatureTask {
         if let Some(incumbent) = report.incumbent
             && !incumbent.is_finite()
         {
-            return Err(StrategyError::Setting {
-                name: "incumbent of a meta-task",
-                value: incumbent.to_string(),
-                expected: "a finite number",
-            });
+            return Err(StrategyError::setting(
+                "incumbent of a meta-task",
+                incumbent,
+                "a finite number",
+            ));
         }
         Ok(Self {
             name: name.into(),
@@ -162,7 +161,7 @@ impl TaskModel for FeatureTask {
 
 #[cfg(test)]
 mod tests {
-    use fedbo_gp::{Family, FeatureDescription, FeatureSampling, GpError, LengthscaleLaw};
+    use fedbo_gp::{FeatureDescription, GpError, LengthscaleLaw};
     use fedbo_testkit::dense::{self, Matrix};
     use fedbo_testkit::{test_stream, uniform_points};
 
@@ -171,13 +170,7 @@ mod tests {
     /// A received task's belief is the sender's posterior by dense algebra, standardized or not.
     #[test]
     fn a_received_task_says_what_the_sender_believes() {
-        let description = FeatureDescription {
-            n_features: 20,
-            dim: 2,
-            family: Family::SquaredExponential,
-            lengthscale: LengthscaleLaw::Fixed(0.3),
-            sampling: FeatureSampling::Random,
-        };
+        let description = FeatureDescription::random(20, 2, LengthscaleLaw::Fixed(0.3));
         let map = FeatureMap::draw(&description, &mut test_stream(1)).unwrap();
         let inputs = uniform_points(15, 2, &mut test_stream(2));
         let mut outputs: Vec<f64> = inputs.rows().map(|x| 7.0 + 3.0 * x[0]).collect();

@@ -60,13 +60,12 @@ impl<S: ModelEnsemble> MessageEnsemble<S> {
         rank: usize,
         terms: MessageTerms,
     ) -> Result<Self, StrategyError> {
-        if map.dim() != strategy.domain().dim() {
-            return Err(StrategyError::Setting {
-                name: "dimension of the shared features",
-                value: map.dim().to_string(),
-                expected: "the dimension of the domain",
-            });
-        }
+        StrategyError::ensure(
+            map.dim() == strategy.domain().dim(),
+            "dimension of the shared features",
+            map.dim(),
+            "the dimension of the domain",
+        )?;
         let terms = MessageTerms { sends_best: false, ..terms };
         let basis = Arc::new(FunctionBasis::new(map, rank)?);
         Ok(Self { strategy, basis, terms, parties: BTreeMap::new() })

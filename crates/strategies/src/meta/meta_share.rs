@@ -24,17 +24,15 @@ impl MetaShare {
     /// # Errors
     /// If one is out of range.
     pub fn validate(self) -> Result<Self, StrategyError> {
-        let fail = |name, value: f64, expected| {
-            Err(StrategyError::Setting { name, value: value.to_string(), expected })
-        };
-        if !(self.decay > 0.0 && self.decay < 1.0) {
-            let expected = "a number between 0 and 1, ends excluded";
-            return fail("decay", self.decay, expected);
-        }
-        if !(self.gap_exponent.is_finite() && self.gap_exponent >= 0.0) {
-            let expected = "a finite number of at least 0";
-            return fail("gap_exponent", self.gap_exponent, expected);
-        }
+        let expected = "a number between 0 and 1, ends excluded";
+        StrategyError::ensure(self.decay > 0.0 && self.decay < 1.0, "decay", self.decay, expected)?;
+        let expected = "a finite number of at least 0";
+        StrategyError::ensure(
+            self.gap_exponent.is_finite() && self.gap_exponent >= 0.0,
+            "gap_exponent",
+            self.gap_exponent,
+            expected,
+        )?;
         Ok(self)
     }
 

@@ -40,21 +40,15 @@ impl MetaTask {
         let mut surrogate = Surrogate::new(self.inputs.dim(), settings.clone(), None, seed)?;
         let observed = self.inputs.rows().zip(&self.outputs);
         let observed: Vec<Observation> = observed
-            .map(|(unit, value)| Observation {
-                unit: unit.to_vec(),
-                value: Some(*value),
-                source: Source::Initial,
-                further: Vec::new(),
-            })
+            .map(|(unit, value)| Observation::new(unit.to_vec(), Some(*value), Source::Initial))
             .collect();
         surrogate.tell(&observed)?;
-        if surrogate.is_empty() {
-            return Err(StrategyError::Setting {
-                name: "meta-task",
-                value: self.name.clone(),
-                expected: "at least one finite value",
-            });
-        }
+        StrategyError::ensure(
+            !surrogate.is_empty(),
+            "meta-task",
+            &self.name,
+            "at least one finite value",
+        )?;
         Ok(surrogate)
     }
 }
@@ -186,18 +180,14 @@ impl TaskModels {
         seed: Seed,
     ) -> Result<Self, StrategyError> {
         let Some(first) = tasks.first() else {
-            return Err(StrategyError::Setting {
-                name: "meta-tasks",
-                value: "none".to_owned(),
-                expected: "at least one",
-            });
+            return Err(StrategyError::setting("meta-tasks", "none", "at least one"));
         };
         if let Some(other) = tasks.iter().find(|task| task.inputs.dim() != first.inputs.dim()) {
-            return Err(StrategyError::Setting {
-                name: "dimension of a meta-task",
-                value: format!("{} ({})", other.inputs.dim(), other.name),
-                expected: "that of the others",
-            });
+            return Err(StrategyError::setting(
+                "dimension of a meta-task",
+                format!("{} ({})", other.inputs.dim(), other.name),
+                "that of the others",
+            ));
         }
         let units = TaskUnits::of(scale, tasks);
         let settings = affine(surrogate.clone(), scale == OutputScale::Own);

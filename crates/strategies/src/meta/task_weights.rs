@@ -24,9 +24,7 @@ pub enum TaskWeighting {
 
 impl TaskWeighting {
     fn validate(self) -> Result<Self, StrategyError> {
-        let fail = |name, value: f64, expected| {
-            Err(StrategyError::Setting { name, value: value.to_string(), expected })
-        };
+        let fail = |name, value: f64, expected| Err(StrategyError::setting(name, value, expected));
         match self {
             Self::Online { rate } | Self::OnlineExact { rate, .. }
                 if !(rate.is_finite() && rate >= 0.0) =>

@@ -97,13 +97,12 @@ impl SharedPrior {
         seed: Seed,
     ) -> Result<Self, StrategyError> {
         let settings = settings.validate()?;
-        if map.dim() != domain.dim() {
-            return Err(StrategyError::Setting {
-                name: "dimension of the shared features",
-                value: map.dim().to_string(),
-                expected: "the dimension of the domain",
-            });
-        }
+        StrategyError::ensure(
+            map.dim() == domain.dim(),
+            "dimension of the shared features",
+            map.dim(),
+            "the dimension of the domain",
+        )?;
         let own = settings.own.clone();
         Ok(Self {
             proposer: Proposer::new(
@@ -165,11 +164,11 @@ impl SharedPrior {
         if let Some(found) = prior.as_ref().map(|prior| prior.mean().len())
             && found != self.basis.rank()
         {
-            return Err(StrategyError::Setting {
-                name: "number of coefficients of a prior",
-                value: found.to_string(),
-                expected: "the number of shared functions",
-            });
+            return Err(StrategyError::setting(
+                "number of coefficients of a prior",
+                found,
+                "the number of shared functions",
+            ));
         }
         self.given = prior;
         Ok(())

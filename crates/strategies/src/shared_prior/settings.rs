@@ -94,14 +94,13 @@ impl SharedPriorSettings {
     /// # Errors
     /// If one is out of range.
     pub fn validate(self) -> Result<Self, StrategyError> {
-        let fail =
-            |name, value: String, expected| Err(StrategyError::Setting { name, value, expected });
-        if self.rank == 0 {
-            return fail("rank", "0".into(), "at least 1");
-        }
-        if !(self.trust_before > 0.0 && self.trust_before < 1.0) {
-            return fail("trust", self.trust_before.to_string(), "above 0 and below 1");
-        }
+        StrategyError::ensure(self.rank > 0, "rank", "0", "at least 1")?;
+        StrategyError::ensure(
+            self.trust_before > 0.0 && self.trust_before < 1.0,
+            "trust",
+            self.trust_before,
+            "above 0 and below 1",
+        )?;
         let numbers = self.sizes.iter().chain([
             &self.own_variance,
             &self.level_variance,
@@ -109,11 +108,9 @@ impl SharedPriorSettings {
             &self.prior.covariance_weight,
         ]);
         if let Some(bad) = numbers.copied().find(|v| !(v.is_normal() && *v > 0.0)) {
-            return fail("variance or size", bad.to_string(), "a finite number above 0");
+            return Err(StrategyError::setting("variance or size", bad, "a finite number above 0"));
         }
-        if self.sizes.is_empty() {
-            return fail("sizes", "none".into(), "at least one");
-        }
+        StrategyError::ensure(!self.sizes.is_empty(), "sizes", "none", "at least one")?;
         Ok(self)
     }
 }

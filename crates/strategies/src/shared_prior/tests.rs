@@ -1,4 +1,4 @@
-use fedbo_gp::{Family, FeatureDescription, FeatureSampling, LengthscaleLaw};
+use fedbo_gp::{FeatureDescription, LengthscaleLaw};
 use fedbo_space::{ParameterSpec, Space};
 use fedbo_testkit::{test_stream, uniform_points};
 
@@ -8,13 +8,11 @@ use crate::{Earlier, MetaOptions, Outcomes, Setup};
 
 /// 100 features of two coordinates.
 pub(super) fn map() -> Arc<FeatureMap> {
-    let description = FeatureDescription {
-        n_features: 100,
-        dim: 2,
-        family: Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::LogNormal { median: 0.5, spread: 0.5 },
-        sampling: FeatureSampling::QuasiRandom,
-    };
+    let description = FeatureDescription::quasi_random(
+        100,
+        2,
+        LengthscaleLaw::LogNormal { median: 0.5, spread: 0.5 },
+    );
     Arc::new(FeatureMap::draw(&description, &mut test_stream(1)).unwrap())
 }
 
@@ -43,12 +41,7 @@ fn value(task: u32, x: &[f64]) -> f64 {
 }
 
 fn observed(task: u32, points: &Points, sign: f64) -> Vec<Observation> {
-    let of = |x: &[f64]| Observation {
-        unit: x.to_vec(),
-        value: Some(sign * value(task, x)),
-        source: Source::Initial,
-        further: Vec::new(),
-    };
+    let of = |x: &[f64]| Observation::new(x.to_vec(), Some(sign * value(task, x)), Source::Initial);
     points.rows().map(of).collect()
 }
 
@@ -80,12 +73,7 @@ fn run(mut party: SharedPrior, n: u64) -> Vec<(f64, f64)> {
         let proposal = party.ask(&none, &mut test_stream(100 + query)).unwrap();
         let found = value(0, &proposal.unit);
         reached = reached.max(found);
-        let told = Observation {
-            unit: proposal.unit,
-            value: Some(found),
-            source: proposal.source,
-            further: Vec::new(),
-        };
+        let told = Observation::new(proposal.unit, Some(found), proposal.source);
         party.tell(&[told]).unwrap();
         (best - reached, party.trust().unwrap())
     };
@@ -158,12 +146,7 @@ fn a_study_queries_where_like_old_studies_were_best_and_drops_misleading_ones() 
             let proposal = strategy.ask(&none, &mut test_stream(100 + query)).unwrap();
             let value = Some(value(0, &proposal.unit));
             strategy
-                .tell(&[Observation {
-                    unit: proposal.unit.clone(),
-                    value,
-                    source: proposal.source,
-                    further: Vec::new(),
-                }])
+                .tell(&[Observation::new(proposal.unit.clone(), value, proposal.source)])
                 .unwrap();
             let transfer = strategy.transfer().unwrap();
             assert!(transfer.tasks.is_empty());
@@ -191,12 +174,7 @@ fn whatever_old_studies_and_outputs_are_there_is_a_query() {
             outputs: vec![-4.0],
         },
     ];
-    let point = |x: f64, value| Observation {
-        unit: vec![x, 0.5],
-        value,
-        source: Source::Own,
-        further: Vec::new(),
-    };
+    let point = |x: f64, value| Observation::new(vec![x, 0.5], value, Source::Own);
     let histories = [
         vec![],
         vec![point(0.1, None), point(0.2, Some(f64::NAN))],
@@ -319,12 +297,7 @@ fn controls_use_what_they_say() {
         let proposal = warm.ask(&Points::new(2), &mut test_stream(query)).unwrap();
         assert!(best.contains(&proposal.unit) && !asked.contains(&proposal.unit));
         asked.push(proposal.unit.clone());
-        let told = Observation {
-            value: Some(0.0),
-            unit: proposal.unit,
-            source: proposal.source,
-            further: Vec::new(),
-        };
+        let told = Observation::new(proposal.unit, Some(0.0), proposal.source);
         warm.tell(&[told]).unwrap();
     }
     let alone = with(OthersUse::Nothing);
@@ -346,12 +319,11 @@ fn a_random_query_follows_the_best_points() {
         let ask = |query: u64| {
             let proposal = party.ask(&Points::new(2), &mut test_stream(60 + query)).unwrap();
             assert!(initial > 0 || query > 0 || best.contains(&proposal.unit));
-            let told = Observation {
-                value: Some(value(0, &proposal.unit)),
-                unit: proposal.unit,
-                source: proposal.source.clone(),
-                further: Vec::new(),
-            };
+            let told = Observation::new(
+                proposal.unit.clone(),
+                Some(value(0, &proposal.unit)),
+                proposal.source.clone(),
+            );
             party.tell(&[told]).unwrap();
             proposal.source
         };
@@ -379,12 +351,7 @@ fn units_show_what_outputs_that_are_all_alike_do_not() {
         other.tell(&told).unwrap();
         (task, other.message().unwrap())
     };
-    let low = |unit: Vec<f64>, source: Source| Observation {
-        unit,
-        value: Some(-40.0),
-        source,
-        further: Vec::new(),
-    };
+    let low = |unit: Vec<f64>, source: Source| Observation::new(unit, Some(-40.0), source);
     // The trust after two queries, and the third to the eighth query. The new beginning ends with the fifth.
     let queries = |level: f64, best_points: usize| {
         let settings = SharedPriorSettings {
@@ -485,9 +452,7 @@ fn a_party_that_is_behind_tries_the_best_points_of_others() {
         for i in 0..n {
             let unit = grid().row(17 * usize::try_from(i).unwrap()).to_vec();
             let value = Some(value + 1e-3 * i as f64);
-            party
-                .tell(&[Observation { unit, value, source: Source::Random, further: Vec::new() }])
-                .unwrap();
+            party.tell(&[Observation::new(unit, value, Source::Random)]).unwrap();
         }
         let ask = |stream| party.ask(&Points::new(2), &mut test_stream(stream)).unwrap().unit;
         (0..8).filter(|stream| best.contains(&ask(*stream))).count()

@@ -71,11 +71,8 @@ mod tests {
     fn surrogate(option: OutputOption, values: &[f64]) -> Surrogate {
         let settings = SurrogateSettings::for_study(1, false).with_outputs(option);
         let mut surrogate = Surrogate::new(1, settings, None, Seed::new(3)).unwrap();
-        let observed = values.iter().zip(0..).map(|(value, i)| Observation {
-            unit: vec![f64::from(i) / 12.0],
-            value: Some(*value),
-            source: Source::Own,
-            further: Vec::new(),
+        let observed = values.iter().zip(0..).map(|(value, i)| {
+            Observation::new(vec![f64::from(i) / 12.0], Some(*value), Source::Own)
         });
         surrogate.tell(&observed.collect::<Vec<_>>()).unwrap();
         surrogate

@@ -71,7 +71,7 @@ pub(crate) fn ts(domain: Domain, settings: ThompsonSettings) -> ThompsonSampling
 }
 
 pub(crate) fn observed(unit: &[f64], value: Option<f64>, source: Source) -> Observation {
-    Observation { unit: unit.to_vec(), value, source, further: Vec::new() }
+    Observation::new(unit.to_vec(), value, source)
 }
 
 /// Points of the line with `n` points, told as initial observations of `f`.

@@ -80,12 +80,11 @@ impl Fitted {
         let observations = with_value
             .iter()
             .map(|(trial, value)| {
-                Ok(Observation {
-                    unit: space.encode(&trial.point)?,
-                    value: Some(direction.to_maximize(*value)),
-                    source: Source::Own,
-                    further: Vec::new(),
-                })
+                Ok(Observation::new(
+                    space.encode(&trial.point)?,
+                    Some(direction.to_maximize(*value)),
+                    Source::Own,
+                ))
             })
             .collect::<Result<Vec<_>, StudyError>>()?;
         // The transform that the study's strategy names.

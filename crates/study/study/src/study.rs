@@ -280,14 +280,12 @@ impl Study {
             let proposal = model.propose(snapshot.n_trials, &snapshot.open, duplicates)?;
             let point = self.space.decode(&proposal.unit);
             let new = NewTrial {
-                encoding: encoding(&self.space, &point)?,
-                point,
-                source: proposal.source.to_string(),
                 ask_seconds: began.elapsed().as_secs_f64(),
                 holder: Some((worker.clone(), lease)),
                 unique: !self.definition.noisy,
                 number: Some(snapshot.n_trials),
                 limit,
+                ..NewTrial::new(encoding(&self.space, &point)?, point, proposal.source.to_string())
             };
             let added = match self.storage.add_unless_stopped(self.key, &new, known_stops)? {
                 ControlFlow::Continue(added) => added,
@@ -362,14 +360,8 @@ impl Study {
     pub fn enqueue(&self, point: &Point) -> Result<Trial, StudyError> {
         let point = self.space.normalize(point)?;
         let new = NewTrial {
-            encoding: encoding(&self.space, &point)?,
-            point,
-            source: "enqueued".to_owned(),
-            ask_seconds: 0.0,
-            holder: None,
             unique: !self.definition.noisy,
-            number: None,
-            limit: None,
+            ..NewTrial::new(encoding(&self.space, &point)?, point, "enqueued")
         };
         match self.storage.add(self.key, &new)? {
             AddOutcome::Trial(trial) => Ok(trial),
@@ -383,14 +375,8 @@ impl Study {
     /// Adds a trial that was evaluated elsewhere, which is to be told next, and returns its number. Its point may be that of another.
     pub(crate) fn add_imported(&self, point: Point) -> Result<u64, StudyError> {
         let new = NewTrial {
-            encoding: encoding(&self.space, &point)?,
-            point,
-            source: "imported".to_owned(),
-            ask_seconds: 0.0,
             holder: Some((Worker::by_hand(), None)),
-            unique: false,
-            number: None,
-            limit: None,
+            ..NewTrial::new(encoding(&self.space, &point)?, point, "imported")
         };
         match self.storage.add(self.key, &new)? {
             AddOutcome::Trial(trial) => Ok(trial.number),

@@ -70,12 +70,7 @@ pub(super) fn run(
     for arm in &arms {
         for run in 0..runs {
             let (setup, shares) = (&setup, &shares);
-            let unit = RowLabels {
-                experiment: arm.panels[0].into(),
-                arm: arm.name.clone(),
-                agent: "mean over fields".into(),
-                run,
-            };
+            let unit = RowLabels::new(arm.panels[0], arm.name.clone(), "mean over fields", run);
             jobs.push(Job::new(unit, move |unit, stop| {
                 let seed = seed.child(Purpose::Run, u64::from(run));
                 session(setup, arm, unit, &seed, shares, stop)
@@ -89,11 +84,8 @@ pub(super) fn run(
         title: "SVM on 29 landmine fields; simulated noise".into(),
         x_label: "queries of each field".into(),
         y_label: "best validation AUC, mean over fields".into(),
-        scale: Scale::Linear,
         panel_by: PanelBy::Experiment,
-        mean_over_agents: false,
-        shared_y: false,
-        references: Vec::new(),
+        ..FigureSpec::default()
     };
     let request = SummaryRequest {
         checkpoints: vec![5, 10, 20, 40],

@@ -66,12 +66,8 @@ pub(super) fn run(
     for arm in &arms {
         for run in 0..runs {
             let (prior, sampler, shares) = (&prior, &sampler, &shares);
-            let unit = RowLabels {
-                experiment: arm.panels.join(", "),
-                arm: arm.name.clone(),
-                agent: "mean over agents".into(),
-                run,
-            };
+            let unit =
+                RowLabels::new(arm.panels.join(", "), arm.name.clone(), "mean over agents", run);
             jobs.push(Job::new(unit, move |unit, stop| {
                 let seed = seed.child(Purpose::Run, u64::from(run));
                 session(prior, sampler, arm, unit, &seed, (shares, stop))
@@ -86,9 +82,7 @@ pub(super) fn run(
         y_label: "simple regret, mean over agents".into(),
         scale: Scale::Log,
         panel_by: PanelBy::Experiment,
-        mean_over_agents: false,
-        shared_y: false,
-        references: Vec::new(),
+        ..FigureSpec::default()
     };
     let request = SummaryRequest {
         checkpoints: vec![5, 10, 20],
@@ -280,12 +274,7 @@ mod tests {
         };
         let family = GridFamily::draw(&prior, &seed, N_SIMILAR, GAP);
         let (mut members, map) = members(arm, &family, &sampler, &seed).unwrap();
-        let labels = RowLabels {
-            experiment: String::new(),
-            arm: name.to_owned(),
-            agent: String::new(),
-            run: 0,
-        };
+        let labels = RowLabels::new("", name, "", 0);
         let mut mean = PopulationMean::new(labels, N_INITIAL, None);
         let stop = AtomicBool::new(false);
         arm.approach.run(&mut members, &map, &seed, &mut mean, &stop).unwrap();

@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context;
 use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_gp::{
-    Family, FeatureDescription, FeatureMap, FeatureSampling, FitCriterion, FitOptions,
-    Hyperparameters, Kernel, LengthscaleLaw,
+    Family, FeatureDescription, FeatureMap, FitCriterion, FitOptions, Hyperparameters, Kernel,
+    LengthscaleLaw,
 };
 use fedbo_objective::{Objective, Outcome};
 use fedbo_optim::Direct;
@@ -28,8 +28,8 @@ use super::jobs::{AnyAgent, Job, Session, conclude, contribute, run_jobs};
 use super::landmine_fields::{DIM, Fields, N_DESIGNS, N_TARGETS};
 use super::{ExperimentResult, Progress, RunOptions};
 use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, Reference, ResultsWriter, Scale, Summary,
-    SummaryRequest, check_folder,
+    Clusters, FigureSpec, Metric, PanelBy, Reference, ResultsWriter, Summary, SummaryRequest,
+    check_folder,
 };
 use fedbo_runner::RowLabels;
 use fedbo_runner::{Ended, Member, Observer, TrialRecord, run_relayed};
@@ -159,12 +159,7 @@ pub(super) fn run(
         let targets = if arm.is_growing() { 1 } else { N_TARGETS };
         for &(target, run) in units.iter().filter(|(target, _)| *target < targets) {
             let setup = &setup;
-            let unit = RowLabels {
-                experiment: arm.configuration.into(),
-                arm: arm.name.into(),
-                agent: String::new(),
-                run,
-            };
+            let unit = RowLabels::new(arm.configuration, arm.name, "", run);
             jobs.push(Job::session(unit, move || {
                 session(setup, *arm, target, run, unit_seed(seed, target, run))
             }));
@@ -177,11 +172,10 @@ pub(super) fn run(
         title: "SVM on landmine fields 0 to 5 with messages of 28 others".into(),
         x_label: "queries".into(),
         y_label: "best validation AUC".into(),
-        scale: Scale::Linear,
         panel_by: PanelBy::Experiment,
-        mean_over_agents: false,
         shared_y: true,
         references: vec![Reference { label: "best of an 88-point grid".into(), value: 0.8495 }],
+        ..FigureSpec::default()
     };
     let request = SummaryRequest {
         checkpoints: vec![5, 10, 20, 50],
@@ -298,11 +292,12 @@ pub(super) fn history(
     let mut collect = Collect(Vec::new());
     let ended =
         run_relayed(&mut members, Vec::new(), map.n_features(), map.hash(), &mut collect, stop)?;
-    let observed = collect.0.into_iter().map(|record| Observation {
-        unit: record.trial.unit,
-        value: if let Outcome::Value(value) = record.outcome { Some(value) } else { None },
-        source: Source::Initial,
-        further: Vec::new(),
+    let observed = collect.0.into_iter().map(|record| {
+        Observation::new(
+            record.trial.unit,
+            if let Outcome::Value(value) = record.outcome { Some(value) } else { None },
+            Source::Initial,
+        )
     });
     Ok((ended == Ended::Complete).then(|| observed.collect()))
 }
@@ -450,12 +445,10 @@ pub(super) fn helpful(content: MessageContent) -> FtsSettings {
 }
 
 pub(super) fn helpful_map(seed: Seed, n_features: usize) -> anyhow::Result<Arc<FeatureMap>> {
-    let description = FeatureDescription {
+    let description = FeatureDescription::random(
         n_features,
-        dim: DIM,
-        family: Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::LogNormal { median: 0.3, spread: 0.7 },
-        sampling: FeatureSampling::Random,
-    };
+        DIM,
+        LengthscaleLaw::LogNormal { median: 0.3, spread: 0.7 },
+    );
     Ok(Arc::new(FeatureMap::draw(&description, &mut seed.stream(Purpose::SharedFeatures, 0, 0))?))
 }

@@ -5,8 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_gp::{
-    Family, FeatureDescription, FeatureMap, FeatureSampling, Hyperparameters, Kernel,
-    LengthscaleLaw, Prior,
+    Family, FeatureDescription, FeatureMap, Hyperparameters, Kernel, LengthscaleLaw, Prior,
 };
 use fedbo_optim::{MultiStart, Points};
 use fedbo_problems::{GridFamily, GridPrior, LENGTHSCALE, N_GRID, NOISE_VARIANCE};
@@ -22,9 +21,7 @@ use fedbo_streams::{Purpose, Seed};
 use super::grid::{GridObjective, grid_decoder, grid_index};
 use super::jobs::{AnyAgent, Job, Session, conclude, contribute, run_jobs};
 use super::{ExperimentResult, Progress, RunOptions};
-use fedbo_report::{
-    FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
-};
+use fedbo_report::{FigureSpec, Metric, PanelBy, ResultsWriter, SummaryRequest, check_folder};
 use fedbo_runner::Member;
 use fedbo_runner::RowLabels;
 
@@ -115,12 +112,7 @@ pub(super) fn run(
         for run in 0..runs {
             for arm in &panel.arms {
                 let prior = &prior;
-                let unit = RowLabels {
-                    experiment: panel.name.into(),
-                    arm: arm.name.into(),
-                    agent: "target".into(),
-                    run,
-                };
+                let unit = RowLabels::new(panel.name, arm.name, "target", run);
                 jobs.push(Job::session(unit, move || {
                     session(prior, panel, arm, seed.child(Purpose::Run, u64::from(run)))
                 }));
@@ -134,11 +126,9 @@ pub(super) fn run(
         title: "Functions drawn from a GP on 1000 points, 50 other agents".into(),
         x_label: "queries".into(),
         y_label: "simple regret".into(),
-        scale: Scale::Linear,
         panel_by: PanelBy::Experiment,
-        mean_over_agents: false,
         shared_y: true,
-        references: Vec::new(),
+        ..FigureSpec::default()
     };
     let request = SummaryRequest {
         checkpoints: vec![5, 10, 20],
@@ -175,13 +165,8 @@ pub(super) fn run(
 fn session(prior: &GridPrior, panel: &Panel, arm: &Arm, seed: Seed) -> anyhow::Result<Session> {
     let family = GridFamily::draw(prior, &seed, N_AGENTS, panel.gap);
     let grid = Arc::new(Points::from_flat(1, family.grid.clone()));
-    let description = FeatureDescription {
-        n_features: arm.n_features,
-        dim: 1,
-        family: Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::Fixed(LENGTHSCALE),
-        sampling: FeatureSampling::Random,
-    };
+    let description =
+        FeatureDescription::random(arm.n_features, 1, LengthscaleLaw::Fixed(LENGTHSCALE));
     let n_features = arm.n_features as u64;
     let map = Arc::new(FeatureMap::draw(
         &description,
@@ -194,12 +179,11 @@ fn session(prior: &GridPrior, panel: &Panel, arm: &Arm, seed: Seed) -> anyhow::R
             let id = u32::try_from(agent + 1)?;
             let mut stream = seed.stream(Purpose::History, u64::from(id), 0);
             let seen = family.observations(agent, panel.n_obs, NOISE_VARIANCE, &mut stream);
-            let history = seen.inputs.iter().zip(&seen.y).map(|(x, y)| Observation {
-                unit: vec![*x],
-                value: Some(*y),
-                source: Source::Initial,
-                further: Vec::new(),
-            });
+            let history = seen
+                .inputs
+                .iter()
+                .zip(&seen.y)
+                .map(|(x, y)| Observation::new(vec![*x], Some(*y), Source::Initial));
             let plan =
                 AgentPlan { id, history: history.collect(), initial: Vec::new(), n_rounds: 0 };
             contributions.push(contribute(&map, &settings, plan, &seed)?);

@@ -12,7 +12,7 @@ use super::jobs::{Job, JobResult, conclude, run_jobs};
 use super::{ExperimentResult, Progress, RunOptions};
 use fedbo_problems::BuiltInProblems;
 use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
+    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, SummaryRequest, check_folder,
 };
 use fedbo_runner::RowLabels;
 use fedbo_runner::federation::run_arm;
@@ -42,12 +42,7 @@ pub(super) fn run(
     let mut jobs = Vec::new();
     for run in 0..runs {
         for arm in [federation.own_arm(), Arm::ALONE, Arm::PLACEBO] {
-            let unit = RowLabels {
-                experiment: "fts-wine".into(),
-                arm: arm.name().into(),
-                agent: String::new(),
-                run,
-            };
+            let unit = RowLabels::new("fts-wine", arm.name(), "", run);
             let work =
                 move |unit: &RowLabels, stop: &AtomicBool| session(federation, arm, unit, stop);
             jobs.push(Job::new(unit, work));
@@ -59,11 +54,10 @@ pub(super) fn run(
         title: "Eight wine sites, each tuning (C, gamma) of its own SVM".into(),
         x_label: "queries a site".into(),
         y_label: "best validation AUC".into(),
-        scale: Scale::Linear,
         panel_by: PanelBy::Agent,
         mean_over_agents: true,
         shared_y: true,
-        references: Vec::new(),
+        ..FigureSpec::default()
     };
     let request = SummaryRequest {
         checkpoints: vec![3, 5, 10, 20],

@@ -319,7 +319,7 @@ impl Observer for Collector {
 #[cfg(test)]
 mod tests {
     use fedbo_federated::fts::AgentSampling;
-    use fedbo_gp::{FeatureDescription, FeatureSampling, LengthscaleLaw};
+    use fedbo_gp::{FeatureDescription, LengthscaleLaw};
     use fedbo_problems::{Function, Problem as _, TestFunction};
     use fedbo_strategies::{
         LocalProb, MessageSettings, Observation, Source, ThompsonSettings, UcbMultiplier,
@@ -358,11 +358,8 @@ mod tests {
 
     /// The plan of another agent, which has three observations.
     fn of_other(n_rounds: u64) -> AgentPlan {
-        let observed = |(unit, value): ([f64; 2], f64)| Observation {
-            unit: unit.to_vec(),
-            value: Some(value),
-            source: Source::Initial,
-            further: Vec::new(),
+        let observed = |(unit, value): ([f64; 2], f64)| {
+            Observation::new(unit.to_vec(), Some(value), Source::Initial)
         };
         let history = SEEN.into_iter().zip([-3.0, -1.0, -2.0]).map(observed).collect();
         AgentPlan { id: 1, history, initial: Vec::new(), n_rounds }
@@ -384,13 +381,7 @@ mod tests {
     #[test]
     fn others_send_before_every_query_and_leave_no_rows() {
         const N_ROUNDS: u64 = 4;
-        let description = FeatureDescription {
-            n_features: 20,
-            dim: 2,
-            family: fedbo_gp::Family::SquaredExponential,
-            lengthscale: LengthscaleLaw::Fixed(0.3),
-            sampling: FeatureSampling::Random,
-        };
+        let description = FeatureDescription::random(20, 2, LengthscaleLaw::Fixed(0.3));
         let mut stream = Seed::new(1).stream(Purpose::SharedFeatures, 0, 0);
         let map = Arc::new(FeatureMap::draw(&description, &mut stream).unwrap());
         let sources = |others, contributions| -> Vec<String> {
@@ -406,8 +397,7 @@ mod tests {
                 truth: None,
                 name_of: |id| format!("agent {id}"),
             };
-            let unit =
-                RowLabels { experiment: "e".into(), arm: "a".into(), agent: String::new(), run: 0 };
+            let unit = RowLabels::new("e", "a", "", 0);
             let (rows, ended) = run_session_of(&unit, session, &AtomicBool::new(false)).unwrap();
             assert_eq!(ended, Ended::Complete);
             assert!(rows.iter().all(|row| row.agent == "target"));

@@ -67,13 +67,6 @@ impl Fields {
     pub(super) fn recorded(&self, field: usize) -> Vec<Observation> {
         let of_it =
             self.recorded.iter().filter(|point| point.field == field && point.position >= 1);
-        of_it
-            .map(|p| Observation {
-                unit: p.x.to_vec(),
-                value: Some(p.auc),
-                source: Source::Initial,
-                further: Vec::new(),
-            })
-            .collect()
+        of_it.map(|p| Observation::new(p.x.to_vec(), Some(p.auc), Source::Initial)).collect()
     }
 }

@@ -193,10 +193,12 @@ impl Drop for Process {
 
 impl Strategy for Peer {
     fn ask(&self, _: &Points, _: &mut Stream) -> Result<Proposal, StrategyError> {
-        let unit = self.next().map_err(|error| StrategyError::Setting {
-            name: "the answer of a peer's process",
-            value: format!("{error:#}"),
-            expected: "a point of the space",
+        let unit = self.next().map_err(|error| {
+            StrategyError::setting(
+                "the answer of a peer's process",
+                format!("{error:#}"),
+                "a point of the space",
+            )
         })?;
         Ok(Proposal { unit, source: Source::Own })
     }
@@ -241,7 +243,7 @@ mod tests {
         let function = entry.instance(1);
         let definition = definition_of(&function, StrategySpec::own(), 1);
         let peer = Peer::start(shell(script), function.space(), 1, false)?;
-        let unit = RowLabels { experiment: "e".into(), arm: "a".into(), agent: "f".into(), run: 0 };
+        let unit = RowLabels::new("e", "a", "f", 0);
         let rows = RowBuilder::new(unit, function.direction(), 0, function.optimum());
         let stop = AtomicBool::new(false);
         let (rows, ended) = run_study(&function, &definition, Some(peer), n_trials, rows, &stop)?;

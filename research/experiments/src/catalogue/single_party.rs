@@ -70,12 +70,7 @@ pub(super) fn run(
     for (name, problem) in &problems {
         for run in 0..runs {
             for (arm, strategy) in arms() {
-                let unit = RowLabels {
-                    experiment: (*name).into(),
-                    arm: arm.into(),
-                    agent: "study".into(),
-                    run,
-                };
+                let unit = RowLabels::new(*name, arm, "study", run);
                 let job = Job::new(unit, move |unit, stop| {
                     let definition =
                         definition_of(problem.as_ref(), strategy, run_number(seed, run));
@@ -101,9 +96,7 @@ pub(super) fn run(
         y_label: "simple regret".into(),
         scale: Scale::Log,
         panel_by: PanelBy::Experiment,
-        mean_over_agents: false,
-        shared_y: false,
-        references: Vec::new(),
+        ..FigureSpec::default()
     };
     let request = SummaryRequest {
         checkpoints: vec![10, 20],

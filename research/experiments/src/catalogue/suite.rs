@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use fedbo_optim::Points;
 use fedbo_problems::{Problem, SuiteEntry, SuiteHalf, suite, suite_high};
 use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, RankingRequest, ResultsWriter, Scale, SummaryRequest,
+    Clusters, FigureSpec, Metric, PanelBy, RankingRequest, ResultsWriter, SummaryRequest,
     TaskGroup, check_folder,
 };
 use fedbo_runner::{Ended, RowBuilder, RowLabels};
@@ -278,12 +278,12 @@ fn run_of(
     for entry in entries {
         for run in 0..runs {
             for arm in &arms {
-                let unit = RowLabels {
-                    experiment: if *by_mean { BY_VALUE } else { entry.half().name() }.into(),
-                    arm: arm.name.clone(),
-                    agent: entry.name(),
+                let unit = RowLabels::new(
+                    if *by_mean { BY_VALUE } else { entry.half().name() },
+                    arm.name.clone(),
+                    entry.name(),
                     run,
-                };
+                );
                 // All arms of a run have the same instance, noise and initial design.
                 let number = run_number(seed, run);
                 let failures = &failures;
@@ -309,11 +309,9 @@ fn run_of(
         title: "Functions of the suite".into(),
         x_label: "trials".into(),
         y_label: "log10 of simple regret".into(),
-        scale: Scale::Linear,
         panel_by: PanelBy::Experiment,
-        mean_over_agents: false,
         shared_y: true,
-        references: Vec::new(),
+        ..FigureSpec::default()
     };
     let request = SummaryRequest {
         checkpoints: (*checkpoints).into(),

@@ -71,7 +71,7 @@ impl Family {
             let index = self.stream.below(values.len());
             let value = values[index] + noise_std * self.stream.normal();
             let unit = self.points.row(index).to_vec();
-            Observation { unit, value: Some(value), source: Source::Initial, further: Vec::new() }
+            Observation::new(unit, Some(value), Source::Initial)
         };
         (0..n).map(|_| trial()).collect()
     }

@@ -16,8 +16,8 @@ use fedbo_federated::dp_fts_de::{
 };
 use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_gp::{
-    Family, FeatureDescription, FeatureMap, FeatureSampling, Hyperparameters, Kernel,
-    LengthscaleLaw, Prior, WeightSpaceSample,
+    Family, FeatureDescription, FeatureMap, Hyperparameters, Kernel, LengthscaleLaw, Prior,
+    WeightSpaceSample,
 };
 use fedbo_optim::{Function as _, MultiStart};
 use fedbo_privacy::accounting::{NoiseMultiplier, SamplingRate};
@@ -68,13 +68,8 @@ fn grid() -> Points {
 }
 
 fn map(dim: usize, lengthscale: f64, n_features: u32, seed: u64) -> Arc<FeatureMap> {
-    let description = FeatureDescription {
-        n_features: n_features as usize,
-        dim,
-        family: Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::Fixed(lengthscale),
-        sampling: FeatureSampling::Random,
-    };
+    let description =
+        FeatureDescription::random(n_features as usize, dim, LengthscaleLaw::Fixed(lengthscale));
     let mut stream = Seed::new(seed).stream(Purpose::SharedFeatures, 0, 0);
     Arc::new(FeatureMap::draw(&description, &mut stream).unwrap())
 }

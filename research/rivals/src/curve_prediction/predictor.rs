@@ -65,22 +65,22 @@ impl CurvePredictor {
         range: (f64, f64),
         sampling: CurveSampling,
     ) -> Result<Self, StrategyError> {
-        let error =
-            |name, value: String, expected| Err(StrategyError::Setting { name, value, expected });
-        if n_epochs == 0 {
-            return error("n_epochs", n_epochs.to_string(), "at least 1");
-        }
+        StrategyError::ensure(n_epochs > 0, "n_epochs", n_epochs, "at least 1")?;
         let width = range.1 - range.0;
-        if !(width.is_normal() && width > 0.0) {
-            let expected = "two finite numbers, the lower first";
-            return error("range", format!("{range:?}"), expected);
-        }
-        if sampling.n_walkers < 8 {
-            return error("n_walkers", sampling.n_walkers.to_string(), "at least 8");
-        }
-        if sampling.n_sweeps < 2 {
-            return error("n_sweeps", sampling.n_sweeps.to_string(), "at least 2");
-        }
+        let expected = "two finite numbers, the lower first";
+        StrategyError::ensure(
+            width.is_normal() && width > 0.0,
+            "range",
+            format!("{range:?}"),
+            expected,
+        )?;
+        StrategyError::ensure(
+            sampling.n_walkers >= 8,
+            "n_walkers",
+            sampling.n_walkers,
+            "at least 8",
+        )?;
+        StrategyError::ensure(sampling.n_sweeps >= 2, "n_sweeps", sampling.n_sweeps, "at least 2")?;
         Ok(Self { n_epochs, range, sampling })
     }
 

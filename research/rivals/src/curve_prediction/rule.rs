@@ -60,20 +60,13 @@ impl CurvePredictionRule {
     pub fn new(settings: CurvePredictionSettings, seed: Seed) -> Result<Self, StrategyError> {
         let range = settings.range.unwrap_or((0.0, 1.0));
         CurvePredictor::new(settings.n_epochs, range, settings.sampling)?;
-        if settings.interval == 0 {
-            return Err(StrategyError::Setting {
-                name: "interval",
-                value: settings.interval.to_string(),
-                expected: "at least 1",
-            });
-        }
-        if !(settings.prob_min > 0.0 && settings.prob_min < 1.0) {
-            return Err(StrategyError::Setting {
-                name: "prob_min",
-                value: settings.prob_min.to_string(),
-                expected: "a number above 0 and below 1",
-            });
-        }
+        StrategyError::ensure(settings.interval > 0, "interval", settings.interval, "at least 1")?;
+        StrategyError::ensure(
+            settings.prob_min > 0.0 && settings.prob_min < 1.0,
+            "prob_min",
+            settings.prob_min,
+            "a number above 0 and below 1",
+        )?;
         Ok(Self { settings, seed })
     }
 

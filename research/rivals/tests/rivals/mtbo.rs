@@ -21,14 +21,15 @@ fn task() -> MetaTask {
 fn observations(n: usize, failed: usize) -> Vec<Observation> {
     let inputs = uniform_points(n, 2, &mut test_stream(40));
     let trials = inputs.rows().enumerate();
-    let observation = |(number, x): (usize, &[f64])| Observation {
-        unit: x.to_vec(),
-        value: (number != failed).then(|| -(x[0] - 0.35).powi(2) - x[1]),
-        source: match number < 3 {
-            true => Source::Initial,
-            false => Source::Own,
-        },
-        further: Vec::new(),
+    let observation = |(number, x): (usize, &[f64])| {
+        Observation::new(
+            x.to_vec(),
+            (number != failed).then(|| -(x[0] - 0.35).powi(2) - x[1]),
+            match number < 3 {
+                true => Source::Initial,
+                false => Source::Own,
+            },
+        )
     };
     trials.map(observation).collect()
 }

@@ -1,9 +1,7 @@
 //! `fedbo privacy plan`: how a roster gets the most out of a budget.
 
 use fedbo_federation::N_FEATURES_MAX;
-use fedbo_gp::{
-    Family, FeatureDescription, FeatureError, FeatureMap, FeatureSampling, LengthscaleLaw,
-};
+use fedbo_gp::{FeatureDescription, FeatureError, FeatureMap, LengthscaleLaw};
 use fedbo_privacy::accounting::{Budget, Mode, NoiseMultiplier, SamplingRate, smallest_multiplier};
 use fedbo_streams::{Purpose, Seed};
 use serde::Serialize;
@@ -157,13 +155,7 @@ impl Plan {
             Some(lengthscale) => LengthscaleLaw::Fixed(lengthscale),
             None => FeatureDescription::for_parties(dim).lengthscale,
         };
-        let description = FeatureDescription {
-            n_features,
-            dim,
-            family: Family::SquaredExponential,
-            lengthscale,
-            sampling: FeatureSampling::Random,
-        };
+        let description = FeatureDescription::random(n_features, dim, lengthscale);
         let mut stream = Seed::new(0).stream(Purpose::SharedFeatures, 0, 0);
         let map = FeatureMap::draw(&description, &mut stream)?;
         let error = FeatureError::on_unit_cube(&map, &description)?;

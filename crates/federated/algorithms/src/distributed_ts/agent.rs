@@ -133,11 +133,12 @@ mod tests {
     fn observations(n: usize) -> Vec<Observation> {
         let mut stream = Seed::new(2).stream(Purpose::Test, 0, 0);
         (0..n)
-            .map(|_| Observation {
-                unit: vec![stream.uniform(), stream.uniform()],
-                value: Some(stream.normal()),
-                source: Source::Own,
-                further: Vec::new(),
+            .map(|_| {
+                Observation::new(
+                    vec![stream.uniform(), stream.uniform()],
+                    Some(stream.normal()),
+                    Source::Own,
+                )
             })
             .collect()
     }

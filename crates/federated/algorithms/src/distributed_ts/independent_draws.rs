@@ -24,20 +24,18 @@ impl IndependentDraws {
     /// # Errors
     /// If a setting is out of range.
     pub(super) fn validate(&self) -> Result<(), StrategyError> {
-        if self.n_per_dim < 2 {
-            return Err(StrategyError::Setting {
-                name: "points of the grid in each dimension",
-                value: self.n_per_dim.to_string(),
-                expected: "at least 2",
-            });
-        }
-        if !(self.radius.is_finite() && self.radius > 0.0) {
-            return Err(StrategyError::Setting {
-                name: "radius",
-                value: self.radius.to_string(),
-                expected: "a finite number above 0",
-            });
-        }
+        StrategyError::ensure(
+            self.n_per_dim >= 2,
+            "points of the grid in each dimension",
+            self.n_per_dim,
+            "at least 2",
+        )?;
+        StrategyError::ensure(
+            self.radius.is_finite() && self.radius > 0.0,
+            "radius",
+            self.radius,
+            "a finite number above 0",
+        )?;
         Ok(())
     }
 
@@ -81,11 +79,11 @@ impl IndependentDraws {
         let n = self.n_per_dim;
         let n_points = (0..dim).try_fold(1_usize, |product, _| product.checked_mul(n));
         let Some(n_points) = n_points.filter(|n_points| *n_points <= N_CANDIDATES_MAX) else {
-            return Err(StrategyError::Setting {
-                name: "points of the grid in each dimension",
-                value: n.to_string(),
-                expected: "so few that the grid has at most 1,000,000 points",
-            });
+            return Err(StrategyError::setting(
+                "points of the grid in each dimension",
+                n,
+                "so few that the grid has at most 1,000,000 points",
+            ));
         };
         #[expect(clippy::cast_precision_loss, reason = "a grid has at most a million points")]
         let coordinate = |index: usize| (index % n) as f64 / (n - 1) as f64;

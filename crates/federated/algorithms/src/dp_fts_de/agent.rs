@@ -96,36 +96,33 @@ impl DpFtsDe {
         map: Arc<FeatureMap>,
         seed: Seed,
     ) -> Result<Self, StrategyError> {
-        let setting = |name, value: usize, expected| StrategyError::Setting {
-            name,
-            value: value.to_string(),
-            expected,
-        };
-        if map.dim() != domain.dim() || settings.partition.dim() != domain.dim() {
-            let name = "dimension of the shared features and regions";
-            return Err(setting(name, map.dim(), "the dimension of the domain"));
-        }
-        if settings.region_sizes.len() != settings.partition.n_regions()
-            || settings.region_sizes.iter().all(|n| *n == 0)
-        {
-            let (name, found) = ("number of region sizes", settings.region_sizes.len());
-            return Err(setting(name, found, "one a region, not all 0"));
-        }
-        if !(settings.sampling_rate > 0.0 && settings.sampling_rate <= 1.0) {
-            return Err(StrategyError::Setting {
-                name: "sampling_rate",
-                value: settings.sampling_rate.to_string(),
-                expected: "above 0 and at most 1",
-            });
-        }
+        StrategyError::ensure(
+            map.dim() == domain.dim() && settings.partition.dim() == domain.dim(),
+            "dimension of the shared features and regions",
+            map.dim(),
+            "the dimension of the domain",
+        )?;
+        let sizes = &settings.region_sizes;
+        StrategyError::ensure(
+            sizes.len() == settings.partition.n_regions() && sizes.iter().any(|n| *n > 0),
+            "number of region sizes",
+            sizes.len(),
+            "one a region, not all 0",
+        )?;
+        StrategyError::ensure(
+            settings.sampling_rate > 0.0 && settings.sampling_rate <= 1.0,
+            "sampling_rate",
+            settings.sampling_rate,
+            "above 0 and at most 1",
+        )?;
         if let Memory::Mean { discount } = settings.memory
             && !(discount > 0.0 && discount <= 1.0)
         {
-            return Err(StrategyError::Setting {
-                name: "discount of past releases",
-                value: discount.to_string(),
-                expected: "above 0 and at most 1",
-            });
+            return Err(StrategyError::setting(
+                "discount of past releases",
+                discount,
+                "above 0 and at most 1",
+            ));
         }
         let belief = Belief::new(
             settings.emphasis.validate()?,

@@ -48,11 +48,11 @@ impl ExplorationWeights {
         if self.start.is_finite() && self.start >= 1.0 && self.ratio_of(self.start) <= 1e100 {
             return Ok(self);
         }
-        Err(StrategyError::Setting {
-            name: "start of the region weights",
-            value: self.start.to_string(),
-            expected: "a number of at least 1 whose ratio of weights stays below 1e100",
-        })
+        Err(StrategyError::setting(
+            "start of the region weights",
+            self.start,
+            "a number of at least 1 whose ratio of weights stays below 1e100",
+        ))
     }
 
     /// a_t of the release of server iteration `round` = t − 1 ≥ 0.

@@ -56,13 +56,12 @@ impl Fts {
         map: Arc<FeatureMap>,
         seed: Seed,
     ) -> Result<Self, StrategyError> {
-        if map.dim() != domain.dim() {
-            return Err(StrategyError::Setting {
-                name: "dimension of the shared features",
-                value: map.dim().to_string(),
-                expected: "the dimension of the domain",
-            });
-        }
+        StrategyError::ensure(
+            map.dim() == domain.dim(),
+            "dimension of the shared features",
+            map.dim(),
+            "the dimension of the domain",
+        )?;
         Ok(Self {
             own: ThompsonSampling::new(domain, settings.own, seed)?,
             local_prob: settings.local_prob.validate()?,

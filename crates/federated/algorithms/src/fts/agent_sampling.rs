@@ -33,7 +33,7 @@ impl AgentSampling {
     /// If a probability or the sharpness is negative or not finite, or all probabilities are 0.
     pub fn validate(self) -> Result<Self, StrategyError> {
         let fail = |value: String, expected| {
-            Err(StrategyError::Setting { name: "agent_sampling", value, expected })
+            Err(StrategyError::setting("agent_sampling", value, expected))
         };
         match &self {
             Self::Given(list)

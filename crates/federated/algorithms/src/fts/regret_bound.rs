@@ -56,29 +56,26 @@ impl Assumptions<'_> {
     /// # Errors
     /// The first that is out of range.
     pub fn validate(self) -> Result<Self, StrategyError> {
-        let fail = |name, value: f64, expected| {
-            Err(StrategyError::Setting { name, value: value.to_string(), expected })
-        };
         for (name, value) in [
             ("norm_bound", self.norm_bound),
             ("noise_std", self.noise_std),
             ("feature_error", self.feature_error),
         ] {
-            if !(value.is_finite() && value >= 0.0) {
-                return fail(name, value, "a finite number of at least 0");
-            }
+            StrategyError::ensure(
+                value.is_finite() && value >= 0.0,
+                name,
+                value,
+                "a finite number of at least 0",
+            )?;
         }
-        if !(self.failure_prob > 0.0 && self.failure_prob < 1.0) {
-            return fail(
-                "failure_prob",
-                self.failure_prob,
-                "a number between 0 and 1, ends excluded",
-            );
-        }
+        StrategyError::ensure(
+            self.failure_prob > 0.0 && self.failure_prob < 1.0,
+            "failure_prob",
+            self.failure_prob,
+            "a number between 0 and 1, ends excluded",
+        )?;
         for (name, count) in [("n_agents", self.n_agents), ("n_features", self.n_features)] {
-            if count == 0 {
-                return fail(name, 0.0, "at least 1");
-            }
+            StrategyError::ensure(count > 0, name, 0.0, "at least 1")?;
         }
         Ok(self)
     }
@@ -206,7 +203,7 @@ pub(crate) fn float(n: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use fedbo_gp::{Family, FeatureDescription, FeatureSampling, Kernel, LengthscaleLaw};
+    use fedbo_gp::{Family, FeatureDescription, Kernel, LengthscaleLaw};
     use fedbo_optim::Points;
     use fedbo_strategies::UcbMultiplier;
 
@@ -366,13 +363,7 @@ mod tests {
     fn more_features_help_agents_with_many_observations_alone() {
         let prior = one_point();
         let gap = |n_features: usize, n_observations: u64, scale: f64| {
-            let description = FeatureDescription {
-                n_features,
-                dim: 1,
-                family: Family::SquaredExponential,
-                lengthscale: LengthscaleLaw::Fixed(0.3),
-                sampling: FeatureSampling::Random,
-            };
+            let description = FeatureDescription::random(n_features, 1, LengthscaleLaw::Fixed(0.3));
             let feature_error = scale * description.uniform_error(0.1);
             let assumed = Assumptions { n_features, feature_error, ..assumed(&prior) };
             assumed.gap(10, n_observations, 0.0)

@@ -94,13 +94,12 @@ impl PrivatePriorAgent {
     ) -> Result<Self, StrategyError> {
         let PrivatePriorSettings { mut party, content, n_agents, sampling_rate } = settings;
         let is_rate = sampling_rate > 0.0 && sampling_rate <= 1.0;
-        if !is_rate || n_agents == 0 {
-            return Err(StrategyError::Setting {
-                name: "sampling rate and number of agents",
-                value: format!("{sampling_rate}, {n_agents}"),
-                expected: "a rate above 0 and at most 1, and at least one agent",
-            });
-        }
+        StrategyError::ensure(
+            is_rate && n_agents > 0,
+            "sampling rate and number of agents",
+            format!("{sampling_rate}, {n_agents}"),
+            "a rate above 0 and at most 1, and at least one agent",
+        )?;
         (party.n_best_first, party.probes, party.sends_best) = (0, false, false);
         party.compares_units = false;
         let memory = Memory::Mean { discount: 1.0 };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
-use fedbo_gp::{Family, FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw};
+use fedbo_gp::{FeatureDescription, FeatureMap, LengthscaleLaw};
 use fedbo_strategies::{
     Collaborator, Domain, LocalProb, MessageContent, MessageNoise, MessageSettings,
     ThompsonSettings,
@@ -15,13 +15,7 @@ use crate::common::{AskAlone, SEED, line, own};
 
 /// A map of `m` features with length scale 0.2.
 pub(crate) fn map(dim: usize, m: usize) -> Arc<FeatureMap> {
-    let description = FeatureDescription {
-        n_features: m,
-        dim,
-        family: Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::Fixed(0.2),
-        sampling: FeatureSampling::Random,
-    };
+    let description = FeatureDescription::random(m, dim, LengthscaleLaw::Fixed(0.2));
     let mut stream = Seed::new(SEED).stream(Purpose::SharedFeatures, 0, 0);
     Arc::new(FeatureMap::draw(&description, &mut stream).unwrap())
 }

@@ -463,12 +463,7 @@ fn the_schedule_counts_queries_alone() {
     let mut agent =
         agent(line(31), DpFtsDeSettings { local_prob: LocalProb::Power(0.5), ..settings(1, 1) });
     assert!(agent.receive(&release(0, AggregateContent::RegionSums(random_rows(1, 5)))));
-    let told = |source: Source| Observation {
-        unit: vec![0.5],
-        value: Some(1.0),
-        source,
-        further: Vec::new(),
-    };
+    let told = |source: Source| Observation::new(vec![0.5], Some(1.0), source);
     agent.tell(&vec![told(Source::Initial); 10]).unwrap();
     let uses = |agent: &DpFtsDe| {
         let used = |seed: u64| {
@@ -534,12 +529,7 @@ fn a_message_may_hold_the_posteriors_mean_or_nothing() {
     let with = |content| {
         let message = MessageSettings { content, ..MESSAGE };
         let mut agent = agent(line(31), DpFtsDeSettings { message, ..settings(1, 2) });
-        let seen = [0.1, 0.4, 0.9].map(|x| Observation {
-            unit: vec![x],
-            value: Some(x * x),
-            source: Source::Initial,
-            further: Vec::new(),
-        });
+        let seen = [0.1, 0.4, 0.9].map(|x| Observation::new(vec![x], Some(x * x), Source::Initial));
         let on_line =
             seen.map(|o| Observation { unit: vec![(o.unit[0] * 30.0).round() / 30.0], ..o });
         agent.tell(&on_line).unwrap();
@@ -584,21 +574,11 @@ fn own_queries_may_be_those_of_log_expected_improvement() {
             let found = agent.ask(&Points::new(1), &mut test_stream(step)).unwrap();
             assert_eq!(found, expected);
             let value = (9.0 * found.unit[0]).sin();
-            let told = Observation {
-                unit: found.unit,
-                value: Some(value),
-                source: Source::Own,
-                further: Vec::new(),
-            };
+            let told = Observation::new(found.unit, Some(value), Source::Own);
             agent.tell(&[told]).unwrap();
         }
         let value = (9.0 * expected.unit[0]).sin();
-        let told = Observation {
-            unit: expected.unit,
-            value: Some(value),
-            source: Source::Own,
-            further: Vec::new(),
-        };
+        let told = Observation::new(expected.unit, Some(value), Source::Own);
         log_ei.tell(&[told]).unwrap();
     }
     assert!(before_a_release.receive(&first));

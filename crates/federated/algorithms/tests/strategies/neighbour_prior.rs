@@ -40,12 +40,7 @@ fn reported(sender: u32, n: usize, f: impl Fn(&[f64]) -> f64) -> Vec<Observation
 
 fn observed(source: Source, points: u64, n: usize, f: impl Fn(&[f64]) -> f64) -> Vec<Observation> {
     let points = uniform_points(n, 2, &mut test_stream(points));
-    let observation = |x: &[f64]| Observation {
-        unit: x.to_vec(),
-        value: Some(f(x)),
-        source: source.clone(),
-        further: Vec::new(),
-    };
+    let observation = |x: &[f64]| Observation::new(x.to_vec(), Some(f(x)), source.clone());
     points.rows().map(observation).collect()
 }
 
@@ -147,12 +142,7 @@ fn failed_trials_of_neighbours_change_nothing() {
     let mut agent = agent();
     agent.tell_all(&[], &reported(1, 6, |x| like(1, x))).unwrap();
     let before = ask(&agent);
-    let failed = |sender| Observation {
-        unit: vec![0.1, 0.1],
-        value: None,
-        source: Source::Message { sender },
-        further: Vec::new(),
-    };
+    let failed = |sender| Observation::new(vec![0.1, 0.1], None, Source::Message { sender });
     assert!(agent.tell_all(&[], &[failed(1), failed(2)]).unwrap().is_empty());
     assert_eq!(agent.party().n_parties(), 1);
     assert_eq!(ask(&agent), before);

@@ -32,11 +32,12 @@ fn experienced(id: u32, is_placebo: bool) -> SharedPriorAgent {
     let shift = 0.1 * f64::from(id);
     let told: Vec<Observation> = points
         .rows()
-        .map(|x| Observation {
-            unit: x.to_vec(),
-            value: Some(-(x[0] - 0.3 - shift).powi(2) - (x[1] - 0.6).powi(2)),
-            source: Source::Initial,
-            further: Vec::new(),
+        .map(|x| {
+            Observation::new(
+                x.to_vec(),
+                Some(-(x[0] - 0.3 - shift).powi(2) - (x[1] - 0.6).powi(2)),
+                Source::Initial,
+            )
         })
         .collect();
     agent.tell(&told).unwrap();
@@ -185,12 +186,7 @@ fn directions_have_length_1() {
     assert_eq!(vector(&agent), [0.0; 40]);
     let told: Vec<Observation> = uniform_points(7, 2, &mut test_stream(3))
         .rows()
-        .map(|x| Observation {
-            unit: x.to_vec(),
-            value: Some((3.0 * x[0]).sin() - x[1]),
-            source: Source::Initial,
-            further: Vec::new(),
-        })
+        .map(|x| Observation::new(x.to_vec(), Some((3.0 * x[0]).sin() - x[1]), Source::Initial))
         .collect();
     let mut in_other_units = agent.clone();
     agent.tell(&told).unwrap();
@@ -296,12 +292,7 @@ fn equal_outputs_have_no_direction() {
     for n in 1..12 {
         let mut agent = private_agent(MessageContent::Mean, 1.0);
         let points = uniform_points(n, 2, &mut test_stream(3));
-        let told = points.rows().map(|x| Observation {
-            unit: x.to_vec(),
-            value: Some(0.1),
-            source: Source::Initial,
-            further: Vec::new(),
-        });
+        let told = points.rows().map(|x| Observation::new(x.to_vec(), Some(0.1), Source::Initial));
         agent.tell(&told.collect::<Vec<_>>()).unwrap();
         assert_eq!(vector(&agent), [0.0; 40], "{n} outputs");
     }
@@ -356,11 +347,12 @@ fn a_release_of_like_tasks_is_trusted_and_leads_at_once() {
         let mut agent = private_agent(MessageContent::Mean, 1.0);
         let points = uniform_points(20, 2, &mut test_stream(id));
         let shift = 0.005 * id as f64;
-        let told = points.rows().map(|x| Observation {
-            unit: x.to_vec(),
-            value: Some(-(x[0] - 0.3 - shift).powi(2) - (x[1] - 0.6).powi(2)),
-            source: Source::Initial,
-            further: Vec::new(),
+        let told = points.rows().map(|x| {
+            Observation::new(
+                x.to_vec(),
+                Some(-(x[0] - 0.3 - shift).powi(2) - (x[1] - 0.6).powi(2)),
+                Source::Initial,
+            )
         });
         agent.tell(&told.collect::<Vec<_>>()).unwrap();
         sum.iter_mut().zip(vector(&agent)).for_each(|(sum, v)| *sum += v);
@@ -373,11 +365,12 @@ fn a_release_of_like_tasks_is_trusted_and_leads_at_once() {
     assert!(matches!(first.source, Source::Shared { .. }));
     let told: Vec<Observation> = uniform_points(6, 2, &mut test_stream(99))
         .rows()
-        .map(|x| Observation {
-            unit: x.to_vec(),
-            value: Some(-(x[0] - 0.35).powi(2) - (x[1] - 0.6).powi(2)),
-            source: Source::Own,
-            further: Vec::new(),
+        .map(|x| {
+            Observation::new(
+                x.to_vec(),
+                Some(-(x[0] - 0.35).powi(2) - (x[1] - 0.6).powi(2)),
+                Source::Own,
+            )
         })
         .collect();
     agent.tell(&told).unwrap();

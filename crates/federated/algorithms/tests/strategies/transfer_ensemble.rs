@@ -34,11 +34,12 @@ fn agent(is_placebo: bool) -> RgpeAgent {
 
 fn seen(id: u32) -> Vec<Observation> {
     let points = uniform_points(12, 2, &mut test_stream(u64::from(id)));
-    let observation = |x: &[f64]| Observation {
-        unit: x.to_vec(),
-        value: Some(-(x[0] - 0.3).powi(2) - (x[1] - 0.6).powi(2)),
-        source: Source::Initial,
-        further: Vec::new(),
+    let observation = |x: &[f64]| {
+        Observation::new(
+            x.to_vec(),
+            Some(-(x[0] - 0.3).powi(2) - (x[1] - 0.6).powi(2)),
+            Source::Initial,
+        )
     };
     points.rows().map(observation).collect()
 }

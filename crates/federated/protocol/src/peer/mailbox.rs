@@ -117,12 +117,11 @@ impl Mailbox {
             } else if shared.value.is_some_and(|value| !value.is_finite()) {
                 "its value is not finite"
             } else {
-                usable.push(Observation {
-                    unit: shared.unit,
-                    value: shared.value,
-                    source: Source::Message { sender },
-                    further: Vec::new(),
-                });
+                usable.push(Observation::new(
+                    shared.unit,
+                    shared.value,
+                    Source::Message { sender },
+                ));
                 continue;
             };
             rejected.push(ReportRejected::NoObservation { sender, round, reason });

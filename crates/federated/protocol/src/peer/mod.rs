@@ -254,12 +254,11 @@ impl Peer {
                 if running.index == trial =>
             {
                 let (round, running) = (running.round, running.clone());
-                let observation = Observation {
-                    unit: running.unit,
-                    value: value.filter(|value| value.is_finite()),
-                    source: running.source,
-                    further: Vec::new(),
-                };
+                let observation = Observation::new(
+                    running.unit,
+                    value.filter(|value| value.is_finite()),
+                    running.source,
+                );
                 self.untold.entry(round).or_default().push(observation);
                 self.after_trial(round, now)
             }

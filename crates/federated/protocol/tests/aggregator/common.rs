@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fedbo_gp::{Family, FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw, MapHash};
+use fedbo_gp::{FeatureDescription, FeatureMap, LengthscaleLaw, MapHash};
 use fedbo_privacy::accounting::{Noise, NoiseMultiplier, PrivacyEvent, Sampling, SamplingRate};
 use fedbo_privacy::mechanism::{ReleaseRefused, VectorRefused};
 use fedbo_protocol::{
@@ -196,13 +196,7 @@ impl OneHot {
 
 /// The feature map of [`OneHot`]. Vectors have another length than it has features: the aggregator looks at hashes only.
 pub(crate) fn shared_map() -> Arc<FeatureMap> {
-    let description = FeatureDescription {
-        n_features: 2,
-        dim: 1,
-        family: Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::Fixed(0.2),
-        sampling: FeatureSampling::Random,
-    };
+    let description = FeatureDescription::random(2, 1, LengthscaleLaw::Fixed(0.2));
     let mut stream = Seed::new(1).stream(Purpose::SharedFeatures, 0, 0);
     Arc::new(FeatureMap::draw(&description, &mut stream).unwrap())
 }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_gp::{
-    Family, FeatureDescription, FeatureMap, FeatureSampling, Hyperparameters, Kernel,
-    LengthscaleLaw, Prior,
+    Family, FeatureDescription, FeatureMap, Hyperparameters, Kernel, LengthscaleLaw, Prior,
 };
 use fedbo_optim::{MultiStart, Points};
 use fedbo_protocol::{Agent, AgentPlan, AgentUpdate, Broadcast};
@@ -19,13 +18,7 @@ use fedbo_streams::{Purpose, Seed};
 pub(crate) const N_FEATURES: usize = 8;
 
 pub(crate) fn map() -> Arc<FeatureMap> {
-    let description = FeatureDescription {
-        n_features: N_FEATURES,
-        dim: 1,
-        family: Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::Fixed(0.2),
-        sampling: FeatureSampling::Random,
-    };
+    let description = FeatureDescription::random(N_FEATURES, 1, LengthscaleLaw::Fixed(0.2));
     let mut stream = Seed::new(1).stream(Purpose::SharedFeatures, 0, 0);
     Arc::new(FeatureMap::draw(&description, &mut stream).unwrap())
 }
@@ -74,12 +67,7 @@ pub(crate) fn agent(
 ) -> Agent<Fts> {
     let plan = AgentPlan {
         id,
-        history: vec![Observation {
-            unit: vec![3.0 / 11.0],
-            value: Some(0.1),
-            source: Source::Initial,
-            further: Vec::new(),
-        }],
+        history: vec![Observation::new(vec![3.0 / 11.0], Some(0.1), Source::Initial)],
         initial: (0..n_initial).map(|i| vec![f64::from(i) / 11.0]).collect(),
         n_rounds,
     };

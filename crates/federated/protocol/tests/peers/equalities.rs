@@ -8,7 +8,7 @@ use crate::common::{SYNCHRONOUS, Team, calm, complete, domain, objective, settin
 
 fn observation(unit: Vec<f64>) -> Observation {
     let value = Some(objective(&unit));
-    Observation { unit, value, source: Source::Own, further: Vec::new() }
+    Observation::new(unit, value, Source::Own)
 }
 
 /// Batch Thompson sampling by hand: one model of everything, and in each round one sample an agent.

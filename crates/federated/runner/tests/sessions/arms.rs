@@ -101,11 +101,8 @@ fn log_ei_is_the_same_beside_every_algorithm_of_one_exchange() {
 fn an_agent_of_log_ei_asks_as_the_strategy_alone() {
     let seed = Seed::new(9);
     let told: Vec<Observation> = [[0.1, 0.2], [0.7, 0.4], [0.5, 0.9]]
-        .map(|unit| Observation {
-            unit: unit.to_vec(),
-            value: Some(unit[0] - unit[1] * unit[1]),
-            source: Source::Initial,
-            further: Vec::new(),
+        .map(|unit| {
+            Observation::new(unit.to_vec(), Some(unit[0] - unit[1] * unit[1]), Source::Initial)
         })
         .into();
     for algorithm in ["fts", "dp-fts-de"] {
@@ -158,11 +155,8 @@ fn own_queries_of_a_file_may_be_those_of_log_ei() {
             if drawn {
                 stream.bernoulli(1.0);
             }
-            let told = [[0.2, 0.7], [0.6, 0.1], [0.9, 0.8]].map(|unit| Observation {
-                unit: unit.to_vec(),
-                value: Some(unit[0] - unit[1]),
-                source: Source::Initial,
-                further: Vec::new(),
+            let told = [[0.2, 0.7], [0.6, 0.1], [0.9, 0.8]].map(|unit| {
+                Observation::new(unit.to_vec(), Some(unit[0] - unit[1]), Source::Initial)
             });
             let nothing = Points::new(2);
             match &federation.collaboration {

@@ -13,8 +13,7 @@ use fedbo_federated::dp_fts_de::{
     AggregateUse, DpFtsDe, DpFtsDeSettings, ExplorationWeights, Memory,
 };
 use fedbo_gp::{
-    Family, FeatureDescription, FeatureMap, FeatureSampling, Hyperparameters, Kernel,
-    LengthscaleLaw, Prior,
+    Family, FeatureDescription, FeatureMap, Hyperparameters, Kernel, LengthscaleLaw, Prior,
 };
 use fedbo_objective::{Direction, Objective, Outcome, TrialId};
 use fedbo_optim::MultiStart;
@@ -50,13 +49,8 @@ impl Objective for Bump {
 }
 
 fn map() -> Arc<FeatureMap> {
-    let description = FeatureDescription {
-        n_features: N_FEATURES as usize,
-        dim: 1,
-        family: Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::Fixed(0.2),
-        sampling: FeatureSampling::Random,
-    };
+    let description =
+        FeatureDescription::random(N_FEATURES as usize, 1, LengthscaleLaw::Fixed(0.2));
     let mut stream = Seed::new(1).stream(Purpose::SharedFeatures, 0, 0);
     Arc::new(FeatureMap::draw(&description, &mut stream).unwrap())
 }

@@ -206,16 +206,11 @@ fn trials_that_the_agent_did_not_ask_for_are_named() {
     drop(member.session().unwrap()); // lays the file out
     let storage = SqliteStorage::open(&member.home.join("trials.db"), Mode::Existing).unwrap();
     let study = storage.studies().unwrap().remove(0);
-    let strange = NewTrial {
-        point: member.link.coordinator.borrow().federation.space.decode(&[0.123]),
-        encoding: vec![1],
-        source: "enqueued".to_owned(),
-        ask_seconds: 0.0,
-        holder: None,
-        unique: false,
-        number: None,
-        limit: None,
-    };
+    let strange = NewTrial::new(
+        vec![1],
+        member.link.coordinator.borrow().federation.space.decode(&[0.123]),
+        "enqueued",
+    );
     storage.add(study.key, &strange).unwrap();
     let error = member.session().unwrap().run().unwrap_err().to_string();
     assert!(error.contains("trial 0 is not what the agent asks for"), "{error}");

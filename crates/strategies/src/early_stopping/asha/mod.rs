@@ -118,9 +118,6 @@ pub(super) fn at_least(
     if value >= least {
         return Ok(value);
     }
-    Err(StrategyError::Setting {
-        name,
-        value: value.to_string(),
-        expected: if least == 1 { "at least 1" } else { "at least 2" },
-    })
+    let expected = if least == 1 { "at least 1" } else { "at least 2" };
+    Err(StrategyError::setting(name, value, expected))
 }

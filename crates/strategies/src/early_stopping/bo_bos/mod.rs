@@ -42,13 +42,12 @@ impl BoBos {
         seed: Seed,
     ) -> Result<Self, StrategyError> {
         let settings = settings.validate()?;
-        if settings.n_epochs != strategy.n_epochs {
-            return Err(StrategyError::Setting {
-                name: "epochs",
-                value: settings.n_epochs.to_string(),
-                expected: "as many as the model's",
-            });
-        }
+        StrategyError::ensure(
+            settings.n_epochs == strategy.n_epochs,
+            "epochs",
+            settings.n_epochs,
+            "as many as the model's",
+        )?;
         Ok(Self { strategy: EpochGpUcb::new(domain, strategy, seed)?, settings, incumbent: None })
     }
 

@@ -240,34 +240,30 @@ impl BosSettings {
     /// # Errors
     /// The first that is out of range.
     pub fn validate(self) -> Result<Self, StrategyError> {
-        let check = |fine: bool, name, value: String, expected| match fine {
-            true => Ok(()),
-            false => Err(StrategyError::Setting { name, value, expected }),
-        };
         let n = self.n_epochs;
-        check(n >= 3, "epochs", n.to_string(), "at least 3")?;
+        StrategyError::ensure(n >= 3, "epochs", n, "at least 3")?;
         let options = &self.options;
         let first = self.first_epochs();
         let fine = (2..=(n - 2).max(2)).contains(&first);
         let expected = "at least 2, and at least 2 fewer than epochs (2 of 3 epochs)";
-        check(fine, "first_epochs", first.to_string(), expected)?;
+        StrategyError::ensure(fine, "first_epochs", first, expected)?;
         let ValueBounds { low, high } = self.bounds();
         let fine = low.is_finite() && high.is_finite() && low < high;
         let expected = "two finite numbers, the lower one first";
-        check(fine, "bounds", format!("[{low}, {high}]"), expected)?;
+        StrategyError::ensure(fine, "bounds", format!("[{low}, {high}]"), expected)?;
         let above_zero = |name, value: f64| {
             let expected = "a number above 0";
-            check(value > 0.0, name, value.to_string(), expected)
+            StrategyError::ensure(value > 0.0, name, value, expected)
         };
         match self.incumbent_margin {
             IncumbentMargin::None => {}
             IncumbentMargin::Theory { noise_std, failure_prob } => {
                 let fine = noise_std.is_finite() && noise_std >= 0.0;
                 let expected = "a finite number of at least 0";
-                check(fine, "noise_std", noise_std.to_string(), expected)?;
+                StrategyError::ensure(fine, "noise_std", noise_std, expected)?;
                 let fine = failure_prob > 0.0 && failure_prob < 1.0;
                 let expected = "a number between 0 and 1, ends excluded";
-                check(fine, "failure_prob", failure_prob.to_string(), expected)?;
+                StrategyError::ensure(fine, "failure_prob", failure_prob, expected)?;
             }
         }
         let noise = match self.belief {
@@ -280,7 +276,7 @@ impl BosSettings {
                 for (name, value) in [("shape", shape), ("rate", rate)] {
                     let fine = value.is_finite() && value >= 0.0;
                     let expected = "a finite number of at least 0";
-                    check(fine, name, value.to_string(), expected)?;
+                    StrategyError::ensure(fine, name, value, expected)?;
                 }
                 DecayNoise::Fixed(noise_variance)
             }
@@ -288,28 +284,28 @@ impl BosSettings {
         if let DecayNoise::Fixed(variance) = noise {
             let fine = variance.is_finite() && variance > 0.0;
             let expected = "a finite number above 0";
-            check(fine, "noise variance", variance.to_string(), expected)?;
+            StrategyError::ensure(fine, "noise variance", variance, expected)?;
         }
         if let CurveBelief::Certain { level_variance, .. } = self.belief {
             let fine = level_variance.is_finite() && level_variance >= 0.0;
             let expected = "a finite number of at least 0";
-            check(fine, "level_variance", level_variance.to_string(), expected)?;
+            StrategyError::ensure(fine, "level_variance", level_variance, expected)?;
         }
         above_zero("wrong_stop_loss", options.wrong_stop_loss)?;
         let growth = options.wrong_stop_growth;
         let fine = growth.is_finite() && growth >= 1.0;
-        check(fine, "wrong_stop_growth", growth.to_string(), "a finite number of at least 1")?;
+        StrategyError::ensure(fine, "wrong_stop_growth", growth, "a finite number of at least 1")?;
         above_zero("wrong_continue_loss", options.wrong_continue_loss)?;
         let cost = options.epoch_cost;
         let fine = cost.is_finite() && cost > 0.0;
-        check(fine, "epoch_cost", cost.to_string(), "a finite number above 0")?;
+        StrategyError::ensure(fine, "epoch_cost", cost, "a finite number above 0")?;
         let ratio = options.stop_std_ratio;
-        check(ratio >= 1.0, "stop_std_ratio", ratio.to_string(), "a number of at least 1")?;
+        StrategyError::ensure(ratio >= 1.0, "stop_std_ratio", ratio, "a number of at least 1")?;
         let paths = self.n_paths;
-        check(paths >= 100, "n_paths", paths.to_string(), "at least 100")?;
+        StrategyError::ensure(paths >= 100, "n_paths", paths, "at least 100")?;
         let cells = self.n_cells;
         let fine = (2..=1 << 16).contains(&cells);
-        check(fine, "n_cells", cells.to_string(), "from 2 to 65536")?;
+        StrategyError::ensure(fine, "n_cells", cells, "from 2 to 65536")?;
         Ok(self)
     }
 }

@@ -93,13 +93,12 @@ impl Brackets {
     pub fn new(n_epochs: usize, reduction: usize) -> Result<Self, StrategyError> {
         at_least("n_epochs", n_epochs, 1)?;
         at_least("reduction", reduction, 2)?;
-        if n_epochs > Self::MAX_EPOCHS {
-            return Err(StrategyError::Setting {
-                name: "n_epochs",
-                value: n_epochs.to_string(),
-                expected: "at most 1000000",
-            });
-        }
+        StrategyError::ensure(
+            n_epochs <= Self::MAX_EPOCHS,
+            "n_epochs",
+            n_epochs,
+            "at most 1000000",
+        )?;
         // η⁰, η¹, …, up to R.
         let powers: Vec<usize> =
             std::iter::successors(Some(1_usize), |power| power.checked_mul(reduction))

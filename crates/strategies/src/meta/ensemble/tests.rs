@@ -61,12 +61,7 @@ fn odd_observations_stop_nobody() {
         observed("flat", 10, 2, |_| 3.0),
         observed("large", 10, 3, |x| 1e200 * x[0]),
     ];
-    let point = |x: f64, value| Observation {
-        unit: vec![x, 0.5],
-        value,
-        source: Source::Initial,
-        further: Vec::new(),
-    };
+    let point = |x: f64, value| Observation::new(vec![x, 0.5], value, Source::Initial);
     let histories = [
         vec![],
         vec![point(0.1, None), point(0.2, Some(f64::NAN))],

@@ -1,4 +1,4 @@
-use fedbo_gp::{Family, FeatureDescription, FeatureSampling, LengthscaleLaw};
+use fedbo_gp::{FeatureDescription, LengthscaleLaw};
 use fedbo_streams::Seed;
 use fedbo_testkit::test_stream;
 
@@ -10,13 +10,11 @@ use crate::meta::{MetaTask, Rgpe, RgpeSettings, Taf, TafSettings, Unranked};
 const RANK: usize = 12;
 
 fn map() -> Arc<FeatureMap> {
-    let description = FeatureDescription {
-        n_features: 80,
-        dim: 2,
-        family: Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::LogNormal { median: 0.4, spread: 0.5 },
-        sampling: FeatureSampling::QuasiRandom,
-    };
+    let description = FeatureDescription::quasi_random(
+        80,
+        2,
+        LengthscaleLaw::LogNormal { median: 0.4, spread: 0.5 },
+    );
     Arc::new(FeatureMap::draw(&description, &mut test_stream(1)).unwrap())
 }
 
@@ -134,12 +132,7 @@ fn run<S: ModelEnsemble>(mut party: MessageEnsemble<S>, n: u64) -> Vec<(f64, f64
         }
         let found = value(0, 1.0, &proposal.unit);
         reached = reached.max(found);
-        let told = Observation {
-            unit: proposal.unit,
-            value: Some(found),
-            source: proposal.source,
-            further: Vec::new(),
-        };
+        let told = Observation::new(proposal.unit, Some(found), proposal.source);
         party.tell(&[told]).unwrap();
         (reached, trust)
     };
@@ -179,12 +172,7 @@ fn one_output_is_not_asked_for_again() {
         let mut party = joined(party(strategy.unwrap()), &others(1.0));
         let first = party.ask(&Points::new(2), &mut test_stream(7)).unwrap();
         assert!(matches!(first.source, Source::Shared { trust_percent: 86 }));
-        let told = Observation {
-            value: Some(4.0),
-            unit: first.unit.clone(),
-            source: first.source,
-            further: Vec::new(),
-        };
+        let told = Observation::new(first.unit.clone(), Some(4.0), first.source);
         party.tell(&[told]).unwrap();
         let second = party.ask(&Points::new(2), &mut test_stream(8)).unwrap();
         let distance = (first.unit[0] - second.unit[0]).hypot(first.unit[1] - second.unit[1]);
@@ -233,13 +221,7 @@ fn messages_come_and_go() {
 /// A map of another dimension is refused.
 #[test]
 fn a_map_of_another_space_is_refused() {
-    let description = FeatureDescription {
-        n_features: 10,
-        dim: 1,
-        family: Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::Fixed(0.3),
-        sampling: FeatureSampling::Random,
-    };
+    let description = FeatureDescription::random(10, 1, LengthscaleLaw::Fixed(0.3));
     let line = Arc::new(FeatureMap::draw(&description, &mut test_stream(1)).unwrap());
     let strategy = Rgpe::with_models(unit_square(), Vec::new(), rgpe_settings(), Seed::new(1));
     assert!(MessageEnsemble::new(strategy.unwrap(), line, RANK, terms()).is_err());

@@ -204,13 +204,7 @@ impl Rgpe {
     }
 
     fn of(ensemble: Ensemble, settings: &RgpeSettings) -> Result<Self, StrategyError> {
-        if settings.n_samples == 0 {
-            return Err(StrategyError::Setting {
-                name: "n_samples",
-                value: "0".into(),
-                expected: "at least 1",
-            });
-        }
+        StrategyError::ensure(settings.n_samples > 0, "n_samples", "0", "at least 1")?;
         Ok(Self {
             ensemble,
             n_samples: settings.n_samples,

@@ -30,11 +30,8 @@ pub(crate) fn observed(name: &str, n: usize, stream: u64, f: impl Fn(&[f64]) -> 
 
 pub(crate) fn told(task: &MetaTask) -> Vec<Observation> {
     let pairs = task.inputs.rows().zip(&task.outputs);
-    let observation = |(unit, value): (&[f64], &f64)| Observation {
-        unit: unit.to_vec(),
-        value: Some(*value),
-        source: Source::Initial,
-        further: Vec::new(),
+    let observation = |(unit, value): (&[f64], &f64)| {
+        Observation::new(unit.to_vec(), Some(*value), Source::Initial)
     };
     pairs.map(observation).collect()
 }
@@ -144,13 +141,7 @@ fn nothing_ranked_yet_weighs_all_the_same() {
     for _ in 0..3 {
         assert!((rgpe.transfer().unwrap().meta_share - 0.75).abs() < 1e-12);
         let proposal = rgpe.ask(&none, &mut test_stream(1)).unwrap();
-        rgpe.tell(&[Observation {
-            unit: proposal.unit,
-            value: Some(2.5),
-            source: proposal.source,
-            further: Vec::new(),
-        }])
-        .unwrap();
+        rgpe.tell(&[Observation::new(proposal.unit, Some(2.5), proposal.source)]).unwrap();
     }
 }
 

@@ -154,13 +154,12 @@ impl RmGpUcb {
         seed: Seed,
     ) -> Result<Self, StrategyError> {
         assert_eq!(models.dim(), domain.dim(), "meta-tasks of another dimension");
-        if !(settings.meta_ucb_multiplier.is_finite() && settings.meta_ucb_multiplier >= 0.0) {
-            return Err(StrategyError::Setting {
-                name: "meta_ucb_multiplier",
-                value: settings.meta_ucb_multiplier.to_string(),
-                expected: "a finite number of at least 0",
-            });
-        }
+        StrategyError::ensure(
+            settings.meta_ucb_multiplier.is_finite() && settings.meta_ucb_multiplier >= 0.0,
+            "meta_ucb_multiplier",
+            settings.meta_ucb_multiplier,
+            "a finite number of at least 0",
+        )?;
         let proposer = Proposer::new(
             domain,
             models.target_settings(settings.surrogate),

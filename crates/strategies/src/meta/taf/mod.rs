@@ -204,19 +204,18 @@ impl Taf {
     }
 
     fn of(ensemble: Ensemble, settings: &TafSettings) -> Result<Self, StrategyError> {
-        if !(settings.bandwidth.is_finite() && settings.bandwidth > 0.0) {
-            return Err(StrategyError::Setting {
-                name: "bandwidth",
-                value: settings.bandwidth.to_string(),
-                expected: "a finite number above 0",
-            });
-        }
+        StrategyError::ensure(
+            settings.bandwidth.is_finite() && settings.bandwidth > 0.0,
+            "bandwidth",
+            settings.bandwidth,
+            "a finite number above 0",
+        )?;
         if let Some(task) = settings.meta_incumbent.missing(ensemble.tasks()) {
-            return Err(StrategyError::Setting {
-                name: "incumbent of a meta-task",
-                value: format!("{} ({})", task.largest_output(), task.name()),
-                expected: "a finite number, or meta_incumbent = best predicted",
-            });
+            return Err(StrategyError::setting(
+                "incumbent of a meta-task",
+                format!("{} ({})", task.largest_output(), task.name()),
+                "a finite number, or meta_incumbent = best predicted",
+            ));
         }
         Ok(Self {
             ensemble,

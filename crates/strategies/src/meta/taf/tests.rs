@@ -108,13 +108,8 @@ fn incumbents_are_those_of_the_settings() {
 /// was sent without its incumbent is refused where that is asked for.
 #[test]
 fn reports_of_other_agents_transfer() {
-    let description = fedbo_gp::FeatureDescription {
-        n_features: 100,
-        dim: 2,
-        family: fedbo_gp::Family::SquaredExponential,
-        lengthscale: fedbo_gp::LengthscaleLaw::Fixed(0.3),
-        sampling: fedbo_gp::FeatureSampling::Random,
-    };
+    let description =
+        fedbo_gp::FeatureDescription::random(100, 2, fedbo_gp::LengthscaleLaw::Fixed(0.3));
     let map = fedbo_gp::FeatureMap::draw(&description, &mut test_stream(9)).unwrap();
     let map = Arc::new(map);
     let sent = FeatureReport::new(&map, 1e-4, true, &observed("north", 50, 1, peak)).unwrap();

@@ -93,12 +93,7 @@ impl Plan {
         for (index, configuration) in self.configurations.iter().enumerate() {
             for run in 0..runs {
                 for (place, arm) in configuration.arms.iter().enumerate() {
-                    let unit = RowLabels {
-                        experiment: configuration.name.clone(),
-                        arm: arm.0.into(),
-                        agent: "study".into(),
-                        run,
-                    };
+                    let unit = RowLabels::new(configuration.name.clone(), arm.0, "study", run);
                     let (book, seed) = (&book, Seed::new(options.seed));
                     let job = Job::new(unit, move |unit, stop| {
                         let (course, ended) = configuration.course(unit, *arm, seed, stop)?;
@@ -131,9 +126,7 @@ impl Plan {
             y_label: self.y_label.clone(),
             scale: self.scale,
             panel_by: if several { PanelBy::Experiment } else { PanelBy::None },
-            mean_over_agents: false,
-            shared_y: false,
-            references: Vec::new(),
+            ..FigureSpec::default()
         };
         let direction = self.configurations[0].problem.direction();
         let request = SummaryRequest {

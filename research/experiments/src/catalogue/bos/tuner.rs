@@ -102,12 +102,8 @@ impl Tuner for CurveRuleTuner {
         _: &[TrainedTrial],
     ) -> anyhow::Result<()> {
         let last = ended.curve.as_ref().map(LearningCurve::last);
-        let observation = || Observation {
-            unit: ended.unit.clone(),
-            value: ended.complete.or(last),
-            source: ended.source.clone(),
-            further: Vec::new(),
-        };
+        let observation =
+            || Observation::new(ended.unit.clone(), ended.complete.or(last), ended.source.clone());
         match &mut self.proposals {
             Proposals::Random(search) => search.tell(&[observation()])?,
             Proposals::Final(strategy) => strategy.tell(&[observation()])?,
@@ -157,12 +153,11 @@ impl Tuner for Predicted {
             }
             (None, None) => None,
         };
-        Ok(self.strategy.tell(&[Observation {
-            unit: ended.unit.clone(),
+        Ok(self.strategy.tell(&[Observation::new(
+            ended.unit.clone(),
             value,
-            source: ended.source.clone(),
-            further: Vec::new(),
-        }])?)
+            ended.source.clone(),
+        )])?)
     }
 }
 

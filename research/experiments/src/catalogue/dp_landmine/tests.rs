@@ -25,12 +25,7 @@ fn small(n_agents: usize, n_rounds: u64) -> Setup {
 
 /// The rows of a session, and the share of signal in it.
 fn played(setup: &Setup, arm: &Arm) -> (Vec<Row>, f64) {
-    let unit = RowLabels {
-        experiment: arm.panels[0].into(),
-        arm: arm.name.clone(),
-        agent: "mean over fields".into(),
-        run: 0,
-    };
+    let unit = RowLabels::new(arm.panels[0], arm.name.clone(), "mean over fields", 0);
     let shares = Mutex::new(SharesOfSignal::new());
     let stop = AtomicBool::new(false);
     let played = session(setup, arm, &unit, &Seed::new(5), &shares, &stop);

@@ -190,12 +190,7 @@ impl Study {
         for (index, case) in self.cases.iter().enumerate() {
             for (place, arm) in case.arms.iter().enumerate() {
                 for run in 0..runs {
-                    let unit = RowLabels {
-                        experiment: case.name.clone(),
-                        arm: arm.name().into(),
-                        agent: "team".into(),
-                        run,
-                    };
+                    let unit = RowLabels::new(case.name.clone(), arm.name(), "team", run);
                     let regrets = &regrets;
                     jobs.push(Job::new(unit, move |unit, stop| {
                         let seed = seed.child(Purpose::Run, u64::from(run));
@@ -237,9 +232,7 @@ impl Study {
                 y_label: "best regret of the team so far".into(),
                 scale: Scale::Log,
                 panel_by: PanelBy::Experiment,
-                mean_over_agents: false,
-                shared_y: false,
-                references: Vec::new(),
+                ..FigureSpec::default()
             }),
             ..SummaryRequest::new(
                 self.name,

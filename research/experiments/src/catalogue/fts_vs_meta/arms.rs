@@ -290,7 +290,7 @@ impl Arm {
 
 #[cfg(test)]
 mod tests {
-    use fedbo_gp::{Family, FeatureDescription, FeatureSampling, LengthscaleLaw};
+    use fedbo_gp::{FeatureDescription, LengthscaleLaw};
     use fedbo_space::{ParameterSpec, Space};
     use fedbo_strategies::Source;
 
@@ -307,24 +307,18 @@ mod tests {
         let domain = Domain::Space(Space::from_specs([("a", &unit), ("b", &unit)]).unwrap());
         let observation = |i: u32| {
             let x = f64::from(i) / 7.0;
-            Observation {
-                unit: vec![x, 1.0 - x],
-                value: (i != 3).then_some(0.6 + 0.1 * (5.0 * x).sin()),
-                source: Source::Initial,
-                further: Vec::new(),
-            }
+            Observation::new(
+                vec![x, 1.0 - x],
+                (i != 3).then_some(0.6 + 0.1 * (5.0 * x).sin()),
+                Source::Initial,
+            )
         };
         let observed: Vec<Observation> = (0..8).map(observation).collect();
         let other = Contributor::new(4, "field 4".into(), observed.clone(), Seed::new(1)).unwrap();
         assert!(other.noise_variance >= NOISE_FLOOR);
         for arm in arms().into_iter().filter(|arm| arm.n_features <= 100) {
-            let description = FeatureDescription {
-                n_features: arm.n_features,
-                dim: DIM,
-                family: Family::SquaredExponential,
-                lengthscale: LengthscaleLaw::Fixed(0.01),
-                sampling: FeatureSampling::Random,
-            };
+            let description =
+                FeatureDescription::random(arm.n_features, DIM, LengthscaleLaw::Fixed(0.01));
             let map = FeatureMap::draw(&description, &mut stream(1)).unwrap();
             let map = Arc::new(map);
             let others = std::slice::from_ref(&other);
@@ -350,11 +344,8 @@ mod tests {
 
     #[test]
     fn a_placebo_has_the_same_outputs_elsewhere() {
-        let observed = (0..20_u32).map(|i| Observation {
-            unit: vec![f64::from(i) / 20.0, 0.5],
-            value: Some(f64::from(i)),
-            source: Source::Initial,
-            further: Vec::new(),
+        let observed = (0..20_u32).map(|i| {
+            Observation::new(vec![f64::from(i) / 20.0, 0.5], Some(f64::from(i)), Source::Initial)
         });
         let other = Contributor {
             id: 1,

@@ -13,8 +13,7 @@ use fedbo_gp::FeatureMap;
 use fedbo_objective::Objective;
 use fedbo_problems::{N_FIELDS, Problem};
 use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, Reference, ResultsWriter, Scale, SummaryRequest,
-    check_folder,
+    Clusters, FigureSpec, Metric, PanelBy, Reference, ResultsWriter, SummaryRequest, check_folder,
 };
 use fedbo_strategies::Domain;
 use fedbo_streams::{Purpose, Seed};
@@ -68,12 +67,12 @@ pub(super) fn run(
         for target in 0..N_TARGETS {
             for run in 0..runs {
                 let setup = &setup;
-                let unit = RowLabels {
-                    experiment: arm.configuration.into(),
-                    arm: arm.name.clone(),
-                    agent: format!("field {target}"),
+                let unit = RowLabels::new(
+                    arm.configuration,
+                    arm.name.clone(),
+                    format!("field {target}"),
                     run,
-                };
+                );
                 jobs.push(Job::new(unit, move |unit, stop| {
                     tune(setup, arm, target, unit, unit_seed(seed, target, run), stop)
                 }));
@@ -90,11 +89,10 @@ pub(super) fn run(
                 .into(),
             x_label: "queries".into(),
             y_label: "best validation AUC".into(),
-            scale: Scale::Linear,
             panel_by: PanelBy::Experiment,
-            mean_over_agents: false,
             shared_y: true,
             references: vec![Reference { label: "best of an 88-point grid".into(), value: 0.8495 }],
+            ..FigureSpec::default()
         }),
         ..SummaryRequest::new(
             "fts-vs-meta",

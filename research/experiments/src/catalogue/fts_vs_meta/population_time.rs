@@ -133,11 +133,8 @@ fn observations(agent: u64, n: usize, seed: &Seed) -> anyhow::Result<Vec<Observa
         inputs.push(&[stream.uniform(), stream.uniform()]);
     }
     let values = function.values(&inputs);
-    let observed = inputs.rows().zip(values).map(|(unit, value)| Observation {
-        unit: unit.to_vec(),
-        value: Some(value + NOISE_STD * stream.normal()),
-        source: Source::Initial,
-        further: Vec::new(),
+    let observed = inputs.rows().zip(values).map(|(unit, value)| {
+        Observation::new(unit.to_vec(), Some(value + NOISE_STD * stream.normal()), Source::Initial)
     });
     Ok(observed.collect())
 }

@@ -17,8 +17,7 @@ use std::sync::{Mutex, PoisonError};
 
 use fedbo_games::{Action, Game, PayoffTable};
 use fedbo_report::{
-    Clusters, Figure, FigureSpec, Metric, PanelBy, ResultsWriter, Row, Scale, SummaryRequest,
-    check_folder,
+    Clusters, Figure, FigureSpec, Metric, PanelBy, ResultsWriter, Row, SummaryRequest, check_folder,
 };
 use fedbo_space::Direction;
 use fedbo_streams::{Purpose, Seed};
@@ -156,12 +155,8 @@ impl Plan {
         for (index, configuration) in self.configurations.iter().enumerate() {
             for run in 0..runs {
                 for (place, arm) in configuration.arms.iter().enumerate() {
-                    let unit = RowLabels {
-                        experiment: configuration.name.clone(),
-                        arm: arm.name.clone(),
-                        agent: String::new(),
-                        run,
-                    };
+                    let unit =
+                        RowLabels::new(configuration.name.clone(), arm.name.clone(), "", run);
                     let (measures, columns) = (&measures, &self.columns);
                     jobs.push(Job::new(unit, move |unit, stop| {
                         let arena = configuration.arena(unit.run);
@@ -221,14 +216,11 @@ impl Plan {
             title: title.into(),
             x_label: "round, initial ones not counted".into(),
             y_label: self.y_label.clone(),
-            scale: Scale::Linear,
             panel_by: match n_panels.sum::<usize>() {
                 1 => PanelBy::None,
                 _ => PanelBy::Experiment,
             },
-            mean_over_agents: false,
-            shared_y: false,
-            references: Vec::new(),
+            ..FigureSpec::default()
         }
     }
 

@@ -291,12 +291,8 @@ mod tests {
             let mut stream = Seed::new(1).stream(Purpose::Proposal, number, 0);
             let proposal = strategy.ask(&Points::new(1), &mut stream).unwrap();
             asked.push(proposal.unit[0]);
-            let told = fedbo_strategies::Observation {
-                unit: proposal.unit,
-                value: Some(0.0),
-                source: proposal.source,
-                further: Vec::new(),
-            };
+            let told =
+                fedbo_strategies::Observation::new(proposal.unit, Some(0.0), proposal.source);
             strategy.tell(&[told]).unwrap();
         }
         asked.sort_by(f64::total_cmp);

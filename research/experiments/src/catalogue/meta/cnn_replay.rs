@@ -32,11 +32,8 @@ impl CnnReplay {
         let distinct = distinct(records);
         let observed: Vec<Observation> = distinct
             .iter()
-            .map(|record| Observation {
-                unit: record.x.to_vec(),
-                value: Some(record.accuracy),
-                source: Source::Initial,
-                further: Vec::new(),
+            .map(|record| {
+                Observation::new(record.x.to_vec(), Some(record.accuracy), Source::Initial)
             })
             .collect();
         let settings = SurrogateSettings::for_study(names.len(), true);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Row, Scale, Summary, SummaryRequest,
+    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Row, Summary, SummaryRequest,
     TaskWeightRow,
 };
 use fedbo_space::Direction;
@@ -71,12 +71,8 @@ pub(super) fn measure(
     let mut jobs = Vec::new();
     for occasion in &occasions.made {
         for arm in &declaration.arms {
-            let unit = RowLabels {
-                experiment: occasion.configuration.clone(),
-                arm: arm.name.to_owned(),
-                agent: "target".to_owned(),
-                run: occasion.run,
-            };
+            let unit =
+                RowLabels::new(occasion.configuration.clone(), arm.name, "target", occasion.run);
             let (book, job) = (&book, jobs.len());
             jobs.push(Job::new(unit, move |unit, stop| {
                 let n_queries = declaration.n_queries;
@@ -102,11 +98,8 @@ pub(super) fn measure(
             title: declaration.title.to_owned(),
             x_label: "queries after the initial points".to_owned(),
             y_label: declaration.y_label.to_owned(),
-            scale: Scale::Linear,
             panel_by: PanelBy::Experiment,
-            mean_over_agents: false,
-            shared_y: false,
-            references: Vec::new(),
+            ..FigureSpec::default()
         }),
         ..SummaryRequest::new(
             declaration.name,

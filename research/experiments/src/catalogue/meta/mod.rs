@@ -99,12 +99,11 @@ impl OneParty<'_> {
             let truth = (self.truth)(&point);
             let text = source.to_string();
             course.rows.push(tally.next(&point, text, ended, truth, ask_seconds));
-            strategy.tell(&[Observation {
+            strategy.tell(&[Observation::new(
                 unit,
-                value: value.map(|value| self.direction.to_maximize(value)),
+                value.map(|value| self.direction.to_maximize(value)),
                 source,
-                further: Vec::new(),
-            }])?;
+            )])?;
         }
         Ok((course, Ended::Complete))
     }

@@ -64,8 +64,7 @@ pub(super) fn earlier_task(
     seed: Seed,
     stop: &AtomicBool,
 ) -> anyhow::Result<Option<MetaTask>> {
-    let unit =
-        RowLabels { experiment: String::new(), arm: String::new(), agent: String::new(), run: 0 };
+    let unit = RowLabels::new("", "", "", 0);
     let domain = Domain::Space(problem.space().clone());
     let initial = initial_points(&domain, &seed);
     let mut strategy = gp_ucb(domain, seed)?;

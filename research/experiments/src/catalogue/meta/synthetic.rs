@@ -9,7 +9,7 @@ use fedbo_gp::{Family, Hyperparameters, JointSampler, Kernel, Prior};
 use fedbo_optim::{MultiStart, Points};
 use fedbo_problems::GridPrior;
 use fedbo_report::{
-    FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, TaskWeightRow, check_folder,
+    FigureSpec, Metric, PanelBy, ResultsWriter, SummaryRequest, TaskWeightRow, check_folder,
     task_weight_table,
 };
 use fedbo_space::Direction;
@@ -171,12 +171,7 @@ pub(in super::super) fn run(
     for panel in &panels {
         for run in 0..runs {
             for arm in &panel.arms {
-                let unit = RowLabels {
-                    experiment: panel.name.into(),
-                    arm: arm.name.clone(),
-                    agent: "target".into(),
-                    run,
-                };
+                let unit = RowLabels::new(panel.name, arm.name.clone(), "target", run);
                 let (prior, book, job) = (&prior, &book, jobs.len());
                 let domain = Domain::Factored(Arc::clone(&sampler));
                 let seed = seed.child(Purpose::Run, u64::from(run));
@@ -200,11 +195,9 @@ pub(in super::super) fn run(
             title: "Functions drawn from a GP, four meta-tasks of 20 observations".into(),
             x_label: "queries".into(),
             y_label: "simple regret".into(),
-            scale: Scale::Linear,
             panel_by: PanelBy::Experiment,
-            mean_over_agents: false,
             shared_y: true,
-            references: Vec::new(),
+            ..FigureSpec::default()
         }),
         ..SummaryRequest::new("meta-synthetic", options.seed, Direction::Maximize, Metric::Regret)
     };

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use fedbo_gp::FeatureMap;
 use fedbo_protocol::AgentUpdate;
 use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
+    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, SummaryRequest, check_folder,
 };
 use fedbo_runner::RowLabels;
 use fedbo_strategies::Observation;
@@ -196,12 +196,8 @@ pub(in crate::catalogue) fn run(
             for arm in others.arms() {
                 for run in 0..runs {
                     for tasks in others.members(family.tasks.len()) {
-                        let unit = RowLabels {
-                            experiment: others.configuration(family),
-                            arm: arm.name().into(),
-                            agent: String::new(),
-                            run,
-                        };
+                        let unit =
+                            RowLabels::new(others.configuration(family), arm.name(), "", run);
                         let known = &prepared[&(index, run)];
                         let seed = unit_seed(seed, index, run);
                         let job = Job::session(unit, move || {
@@ -219,11 +215,9 @@ pub(in crate::catalogue) fn run(
         title: "A party joins others: how many, what they have observed, how alike they are".into(),
         x_label: "queries".into(),
         y_label: "best value, mean over parties".into(),
-        scale: Scale::Linear,
         panel_by: PanelBy::Experiment,
         mean_over_agents: true,
-        shared_y: false,
-        references: Vec::new(),
+        ..FigureSpec::default()
     };
     let request = SummaryRequest {
         checkpoints: CHECKPOINTS.to_vec(),
@@ -314,12 +308,8 @@ mod tests {
 
     #[test]
     fn coordinates_are_turned_and_values_stay() {
-        let observation = |x: f64| Observation {
-            unit: vec![x, 0.5 * x, 0.25 * x],
-            value: Some(x),
-            source: Source::Initial,
-            further: Vec::new(),
-        };
+        let observation =
+            |x: f64| Observation::new(vec![x, 0.5 * x, 0.25 * x], Some(x), Source::Initial);
         let past: Vec<Observation> = (0..20).map(|i| observation(f64::from(i) / 20.0)).collect();
         let history = |told: Told| told.history(&past, Seed::new(2));
         assert_eq!(history(Told::First(5)), past[..5]);

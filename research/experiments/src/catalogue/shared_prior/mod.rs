@@ -13,11 +13,11 @@ use std::sync::atomic::AtomicBool;
 use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_federated::shared_prior::SharedPriorAgent;
 use fedbo_federated::{Alone, MessageAgent};
-use fedbo_gp::{FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw, Posterior};
+use fedbo_gp::{FeatureDescription, FeatureMap, LengthscaleLaw, Posterior};
 use fedbo_objective::{Objective, Outcome, Problem, TrialId};
 use fedbo_protocol::{Agent, AgentPlan, AgentUpdate, Broadcast};
 use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, PrimaryComparison, ResultsWriter, Scale, SummaryRequest,
+    Clusters, FigureSpec, Metric, PanelBy, PrimaryComparison, ResultsWriter, SummaryRequest,
     check_folder,
 };
 use fedbo_runner::{Member, RowLabels};
@@ -278,12 +278,8 @@ fn run_arms(
             for arm in arms.iter().copied().filter(|arm| outlook.has(*arm)) {
                 for run in 0..runs {
                     for task in 0..family.tasks.len() {
-                        let unit = RowLabels {
-                            experiment: family.configuration(*outlook),
-                            arm: arm.name().into(),
-                            agent: String::new(),
-                            run,
-                        };
+                        let unit =
+                            RowLabels::new(family.configuration(*outlook), arm.name(), "", run);
                         let known = &prepared[&(index, run)];
                         let seed = unit_seed(seed, index, run);
                         let job = Job::session(unit, move || {
@@ -301,11 +297,9 @@ fn run_arms(
         title: "A party joins others that have made 50 random evaluations each".into(),
         x_label: "queries".into(),
         y_label: "best value, mean over parties".into(),
-        scale: Scale::Linear,
         panel_by: PanelBy::Experiment,
         mean_over_agents: true,
-        shared_y: false,
-        references: Vec::new(),
+        ..FigureSpec::default()
     };
     let request = SummaryRequest {
         checkpoints: CHECKPOINTS.to_vec(),
@@ -346,13 +340,11 @@ fn unit_seed(seed: Seed, family: usize, run: u32) -> Seed {
 fn feature_map(dim: usize, n_features: usize, seed: Seed) -> anyhow::Result<Arc<FeatureMap>> {
     #[expect(clippy::cast_precision_loss, reason = "dimensions are far below 2^53")]
     let median = 0.3 * (dim as f64).sqrt();
-    let description = FeatureDescription {
+    let description = FeatureDescription::quasi_random(
         n_features,
         dim,
-        family: fedbo_gp::Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::LogNormal { median, spread: 0.5 },
-        sampling: FeatureSampling::QuasiRandom,
-    };
+        LengthscaleLaw::LogNormal { median, spread: 0.5 },
+    );
     let map = FeatureMap::draw(&description, &mut seed.stream(Purpose::SharedFeatures, 0, 0))?;
     Ok(Arc::new(map))
 }
@@ -406,7 +398,7 @@ fn past(problem: &dyn Problem, seed: Seed) -> anyhow::Result<Vec<Observation>> {
             Outcome::Value(value) => Some(problem.direction().to_maximize(value)),
             _ => None,
         };
-        Ok(Observation { unit, value, source: Source::Initial, further: Vec::new() })
+        Ok(Observation::new(unit, value, Source::Initial))
     };
     (0..N_PAST).map(observation).collect()
 }

@@ -16,7 +16,7 @@ use fedbo_privacy::accounting::{
 use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, SimNoise};
 use fedbo_protocol::{Aggregate, LatticeRounds, ReleaseSchedule, RoundMechanism};
 use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, PrimaryComparison, ResultsWriter, Scale, SummaryRequest,
+    Clusters, FigureSpec, Metric, PanelBy, PrimaryComparison, ResultsWriter, SummaryRequest,
     check_folder,
 };
 use fedbo_runner::RowLabels;
@@ -148,12 +148,7 @@ pub(in crate::catalogue) fn run(
             for arm in Arm::of(*epsilon) {
                 for run in 0..runs {
                     for task in 0..family.tasks.len() {
-                        let unit = RowLabels {
-                            experiment: panel(family, *epsilon),
-                            arm: arm.name(),
-                            agent: String::new(),
-                            run,
-                        };
+                        let unit = RowLabels::new(panel(family, *epsilon), arm.name(), "", run);
                         let (known, seed) = (&known, unit_seed(seed, index, run));
                         let job = Job::session(unit, move || {
                             let maps = |algorithm| &known[&(index, run, algorithm)];
@@ -175,11 +170,9 @@ pub(in crate::catalogue) fn run(
         title: "A party joins others of which one noisy sum was released".into(),
         x_label: "queries".into(),
         y_label: "best value, mean over parties".into(),
-        scale: Scale::Linear,
         panel_by: PanelBy::Experiment,
         mean_over_agents: true,
-        shared_y: false,
-        references: Vec::new(),
+        ..FigureSpec::default()
     };
     let request = SummaryRequest {
         checkpoints: vec![3, 5, 10],

@@ -84,12 +84,11 @@ impl BoAttacker {
             let Action::Index(index) = round.actions[player] else {
                 anyhow::bail!("an action that is not one of finitely many");
             };
-            strategy.tell(&[Observation {
-                unit: self.points.row(index).to_vec(),
-                value: round.payoffs[player],
-                source: Source::Own,
-                further: Vec::new(),
-            }])?;
+            strategy.tell(&[Observation::new(
+                self.points.row(index).to_vec(),
+                round.payoffs[player],
+                Source::Own,
+            )])?;
         }
         let proposal = strategy.ask(&Points::new(self.points.dim()), stream)?;
         *told = Some((strategy, rounds.len()));

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use fedbo_gp::{Family, FeatureDescription, FeatureMap, FeatureSampling, LengthscaleLaw};
+use fedbo_gp::{Family, FeatureDescription, FeatureMap, LengthscaleLaw};
 use fedbo_protocol::{AgentUpdate, Broadcast, UsesHandouts};
 use fedbo_space::{ParameterSpec, Space};
 use fedbo_strategies::Collaborator;
@@ -68,14 +68,7 @@ fn average_hyperparameters_come_after_random_queries() {
         let found = rival.ask(&Points::new(2), &mut test_stream(100 + query)).unwrap();
         assert_eq!(found.source == Source::Random, query < 3);
         let value = Some(value(&found.unit));
-        rival
-            .tell(&[Observation {
-                unit: found.unit,
-                value,
-                source: found.source,
-                further: Vec::new(),
-            }])
-            .unwrap();
+        rival.tell(&[Observation::new(found.unit, value, found.source)]).unwrap();
     }
     let late = distances(Method::AverageHyperparameters, 8).into_iter().skip(3);
     assert!(late.fold(f64::INFINITY, f64::min) < 0.1);
@@ -125,13 +118,7 @@ fn the_barycentre_averages_means_and_standard_deviations() {
 fn a_consensus_goes_from_the_average_to_the_own_candidate() {
     let unit = ParameterSpec::float(0.0, 1.0);
     let space = Space::from_specs([("x0", &unit), ("x1", &unit)]).unwrap();
-    let description = FeatureDescription {
-        n_features: 10,
-        dim: 2,
-        family: Family::SquaredExponential,
-        lengthscale: LengthscaleLaw::Fixed(0.3),
-        sampling: FeatureSampling::QuasiRandom,
-    };
+    let description = FeatureDescription::quasi_random(10, 2, LengthscaleLaw::Fixed(0.3));
     let stream = &mut Seed::new(1).stream(Purpose::SharedFeatures, 0, 0);
     let map = Arc::new(FeatureMap::draw(&description, stream).unwrap());
     let hash = map.hash();
@@ -155,13 +142,6 @@ fn a_consensus_goes_from_the_average_to_the_own_candidate() {
             assert!((found.unit[j] - expected).abs() < 1e-12, "{query}: {found:?}");
         }
         let value = Some(value(&found.unit));
-        party
-            .tell(&[Observation {
-                unit: found.unit,
-                value,
-                source: found.source,
-                further: Vec::new(),
-            }])
-            .unwrap();
+        party.tell(&[Observation::new(found.unit, value, found.source)]).unwrap();
     }
 }
