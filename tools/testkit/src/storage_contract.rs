@@ -30,10 +30,11 @@ type Check = fn(&dyn Storage);
 /// # Panics
 /// If the storage breaks one of these, saying which.
 pub fn storage_contract(make: impl Fn() -> Arc<dyn Storage>) {
-    let checks: [(&str, Check); 24] = [
+    let checks: [(&str, Check); 25] = [
         ("studies are found by name", studies_are_found_by_name),
         ("numbers have no gaps", numbers_have_no_gaps),
         ("what keeps a trial out", what_keeps_a_trial_out),
+        ("what has ended elsewhere is there at once", what_has_ended_elsewhere),
         ("claims follow the order of asking", claims_follow_asking),
         ("leases end", leases_end),
         ("leases are renewed", leases_are_renewed),
@@ -193,6 +194,62 @@ fn what_keeps_a_trial_out(storage: &dyn Storage) {
     assert_eq!(storage.add(study, &limited(0)).unwrap(), AddOutcome::Full);
     assert_eq!(storage.add(study, &limited(4)).unwrap(), AddOutcome::Duplicate { number: 0 });
     assert_eq!(storage.trials(study).unwrap().len(), 3, "what is refused leaves nothing");
+}
+
+/// All of a list is there, in its order, behind what was there; or nothing of it.
+fn what_has_ended_elsewhere(storage: &dyn Storage) {
+    let (study, by_hand) = (study(storage), Worker::by_hand());
+    let asked = add(storage, study, &new_trial(0.0));
+    let ended = |x: f64, told: Told| (held(x, &by_hand, None), told);
+    let failed = Told::Failed { kind: "reported".to_owned(), message: "cold".to_owned() };
+    storage
+        .add_told(
+            study,
+            &[
+                ended(0.25, Told::Value(3.0)),
+                ended(0.25, Told::Numbers(vec![1.0, -2.0])),
+                ended(0.75, failed.clone()),
+            ],
+        )
+        .unwrap();
+    let snapshot = storage.snapshot(study, 0).unwrap();
+    assert_eq!((snapshot.n_trials, snapshot.open.len()), (4, 1));
+    let found: Vec<_> =
+        snapshot.told.iter().map(|trial| (trial.number, trial.told_seq, trial.told())).collect();
+    let numbers = Told::Numbers(vec![1.0, -2.0]);
+    assert_eq!(
+        found,
+        [
+            (1, Some(1), Some(&Told::Value(3.0))),
+            (2, Some(2), Some(&numbers)),
+            (3, Some(3), Some(&failed))
+        ]
+    );
+    // Each as if it had been asked for and told by itself.
+    let alone = add(storage, study, &held(0.25, &by_hand, None)).number;
+    storage.finish(study, alone, TellAuthority::Hand, &Told::Value(3.0)).unwrap();
+    let trials = storage.trials(study).unwrap();
+    let (one, of_list) = (&trials[4], &trials[1]);
+    assert_eq!(
+        (&one.state, one.attempts, &one.source, &one.point),
+        (&of_list.state, of_list.attempts, &of_list.source, &of_list.point)
+    );
+    let other = Worker::of_this_process();
+    for bad in [
+        ended(f64::NAN, Told::Value(1.0)),
+        ended(0.5, Told::Value(f64::INFINITY)),
+        (held(0.5, &other, None), Told::Value(1.0)),
+        (new_trial(0.5), Told::Stopped { epoch: 1, value: 1.0, because: String::new() }),
+    ] {
+        let list = [ended(0.5, Told::Value(1.0)), bad];
+        storage.add_told(study, &list).unwrap_err();
+    }
+    storage.add_told(study, &[]).unwrap();
+    assert_eq!(storage.trials(study).unwrap().len(), 5, "what is refused leaves nothing");
+    assert_eq!(
+        storage.claim(study, &other, None).unwrap().map(|trial| trial.number),
+        Some(asked.number)
+    );
 }
 
 fn claims_follow_asking(storage: &dyn Storage) {

@@ -96,6 +96,15 @@ impl Study {
         rules::heed(known_stops, || Ok(self.stops.last().cloned()))
     }
 
+    /// Takes up a trial, and returns its number.
+    fn begin(&mut self, trial: Trial, new: &NewTrial) -> u64 {
+        let number = trial.number;
+        self.trials.push(trial);
+        self.open.insert(number);
+        self.encodings.entry(new.encoding.clone()).or_insert(number);
+        number
+    }
+
     fn end(&mut self, number: u64, told: Told, now_ms: i64) -> Result<u64, StorageError> {
         let seq = self.told.len() as u64 + 1;
         rules::end(self.trial(number)?, told, seq, now_ms);
@@ -168,10 +177,22 @@ impl Storage for MemoryStorage {
                 return Ok(ControlFlow::Continue(refusal));
             }
             let trial = rules::begin(new, number, now_ms());
-            study.trials.push(trial.clone());
-            study.open.insert(number);
-            study.encodings.entry(new.encoding.clone()).or_insert(number);
+            study.begin(trial.clone(), new);
             Ok(ControlFlow::Continue(AddOutcome::Trial(trial)))
+        })
+    }
+
+    fn add_told(&self, study: StudyKey, trials: &[(NewTrial, Told)]) -> Result<(), StorageError> {
+        self.with(study, |study| {
+            let (before, now_ms) = (study.trials.len() as u64, now_ms());
+            let begun = (before..).zip(trials);
+            let begun = begun.map(|(number, new)| rules::begin_told(new, number, now_ms));
+            let begun: Vec<Trial> = begun.collect::<Result<_, _>>()?;
+            for (trial, (new, told)) in begun.into_iter().zip(trials) {
+                let number = study.begin(trial, new);
+                study.end(number, told.clone(), now_ms)?;
+            }
+            Ok(())
         })
     }
 

@@ -18,12 +18,7 @@ pub(crate) fn refusal<E: From<StorageError>>(
     n_trials: u64,
     twin: impl FnOnce() -> Result<Option<u64>, E>,
 ) -> Result<Option<AddOutcome>, E> {
-    for (name, value) in new.point.iter() {
-        if matches!(value, Value::Float(value) if !value.is_finite()) {
-            let what = format!("parameter {name:?} of a new trial");
-            return Err(StorageError::NotFinite { what }.into());
-        }
-    }
+    check_finite(new)?;
     if new.number.is_some_and(|expected| expected != n_trials) {
         return Ok(Some(AddOutcome::Overtaken));
     }
@@ -34,6 +29,28 @@ pub(crate) fn refusal<E: From<StorageError>>(
         return Ok(twin()?.map(|number| AddOutcome::Duplicate { number }));
     }
     Ok(None)
+}
+
+fn check_finite(new: &NewTrial) -> Result<(), StorageError> {
+    for (name, value) in new.point.iter() {
+        if matches!(value, Value::Float(value) if !value.is_finite()) {
+            let what = format!("parameter {name:?} of a new trial");
+            return Err(StorageError::NotFinite { what });
+        }
+    }
+    Ok(())
+}
+
+/// A trial that has ended elsewhere, as it was when it began.
+pub(crate) fn begin_told(
+    (new, told): &(NewTrial, Told),
+    number: u64,
+    now_ms: i64,
+) -> Result<Trial, StorageError> {
+    check_finite(new)?;
+    let trial = begin(new, number, now_ms);
+    may_finish(&trial, TellAuthority::Hand, told, now_ms)?;
+    Ok(trial)
 }
 
 /// Returns `Break` with the last stop of a study if it is later than those that a run knew when it began. `last` looks for it, and is not

@@ -137,7 +137,7 @@ pub struct Stop {
 /// A place where studies and their trials are kept.
 ///
 /// Every call is one transaction: it happens wholly or not at all, in one order for all callers. A durable storage
-/// returns from [`Storage::add`], [`Storage::claim`], [`Storage::report`], [`Storage::finish`], [`Storage::release_trial`] and
+/// returns from [`Storage::add`], [`Storage::add_told`], [`Storage::claim`], [`Storage::report`], [`Storage::finish`], [`Storage::release_trial`] and
 /// [`Storage::stop`] only when what they did survives a crash of the process and of the machine. Times are read from the storage's own clock, which may be set back.
 /// A call that fails with [`StorageError::Write`] has changed nothing that anybody sees, but a crash right after it may
 /// still bring the change to light: so tell again what could not be told, [`TellOutcome::Already`] is no mistake.
@@ -200,6 +200,15 @@ pub trait Storage: Send + Sync + fmt::Debug {
         trial: &NewTrial,
         known_stops: Option<u64>,
     ) -> Result<ControlFlow<Stop, AddOutcome>, StorageError>;
+
+    /// Adds trials that have ended elsewhere, in this order: all of them, or none. What they demand of the study (a number, a limit, an
+    /// encoding of their own) is not looked at.
+    ///
+    /// # Errors
+    /// [`StorageError::NotFinite`] for a point or an ending with such a number, [`StorageError::NotHeld`] for a trial that a process
+    /// holds, [`StorageError::NotReported`] for one that was stopped; or if the storage cannot be written, or has no such
+    /// study.
+    fn add_told(&self, study: StudyKey, trials: &[(NewTrial, Told)]) -> Result<(), StorageError>;
 
     /// Takes over the first trial that waits, or whose holder is gone or whose lease is over; it is then `worker`'s for
     /// `lease`, and what an earlier attempt has reported goes. A trial that was begun [`ATTEMPTS_MAX`] times already is told as failed (`abandoned`) instead, and the

@@ -149,6 +149,13 @@ macro_rules! delegate {
             ) -> Result<ControlFlow<Stop, AddOutcome>, StorageError> {
                 self.get()?.add_unless_stopped(study, trial, known_stops)
             }
+            fn add_told(
+                &self,
+                study: StudyKey,
+                trials: &[(NewTrial, Told)],
+            ) -> Result<(), StorageError> {
+                self.get()?.add_told(study, trials)
+            }
             fn claim_unless_stopped(
                 &self,
                 study: StudyKey,

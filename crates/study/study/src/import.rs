@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fedbo_space::{Direction, Point};
-use fedbo_storage::{Storage, Trial, TrialState};
+use fedbo_storage::{Storage, TrialState};
 
 use crate::trial_table::{TableDefect, TrialTable};
 use crate::{Definition, LeftOut, Study, StudyError};
 
 pub use optuna::read_optuna;
+
+/// Trials that an import stores in one transaction, for which others who write to the storage wait.
+const IMPORTED_AT_A_TIME: usize = 500;
 
 /// The trials of a table that have a value.
 #[derive(Clone, Debug, PartialEq)]
@@ -156,15 +159,17 @@ impl Study {
                 });
             }
         }
-        let mut n_new = 0;
-        for (place, (point, numbers)) in points.into_iter().enumerate() {
-            let number = match known.get(place) {
-                Some(Trial { state: TrialState::Told(_), .. }) => continue,
-                Some(trial) => trial.number, // an import was interrupted before it told its value
-                None => study.add_imported(point)?,
-            };
-            study.tell_numbers(number, numbers)?;
-            n_new += 1;
+        let (there, new) = points.split_at(known.len().min(points.len()));
+        let mut n_new = new.len();
+        for (trial, (_, numbers)) in known.iter().zip(there) {
+            if !matches!(trial.state, TrialState::Told(_)) {
+                // An import of an earlier version was interrupted before it told its value.
+                study.tell_numbers(trial.number, numbers.clone())?;
+                n_new += 1;
+            }
+        }
+        for batch in new.chunks(IMPORTED_AT_A_TIME) {
+            study.add_imported(batch)?;
         }
         Ok((study, n_new))
     }
@@ -173,7 +178,7 @@ impl Study {
 #[cfg(test)]
 mod tests {
     use fedbo_space::ParameterSpec;
-    use fedbo_storage::MemoryStorage;
+    use fedbo_storage::{MemoryStorage, NewTrial, Worker};
 
     use super::*;
 
@@ -228,9 +233,15 @@ mod tests {
         let trials = read(table).unwrap().trials;
         let import =
             |trials: &[(Point, Vec<f64>)]| Study::import(storage.clone(), &definition(), trials);
-        let (study, n_new) = import(&trials[..2]).unwrap();
+        let (_, n_new) = import(&trials[..2]).unwrap();
         assert_eq!(n_new, 2);
-        study.add_imported(trials[2].0.clone()).unwrap(); // interrupted here
+        // As an import of an earlier version left it that was interrupted before it told the value.
+        let key = storage.studies().unwrap()[0].key;
+        let asked = NewTrial {
+            holder: Some((Worker::by_hand(), None)),
+            ..NewTrial::new(vec![0], trials[2].0.clone(), "imported")
+        };
+        storage.add(key, &asked).unwrap();
         let (study, n_new) = import(&trials).unwrap();
         let stored = study.trials().unwrap();
         let pairs: Vec<(Point, Vec<f64>)> =

@@ -372,18 +372,17 @@ impl Study {
         }
     }
 
-    /// Adds a trial that was evaluated elsewhere, which is to be told next, and returns its number. Its point may be that of another.
-    pub(crate) fn add_imported(&self, point: Point) -> Result<u64, StudyError> {
-        let new = NewTrial {
-            holder: Some((Worker::by_hand(), None)),
-            ..NewTrial::new(encoding(&self.space, &point)?, point, "imported")
+    /// Adds trials that were evaluated elsewhere, with their numbers: all of them, or none. Their points may be those of others.
+    pub(crate) fn add_imported(&self, trials: &[(Point, Vec<f64>)]) -> Result<(), StudyError> {
+        let told = |(point, numbers): &(Point, Vec<f64>)| {
+            let new = NewTrial {
+                holder: Some((Worker::by_hand(), None)),
+                ..NewTrial::new(encoding(&self.space, point)?, point.clone(), "imported")
+            };
+            Ok((new, Told::with_numbers(numbers.clone())))
         };
-        match self.storage.add(self.key, &new)? {
-            AddOutcome::Trial(trial) => Ok(trial.number),
-            AddOutcome::Duplicate { .. } | AddOutcome::Overtaken | AddOutcome::Full => {
-                unreachable!("neither a number nor a limit was given, and points may be equal")
-            }
-        }
+        let told = trials.iter().map(told).collect::<Result<Vec<_>, StudyError>>()?;
+        Ok(self.storage.add_told(self.key, &told)?)
     }
 
     /// Puts the point of a failed trial in line once more, as a new trial, which waits for the next worker who asks. The failure

@@ -185,6 +185,20 @@ impl Storage for PostgresStorage {
         })
     }
 
+    fn add_told(&self, study: StudyKey, trials: &[(NewTrial, Told)]) -> Result<(), StorageError> {
+        self.write(Lock::Study(study), |tx, moment| {
+            let mut last = None;
+            for (number, new) in (n_trials(tx, study)?..).zip(trials) {
+                let mut trial = rules::begin_told(new, number, moment.now_ms)?;
+                rows::insert(tx, study, &trial, &new.0.encoding)?;
+                end(tx, study, &mut trial, new.1.clone(), moment)?;
+                last = Some(trial);
+            }
+            let trace = last.map_or(ChangeMarker::Repeatable, ChangeMarker::Changed);
+            Ok(Change { trace, result: () })
+        })
+    }
+
     fn claim_unless_stopped(
         &self,
         study: StudyKey,

@@ -223,6 +223,20 @@ impl Storage for SqliteStorage {
         })
     }
 
+    fn add_told(&self, study: StudyKey, trials: &[(NewTrial, Told)]) -> Result<(), StorageError> {
+        self.write(|tx| {
+            check_study(tx, study)?;
+            let now_ms = now_ms(tx)?;
+            for (number, new) in (n_trials(tx, study)?..).zip(trials) {
+                let mut trial = rules::begin_told(new, number, now_ms)?;
+                rows::insert(tx, study, &trial, &new.0.encoding)?;
+                end(tx, study, &mut trial, new.1.clone(), now_ms)?;
+            }
+            Ok(())
+        })
+        .inspect(|()| self.copy_log())
+    }
+
     fn claim_unless_stopped(
         &self,
         study: StudyKey,

@@ -58,6 +58,10 @@ impl Storage for Counting {
         self.storage.add_unless_stopped(study, trial, known_stops)
     }
 
+    fn add_told(&self, study: StudyKey, trials: &[(NewTrial, Told)]) -> Result<(), StorageError> {
+        self.storage.add_told(study, trials)
+    }
+
     fn claim_unless_stopped(
         &self,
         study: StudyKey,
