@@ -20,7 +20,7 @@ pub(super) struct Component {
     sizes: Vec<(f64, f64)>,
     /// True if other parties had a part in it.
     is_shared: bool,
-    /// What is added to its means: the level that its outputs were told without, less the incumbent.
+    /// The level that its outputs were told without, less the incumbent: it is added to its means.
     level: f64,
 }
 

@@ -41,7 +41,7 @@ const N_PAST: usize = 50;
 /// M.
 const N_FEATURES: usize = 200;
 const CHECKPOINTS: [i64; 5] = [1, 3, 5, 10, 20];
-/// What the experiment was made to show: the shared prior ahead of these controls on these families of honest others, after so many
+/// The claims that the experiment was made for: the shared prior ahead of these controls on these families of honest others, after so many
 /// queries.
 const PRIMARY: [(&str, &[Arm], &[i64]); 4] = [
     ("landmine", &[Arm::Fts, Arm::LogEi], &[3, 5, 10]),

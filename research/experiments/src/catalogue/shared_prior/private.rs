@@ -209,7 +209,7 @@ fn pairs() -> Vec<(String, String)> {
     pairs
 }
 
-/// What the experiment was made to show: federations of both compared sizes ahead of every control at five and ten queries.
+/// The claims that the experiment was made for: federations of both compared sizes ahead of every control at five and ten queries.
 fn primary(family: &Family) -> Vec<PrimaryComparison> {
     let mut found = Vec::new();
     for epsilon in EPSILONS {
