@@ -6,7 +6,7 @@ use statrs::function::beta::beta_reg;
 
 use super::summary::{Estimate, VALUES_MIN};
 
-/// The error that is allowed of all comparisons together.
+/// The error that is allowed of all comparisons that are corrected together.
 pub const LEVEL: f64 = 0.05;
 
 /// A confidence interval of a mean.

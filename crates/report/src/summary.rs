@@ -150,7 +150,7 @@ pub struct SummaryRequest {
 }
 
 impl SummaryRequest {
-    /// Arms without comparisons, over units, without privacy, times or pictures.
+    /// A request for a summary of arms without comparisons, each unit one value, without privacy, times or pictures.
     #[must_use]
     pub fn new(
         experiment: impl Into<String>,
@@ -229,10 +229,11 @@ pub struct Summary {
     /// Paired differences: for each pair the checkpoints, then the end.
     pub differences: Vec<Difference>,
     /// Number of comparisons over which Holm's correction is made: all paired differences of the experiment that have a p-value,
-    /// those of all configurations together, but for primary ones. The end is no comparison of its own where it is the last checkpoint.
+    /// those of all configurations together, but for primary ones. The end is no comparison of its own where it is a checkpoint of all
+    /// units.
     #[serde(default)]
     pub comparisons: usize,
-    /// The same of those that were declared in advance, which are corrected among themselves; left out where there are none.
+    /// Number of comparisons that were declared in advance, which are corrected among themselves; left out where there are none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub primary_comparisons: usize,
     /// One summary a configuration, where the experiment has several; `arms` and `differences` are then empty.
@@ -315,6 +316,9 @@ pub struct Difference {
     /// True if it was declared in advance; left out of the file otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub primary: bool,
+    /// The place of the checkpoint that the end is, whose comparison it therefore is; none otherwise.
+    #[serde(skip)]
+    repeats: Option<usize>,
     /// Units of either arm that were dropped because the other side has no value for them.
     pub dropped: usize,
     /// The conclusion from the numbers.
@@ -343,13 +347,6 @@ fn is_zero(n: &usize) -> bool {
 }
 
 impl Difference {
-    /// Returns true if it is the end of the pair whose last checkpoint `before` is, with the same values.
-    fn repeats(&self, before: &Self) -> bool {
-        self.iteration.is_none()
-            && (&self.arm, &self.control) == (&before.arm, &before.control)
-            && (self.estimate, self.dropped) == (before.estimate, before.dropped)
-    }
-
     /// Its verdict, once its p-value is adjusted.
     fn judge(&mut self, metric: Metric, direction: Direction) {
         let Some(estimate) = self.estimate else {
@@ -413,10 +410,9 @@ fn judge(parts: &mut [Summary]) {
     let n_others = correct(parts, false);
     for part in parts {
         (part.primary_comparisons, part.comparisons) = (n_primary, n_others);
-        for index in 1..part.differences.len() {
-            let (before, from_it) = part.differences.split_at_mut(index);
-            if from_it[0].repeats(&before[index - 1]) {
-                from_it[0].p_adjusted = before[index - 1].p_adjusted;
+        for index in 0..part.differences.len() {
+            if let Some(checkpoint) = part.differences[index].repeats {
+                part.differences[index].p_adjusted = part.differences[checkpoint].p_adjusted;
             }
         }
         for difference in &mut part.differences {
@@ -436,17 +432,11 @@ fn judge(parts: &mut [Summary]) {
 
 /// Holm's correction over the comparisons of one rank. Returns their number.
 fn correct(parts: &mut [Summary], primary: bool) -> usize {
-    let mut found: Vec<&mut Difference> = Vec::new();
-    for part in parts {
-        let mut before: Option<Difference> = None;
-        for each in &mut part.differences {
-            let is_repeated =
-                before.replace(each.clone()).is_some_and(|before| each.repeats(&before));
-            if each.primary == primary && each.p_value.is_some() && !is_repeated {
-                found.push(each);
-            }
-        }
-    }
+    let all = parts.iter_mut().flat_map(|part| &mut part.differences);
+    let is_of_it = |each: &&mut Difference| {
+        each.primary == primary && each.p_value.is_some() && each.repeats.is_none()
+    };
+    let mut found: Vec<&mut Difference> = all.filter(is_of_it).collect();
     let p_values: Vec<Option<f64>> = found.iter().map(|each| each.p_value).collect();
     for (each, adjusted) in found.iter_mut().zip(holm(&p_values)) {
         each.p_adjusted = adjusted;
@@ -463,28 +453,38 @@ fn compare(rows: &[Row], request: &SummaryRequest) -> Summary {
     let mut differences = Vec::new();
     for (arm, control) in &request.pairs {
         let sides = [arm, control].map(|name| by_arm.get(name.as_str()).unwrap_or(&none));
+        let end = common_end(sides[0], sides[1]);
         for iteration in request.checkpoints.iter().copied().map(Some).chain([None]) {
             let (values, dropped) =
                 paired_differences(sides[0], sides[1], iteration, request.clusters);
             let estimate = Estimate::of(&values);
-            let (arm, control) = (arm.clone(), control.clone());
-            differences.push(Difference {
-                arm,
-                control,
+            let of_pair = |each: &Difference| (&each.arm, &each.control) == (arm, control);
+            let is_end = |each: &Difference| iteration.is_none() && end == each.iteration;
+            let repeats =
+                end.and_then(|_| differences.iter().rposition(|e| of_pair(e) && is_end(e)));
+            let mut difference = Difference {
+                arm: arm.clone(),
+                control: control.clone(),
                 iteration,
                 estimate,
                 interval: estimate.and_then(|found| found.interval()),
                 p_value: estimate.and_then(|found| found.p_value()),
                 p_adjusted: None,
                 primary: false,
+                repeats,
                 dropped,
                 verdict: Verdict::default(),
                 gain: false,
-            });
+            };
+            difference.primary = match repeats {
+                Some(checkpoint) => differences[checkpoint].primary,
+                None => {
+                    let mut primary = request.primary.iter();
+                    primary.any(|primary| primary.is(&request.experiment, &difference))
+                }
+            };
+            differences.push(difference);
         }
-    }
-    for each in &mut differences {
-        each.primary = request.primary.iter().any(|primary| primary.is(&request.experiment, each));
     }
     let arms = names.iter().map(|arm| summarize_arm(rows, arm, &by_arm[arm], request)).collect();
     Summary {
@@ -586,6 +586,14 @@ fn summarize_arm(
     }
 }
 
+/// The iteration at which all units that have both sides end; none if they differ.
+fn common_end(arm: &BTreeMap<Unit<'_>, Trace>, control: &BTreeMap<Unit<'_>, Trace>) -> Option<i64> {
+    let both = arm.iter().filter_map(|(unit, trace)| Some((trace, control.get(unit)?)));
+    let mut ends = both.map(|(arm, control)| arm.last_iteration().min(control.last_iteration()));
+    let first = ends.next()?;
+    ends.all(|end| end == first).then_some(first).flatten()
+}
+
 /// arm − control for each unit that has both, and the number of units that have one side only or no value.
 fn paired_differences(
     arm: &BTreeMap<Unit<'_>, Trace>,
@@ -615,7 +623,6 @@ mod tests {
         SummaryRequest {
             checkpoints: vec![1],
             pairs: vec![("fts".to_owned(), "ts".to_owned())],
-            primary: Vec::new(),
             ..SummaryRequest::new("test", 7, Direction::Maximize, Metric::Best)
         }
     }
@@ -729,6 +736,7 @@ mod tests {
                 p_value: estimate.p_value(),
                 p_adjusted: p_adjusted.or(estimate.p_value()),
                 primary: false,
+                repeats: None,
                 dropped: 0,
                 verdict: Verdict::Unclear,
                 gain: false,
@@ -795,7 +803,7 @@ mod tests {
         let found = summarize(&rows(), &declared);
         assert_eq!((found.comparisons, found.primary_comparisons), (1, 1));
         let [first, checkpoint, end] = &found.differences[..] else { panic!("three differences") };
-        assert_eq!((first.primary, checkpoint.primary, end.primary), (false, true, false));
+        assert_eq!((first.primary, checkpoint.primary, end.primary), (false, true, true));
         for each in [first, checkpoint] {
             assert_eq!(each.p_adjusted, each.p_value);
         }

@@ -159,11 +159,8 @@ fn differences(summary: &Summary) -> Option<Table> {
         let (mean, error) = estimate(each.estimate, true);
         let mut row = vec![
             if is_new { name() } else { String::new() },
-            match each.iteration {
-                None => "end".to_owned(),
-                Some(iteration) if each.primary => format!("{iteration} (primary)"),
-                Some(iteration) => iteration.to_string(),
-            },
+            each.iteration.map_or_else(|| "end".to_owned(), |iteration| iteration.to_string())
+                + if each.primary { " (primary)" } else { "" },
             each.estimate.map_or(0, |found| found.n).to_string(),
             format!("{mean} {error}{}", mark(each.verdict)),
         ];
@@ -389,10 +386,15 @@ mod tests {
 
     #[test]
     fn primary_comparisons_are_named() {
-        let rows = [(0, 0.5), (1, 0.6), (2, 0.8)].into_iter().flat_map(|(run, value)| {
-            [("ts", 0.0), ("fts|x", 0.1 * value)]
-                .map(|(arm, gain)| row(arm, "a", run, 10, Some(value + gain)))
-        });
+        let rows_at = |iteration: i64| {
+            let runs = [(0, 0.5), (1, 0.6), (2, 0.8)];
+            let row = move |(run, value): (u32, f64)| {
+                [("ts", 0.0), ("fts|x", 0.1 * value)]
+                    .map(|(arm, gain)| row(arm, "a", run, iteration, Some(value + gain)))
+            };
+            runs.into_iter().flat_map(row).collect::<Vec<_>>()
+        };
+        let (rows, earlier_rows) = (rows_at(10), rows_at(5));
         let primary = PrimaryComparison {
             experiment: "test".to_owned(),
             arm: "fts|x".to_owned(),
@@ -400,9 +402,14 @@ mod tests {
             iteration: 10,
         };
         let request = SummaryRequest { primary: vec![primary], ..request() };
-        let text = closing_table(&summarize(&rows.collect::<Vec<_>>(), &request), None);
-        assert!(text.contains("10 (primary)"), "{text}");
+        let text = closing_table(&summarize(&rows, &request), None);
+        assert!(text.contains("10 (primary)") && text.contains("end (primary)"), "{text}");
         assert!(text.contains("over the one primary comparison."), "{text}");
+        let earlier = SummaryRequest { checkpoints: vec![5, 10], ..request };
+        let rows = rows.into_iter().chain(earlier_rows).collect::<Vec<_>>();
+        let text = closing_table(&summarize(&rows, &earlier), None);
+        let both = "over the one comparison, and by itself over the one primary comparison.";
+        assert!(text.contains(both), "{text}");
     }
 
     /// A single run has differences, and nothing that says how far they can be relied on.

@@ -26,9 +26,12 @@ impl LocalProb {
         let values: &[f64] = match &self {
             Self::InverseSqrt | Self::InverseSquare => &[],
             Self::Power(exponent) => {
-                let (holds, expected) =
-                    (exponent.is_finite() && *exponent >= 0.0, "a finite number of at least 0");
-                StrategyError::ensure(holds, "exponent of local_prob", exponent, expected)?;
+                StrategyError::ensure(
+                    exponent.is_finite() && *exponent >= 0.0,
+                    "exponent of local_prob",
+                    exponent,
+                    "a finite number of at least 0",
+                )?;
                 &[]
             }
             Self::Constant(p) => std::slice::from_ref(p),
@@ -38,10 +41,12 @@ impl LocalProb {
                 list
             }
         };
-        let bad = values.iter().find(|p| !(0.0..=1.0).contains(*p));
-        let expected = "a probability between 0 and 1";
-        StrategyError::ensure(bad.is_none(), "local_prob", bad.unwrap_or(&0.0), expected)?;
-        Ok(self)
+        match values.iter().find(|p| !(0.0..=1.0).contains(*p)) {
+            Some(bad) => {
+                Err(StrategyError::setting("local_prob", bad, "a probability between 0 and 1"))
+            }
+            None => Ok(self),
+        }
     }
 
     /// p_t for t = `step` ≥ 1.

@@ -103,7 +103,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// One with a single number: of a trial whose value is `None` if it failed.
+    /// An observation with one number, or none if the trial failed.
     #[must_use]
     pub fn new(unit: Vec<f64>, value: Option<f64>, source: Source) -> Self {
         Self { unit, value, source, further: Vec::new() }

@@ -235,15 +235,17 @@ fn what_has_ended_elsewhere(storage: &dyn Storage) {
         (&of_list.state, of_list.attempts, &of_list.source, &of_list.point)
     );
     let other = Worker::of_this_process();
-    for bad in [
-        ended(f64::NAN, Told::Value(1.0)),
-        ended(0.5, Told::Value(f64::INFINITY)),
-        (held(0.5, &other, None), Told::Value(1.0)),
-        (new_trial(0.5), Told::Stopped { epoch: 1, value: 1.0, because: String::new() }),
-    ] {
-        let list = [ended(0.5, Told::Value(1.0)), bad];
-        storage.add_told(study, &list).unwrap_err();
+    let refused = |bad: (NewTrial, Told)| {
+        storage.add_told(study, &[ended(0.5, Told::Value(1.0)), bad]).unwrap_err()
+    };
+    for bad in [ended(f64::NAN, Told::Value(1.0)), ended(0.5, Told::Value(f64::INFINITY))] {
+        assert!(matches!(refused(bad), StorageError::NotFinite { .. }));
     }
+    let somebodys = refused((held(0.5, &other, None), Told::Value(1.0)));
+    assert!(matches!(somebodys, StorageError::NotHeld { .. }), "{somebodys:?}");
+    let stopped = Told::Stopped { epoch: 1, value: 1.0, because: String::new() };
+    let stopped = refused((new_trial(0.5), stopped));
+    assert!(matches!(stopped, StorageError::NotReported { .. }), "{stopped:?}");
     storage.add_told(study, &[]).unwrap();
     assert_eq!(storage.trials(study).unwrap().len(), 5, "what is refused leaves nothing");
     assert_eq!(

@@ -307,7 +307,7 @@ class Page {
     const parts = [];
     const all = summary === null ? [] : [summary, ...(summary.configurations ?? [])];
     const differences = all.flatMap((each) => each.differences.map((/** @type {any} */ one) => [
-      `${one.arm} − ${one.control}`, each.experiment, one.iteration ?? "end", number(one.estimate?.n), number(one.estimate?.mean), number(one.estimate?.standard_error),
+      `${one.arm} − ${one.control}`, each.experiment, `${one.iteration ?? "end"}${one.primary ? " (primary)" : ""}`, number(one.estimate?.n), number(one.estimate?.mean), number(one.estimate?.standard_error),
       one.interval ? `${number(one.interval.low)} to ${number(one.interval.high)}` : "–", number(one.p_value), number(one.p_adjusted),
       VERDICTS[one.verdict] ?? one.verdict]));
     if (problem !== null) parts.push(h("p", { class: "note" }, `The summary cannot be read: ${problem}`));

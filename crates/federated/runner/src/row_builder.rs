@@ -21,7 +21,7 @@ pub struct RowLabels {
 }
 
 impl RowLabels {
-    /// All columns.
+    /// The labels of the rows of one agent in one repetition.
     pub fn new(
         experiment: impl Into<String>,
         arm: impl Into<String>,

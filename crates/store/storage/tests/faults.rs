@@ -279,6 +279,12 @@ fn works_on_a_small_disk() {
     }
     fs::remove_file(&reserve).unwrap();
     known.push(one_more(&storage, 1).unwrap());
+    // Of a list that does not fit, nothing is stored.
+    let list = vec![(new_trial(4_000), Told::Value(0.1)); 400];
+    let error = storage.add_told(key(&storage), &list).unwrap_err();
+    assert!(error.to_string().contains("disk is full"), "{error}");
+    assert_eq!(told(&storage), known);
+    known.push(one_more(&storage, 1).unwrap());
     assert_eq!(told(&storage), known);
     drop(storage);
     let new = SqliteStorage::open(&folder.join("new.db"), Mode::Create).unwrap();

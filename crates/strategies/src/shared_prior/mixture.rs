@@ -160,7 +160,7 @@ impl Mixture {
 }
 
 impl Mixture {
-    /// A draw of the function: of one model and size by their weights, at the outputs' level. Cost O(n² + n r + n M) for M features of
+    /// A draw of the function without its level, which moves no maximum: of one model and size by their weights. Cost O(n² + n r + n M) for M features of
     /// `prior`.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use crate::{Definition, LeftOut, Study, StudyError};
 pub use optuna::read_optuna;
 
 /// Trials that an import stores in one transaction, for which others who write to the storage wait.
-const IMPORTED_AT_A_TIME: usize = 500;
+const IMPORTED_AT_A_TIME: usize = 100;
 
 /// The trials of a table that have a value.
 #[derive(Clone, Debug, PartialEq)]
@@ -223,6 +223,29 @@ mod tests {
             let defect = read(&text).unwrap_err();
             assert!(defect.line == line && defect.message.contains(expected), "{defect:?}");
         }
+    }
+
+    /// More than are stored at a time, and again after some batches and a part of one.
+    #[test]
+    fn a_long_table_is_stored_in_batches() {
+        let trials: Vec<(Point, Vec<f64>)> = (1..=9)
+            .cycle()
+            .zip(0..2 * IMPORTED_AT_A_TIME + 7)
+            .map(|(at, place)| {
+                let table = format!("x,parameter.value,kind,value\n0.5,{at},c,{place}\n");
+                read(&table).unwrap().trials.swap_remove(0)
+            })
+            .collect();
+        let storage = Arc::new(MemoryStorage::new());
+        let import =
+            |n: usize| Study::import(storage.clone(), &definition(), &trials[..n]).unwrap();
+        assert_eq!(import(IMPORTED_AT_A_TIME + 3).1, IMPORTED_AT_A_TIME + 3);
+        let (study, n_new) = import(trials.len());
+        assert_eq!(n_new, IMPORTED_AT_A_TIME + 4);
+        let stored = study.trials().unwrap();
+        let pairs: Vec<(Point, Vec<f64>)> =
+            stored.iter().map(|each| (each.point.clone(), each.numbers().to_vec())).collect();
+        assert_eq!(pairs, trials);
     }
 
     #[test]

@@ -3,10 +3,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use fedbo_space::{Direction, ParameterSpec, Point};
+use fedbo_space::{Direction, ParameterSpec, Point, Value};
 use fedbo_storage::{MemoryStorage, Storage};
 use fedbo_strategies::{Observation, Points, Proposal, Source, Strategy, StrategyError};
-use fedbo_streams::Stream;
+use fedbo_streams::{Purpose, Seed, Stream};
 use fedbo_study::{Definition, Sampler, StrategySpec, Study, StudyError};
 
 /// Two objectives, in two directions, and two constraints.
@@ -148,4 +148,30 @@ fn others_refuse_further_numbers() {
     refused(five, "objectives has 5 entries, expected 2 to 4");
     let error = Sampler::new(&definition(StrategySpec::random())).err().unwrap().to_string();
     assert!(error.contains("[[objectives]] cannot be combined with a sampler"), "{error}");
+}
+
+/// Models of 5,600 trials are conditioned on some of them. The front is at y = 0, and no trial is: the next one is.
+#[test]
+fn very_many_trials_of_two_objectives_lead_to_the_front() {
+    let side = || ParameterSpec::float(0.0, 1.0);
+    let definition = Definition::new("front")
+        .parameter("x", side())
+        .parameter("y", side())
+        .strategy(StrategySpec::log_ei())
+        .objective("first", Direction::Minimize)
+        .objective("second", Direction::Minimize);
+    let mut stream = Seed::new(1).stream(Purpose::InitialDesign, 0, 0);
+    let trial = |_| {
+        let [x, y] = [stream.uniform(), stream.uniform()];
+        let point = [("x", x), ("y", y)].map(|(name, at)| (name.to_owned(), Value::Float(at)));
+        let g = 1.0 + 4.0 * y;
+        (Point::new(point.to_vec()), vec![x, g * (1.0 - (x / g).sqrt())])
+    };
+    let trials: Vec<(Point, Vec<f64>)> = (0..5_600).map(trial).collect();
+    let nearest = trials.iter().map(|(point, _)| point.number("y")).fold(1.0, f64::min);
+    let storage = Arc::new(MemoryStorage::new());
+    let (study, n_new) = Study::import(storage, &definition, &trials).unwrap();
+    assert_eq!(n_new, 5_600);
+    let asked = study.ask().unwrap();
+    assert!(asked.point.number("y") < nearest, "{asked:?}");
 }

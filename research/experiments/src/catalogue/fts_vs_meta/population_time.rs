@@ -173,11 +173,7 @@ fn table(rows: &[Row], rules: &[&str]) -> Vec<String> {
 }
 
 fn picture(rows: &[Row], rules: &[&str], options: &RunOptions) -> anyhow::Result<()> {
-    let request = SummaryRequest {
-        privacy: std::collections::BTreeMap::new(),
-        wall_seconds: std::collections::BTreeMap::new(),
-        ..SummaryRequest::new("run time", options.seed, Direction::Minimize, Metric::Best)
-    };
+    let request = SummaryRequest::new("run time", options.seed, Direction::Minimize, Metric::Best);
     let summary = summarize(rows, &request);
     let series = rules.iter().map(|rule| TradeoffSeries {
         name: (*rule).to_owned(),

@@ -30,7 +30,7 @@ use rayon::prelude::*;
 
 use super::families::{self, Family};
 use super::{N_FEATURES, N_ROUNDS, alone, feature_map, member, past, session_of, unit_seed};
-use crate::catalogue::jobs::{AnyAgent, Job, columns_of, conclude, run_jobs};
+use crate::catalogue::jobs::{AnyAgent, Job, check_primary, columns_of, conclude, run_jobs};
 use crate::catalogue::{ExperimentResult, Progress, RunOptions};
 
 /// Repetitions unless asked otherwise.
@@ -164,6 +164,9 @@ pub(in crate::catalogue) fn run(
             }
         }
     }
+    let (primary, checkpoints) =
+        (families.iter().flat_map(primary).collect::<Vec<_>>(), vec![3, 5, 10]);
+    check_primary(&primary, &jobs, &checkpoints)?;
     progress.stage("shared-prior-private", jobs.len());
     let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
     let figure = FigureSpec {
@@ -175,8 +178,8 @@ pub(in crate::catalogue) fn run(
         ..FigureSpec::default()
     };
     let request = SummaryRequest {
-        checkpoints: vec![3, 5, 10],
-        primary: families.iter().flat_map(primary).collect(),
+        checkpoints,
+        primary,
         clusters: Clusters::Agents,
         private: Some(false),
         figure: Some(figure),
@@ -209,7 +212,8 @@ fn pairs() -> Vec<(String, String)> {
     pairs
 }
 
-/// The claims that the experiment was made for: federations of both compared sizes ahead of every control at five and ten queries.
+/// The claims that the experiment was made for: federations of both compared sizes ahead of `log-ei`, of their noise alone and of DP-FTS-DE, at
+/// five and ten queries.
 fn primary(family: &Family) -> Vec<PrimaryComparison> {
     let mut found = Vec::new();
     for epsilon in EPSILONS {
