@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedbo_gp::JointSampler;
+use fedbo_gp::{FeatureMap, JointSampler};
 use fedbo_optim::{Direct, Function, MultiStart, Points, best, rank, sobol};
 use fedbo_space::Space;
 use fedbo_streams::Stream;
@@ -22,6 +22,19 @@ pub enum Domain {
 }
 
 impl Domain {
+    /// Refuses shared features of another dimension.
+    ///
+    /// # Errors
+    /// [`StrategyError::Setting`] if it differs.
+    pub fn check_features(&self, map: &FeatureMap) -> Result<(), StrategyError> {
+        StrategyError::ensure(
+            map.dim() == self.dim(),
+            "dimension of the shared features",
+            map.dim(),
+            "the dimension of the domain",
+        )
+    }
+
     /// Dimension d of the coordinates.
     pub fn dim(&self) -> usize {
         match self {

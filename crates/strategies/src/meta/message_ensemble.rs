@@ -60,12 +60,7 @@ impl<S: ModelEnsemble> MessageEnsemble<S> {
         rank: usize,
         terms: MessageTerms,
     ) -> Result<Self, StrategyError> {
-        StrategyError::ensure(
-            map.dim() == strategy.domain().dim(),
-            "dimension of the shared features",
-            map.dim(),
-            "the dimension of the domain",
-        )?;
+        strategy.domain().check_features(&map)?;
         let terms = MessageTerms { sends_best: false, ..terms };
         let basis = Arc::new(FunctionBasis::new(map, rank)?);
         Ok(Self { strategy, basis, terms, parties: BTreeMap::new() })

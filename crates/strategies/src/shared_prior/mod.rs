@@ -97,12 +97,7 @@ impl SharedPrior {
         seed: Seed,
     ) -> Result<Self, StrategyError> {
         let settings = settings.validate()?;
-        StrategyError::ensure(
-            map.dim() == domain.dim(),
-            "dimension of the shared features",
-            map.dim(),
-            "the dimension of the domain",
-        )?;
+        domain.check_features(&map)?;
         let own = settings.own.clone();
         Ok(Self {
             proposer: Proposer::new(

@@ -56,12 +56,7 @@ impl Fts {
         map: Arc<FeatureMap>,
         seed: Seed,
     ) -> Result<Self, StrategyError> {
-        StrategyError::ensure(
-            map.dim() == domain.dim(),
-            "dimension of the shared features",
-            map.dim(),
-            "the dimension of the domain",
-        )?;
+        domain.check_features(&map)?;
         Ok(Self {
             own: ThompsonSampling::new(domain, settings.own, seed)?,
             local_prob: settings.local_prob.validate()?,
