@@ -48,7 +48,7 @@ pub struct NewTrial {
 }
 
 impl NewTrial {
-    /// One that waits for a worker, at a point that may have been tried before, in a study of any size.
+    /// A trial that waits for a worker, at a point that may have been tried before, in a study of any size.
     pub fn new(encoding: Vec<u8>, point: Point, source: impl Into<String>) -> Self {
         Self {
             point,
