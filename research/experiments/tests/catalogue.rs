@@ -6,31 +6,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_experiments::catalogue::{ExperimentResult, Progress, RunOptions, find};
+use fedbo_experiments::catalogue::{ExperimentResult, RunOptions, find};
 use fedbo_federation::Federation;
 use fedbo_objective::FailuresMax;
 use fedbo_report::{Difference, RESULTS_FILE, Summary, read_results};
 use fedbo_runner::Ended;
 use fedbo_runner::federation::{self, ExistingResults, run_federation};
 
-struct Quiet;
-
-impl Progress for Quiet {
-    fn stage(&self, _: &str, _: usize) {}
-    fn job_ended(&self, _: &str) {}
-}
-
 fn run(name: &str, runs: u32, threads: usize, out: &Path, stop: bool) -> ExperimentResult {
-    let options = RunOptions {
-        runs: Some(runs),
-        seed: 3,
-        data: None,
-        out: out.to_path_buf(),
-        overwrite: false,
-    };
+    let options = RunOptions { runs: Some(runs), ..RunOptions::once(3, out) };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     let experiment = find(name).unwrap();
-    pool.install(|| experiment.run(&options, &Quiet, &AtomicBool::new(stop))).unwrap()
+    pool.install(|| experiment.run(&options, &(), &AtomicBool::new(stop))).unwrap()
 }
 
 /// Everything in `results.csv` but the timings.
@@ -176,8 +163,8 @@ fn experiments_and_the_table_of_data_sets_agree() {
         for data in [None, Some(empty.path().to_owned())] {
             let out = tempfile::tempdir().unwrap();
             let out = out.path().join("results");
-            let options = RunOptions { runs: Some(1), seed: 3, data, out, overwrite: false };
-            let error = experiment.run(&options, &Quiet, &AtomicBool::new(false)).err().unwrap();
+            let options = RunOptions { data, ..RunOptions::once(3, out) };
+            let error = experiment.run(&options, &(), &AtomicBool::new(false)).err().unwrap();
             let error = format!("{error:#}");
             assert!(error.contains("`fedbo data check DIR`"), "{}: {error}", experiment.name);
         }

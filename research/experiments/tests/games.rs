@@ -6,29 +6,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_experiments::catalogue::{ExperimentResult, Progress, RunOptions, find};
+use fedbo_experiments::catalogue::{ExperimentResult, RunOptions, find};
 use fedbo_report::{RESULTS_FILE, Row, Summary, read_results};
 use fedbo_runner::Ended;
 use fedbo_testkit::published_data;
 
-struct Quiet;
-
-impl Progress for Quiet {
-    fn stage(&self, _: &str, _: usize) {}
-    fn job_ended(&self, _: &str) {}
-}
-
 fn run(runs: u32, threads: usize, out: &Path, stop: bool) -> ExperimentResult {
-    let options = RunOptions {
-        runs: Some(runs),
-        seed: 5,
-        data: Some(published_data("r2b2-synthetic")),
-        out: out.to_path_buf(),
-        overwrite: false,
-    };
+    let data = Some(published_data("r2b2-synthetic"));
+    let options = RunOptions { runs: Some(runs), data, ..RunOptions::once(5, out) };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     let experiment = find("games-synthetic").unwrap();
-    pool.install(|| experiment.run(&options, &Quiet, &AtomicBool::new(stop))).unwrap()
+    pool.install(|| experiment.run(&options, &(), &AtomicBool::new(stop))).unwrap()
 }
 
 fn rows(folder: &Path) -> Vec<Row> {
@@ -103,15 +91,9 @@ fn an_interrupted_experiment_keeps_whole_matches_only() {
 #[test]
 fn without_data_the_message_says_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
-    let options = RunOptions {
-        runs: Some(1),
-        seed: 5,
-        data: None,
-        out: folder.path().to_path_buf(),
-        overwrite: false,
-    };
+    let options = RunOptions::once(5, folder.path());
     let experiment = find("games-synthetic").unwrap();
-    let error = experiment.run(&options, &Quiet, &AtomicBool::new(false));
+    let error = experiment.run(&options, &(), &AtomicBool::new(false));
     let error = error.unwrap_err().to_string();
     assert!(error.contains("--data DIR") && error.contains("fedbo data check"), "{error}");
 }

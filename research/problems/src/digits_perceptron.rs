@@ -113,10 +113,6 @@ impl Problem for DigitsPerceptron {
         Direction::Maximize
     }
 
-    fn optimum(&self) -> Option<f64> {
-        None
-    }
-
     fn noiseless(&self, point: &Point) -> Option<f64> {
         self.settings(point).ok().map(|settings| self.accuracy(&settings))
     }

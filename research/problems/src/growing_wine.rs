@@ -186,10 +186,6 @@ impl Problem for GrowingWine {
         Direction::Maximize
     }
 
-    fn optimum(&self) -> Option<f64> {
-        None
-    }
-
     fn noiseless(&self, point: &Point) -> Option<f64> {
         self.value(point).ok()
     }

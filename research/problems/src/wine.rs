@@ -308,10 +308,6 @@ impl Problem for WineSvm {
         Direction::Maximize
     }
 
-    fn optimum(&self) -> Option<f64> {
-        None
-    }
-
     fn noiseless(&self, point: &Point) -> Option<f64> {
         let at = coordinates(&self.space, point).ok()?;
         self.auc(at[0], at[1]).ok()

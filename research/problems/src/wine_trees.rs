@@ -125,10 +125,6 @@ impl Problem for WineTrees {
         Direction::Maximize
     }
 
-    fn optimum(&self) -> Option<f64> {
-        None
-    }
-
     fn noiseless(&self, point: &Point) -> Option<f64> {
         self.saved(point).ok()
     }

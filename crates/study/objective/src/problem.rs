@@ -17,7 +17,9 @@ pub trait Problem: Objective {
     /// The direction in which values are better.
     fn direction(&self) -> Direction;
     /// The best value there is, in the problem's own sign; `None` if unknown.
-    fn optimum(&self) -> Option<f64>;
+    fn optimum(&self) -> Option<f64> {
+        None
+    }
     /// The value without observation noise; `None` if unknown or if the point is not in the space.
     fn noiseless(&self, point: &Point) -> Option<f64>;
     /// The same problem with observation noise from another seed; `None` if it has no noise.

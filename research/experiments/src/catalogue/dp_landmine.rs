@@ -14,8 +14,8 @@ use fedbo_gp::{Family, FeatureDescription, FeatureMap};
 use fedbo_problems::{LandmineSvm, Problem, read_fields};
 use fedbo_protocol::{Agent, AgentPlan};
 use fedbo_report::{
-    ArmRef, FigureSpec, Metric, PanelBy, ResultsWriter, Row, Scale, SummaryRequest, TradeoffPanel,
-    TradeoffPoint, TradeoffSeries, TradeoffSpec, check_folder,
+    ArmRef, FigureSpec, Metric, PanelBy, Row, Scale, SummaryRequest, TradeoffPanel, TradeoffPoint,
+    TradeoffSeries, TradeoffSpec,
 };
 use fedbo_space::Direction;
 use fedbo_strategies::{Domain, ThompsonSettings};
@@ -23,9 +23,9 @@ use fedbo_streams::{Purpose, Seed};
 
 use self::arms::{Arm, arms, pairs_of, panel};
 use self::costs::{Cost, DELTA};
-use super::jobs::{Job, JobResult, conclude, run_jobs};
+use super::jobs::{Job, JobResult};
 use super::population::PopulationMean;
-use super::{ExperimentResult, Progress, RunOptions};
+use super::{Call, ExperimentResult};
 use fedbo_runner::Member;
 use fedbo_runner::RowLabels;
 
@@ -53,18 +53,13 @@ impl Setup {
 /// The share of signal in what agents believe of the others at the end, run by run, by [`Arm::key`].
 type SharesOfSignal = BTreeMap<String, Vec<f64>>;
 
-pub(super) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
-    let folder = options.data_folder()?;
-    let runs = options.runs.unwrap_or(10);
-    check_folder(&options.out, options.overwrite)?;
+pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+    let folder = call.data_folder()?;
+    let runs = call.runs();
     let setup = Setup::read(folder)?;
     let arms = arms()?;
-    let writer = ResultsWriter::create(&options.out, &[], options.overwrite)?;
-    let seed = Seed::new(options.seed);
+    let writer = call.writer(&[])?;
+    let seed = call.seed();
     let shares = Mutex::new(SharesOfSignal::new());
     let mut jobs = Vec::new();
     for arm in &arms {
@@ -77,8 +72,7 @@ pub(super) fn run(
             }));
         }
     }
-    progress.stage("dp-landmine", jobs.len());
-    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+    let (rows, ended) = call.play("dp-landmine", &jobs, writer)?;
     drop(jobs);
     let figure = FigureSpec {
         title: "SVM on 29 landmine fields; simulated noise".into(),
@@ -91,14 +85,14 @@ pub(super) fn run(
         checkpoints: vec![5, 10, 20, 40],
         private: Some(false),
         figure: Some(figure),
-        ..SummaryRequest::new("dp-landmine", options.seed, Direction::Maximize, Metric::Best)
+        ..SummaryRequest::new("dp-landmine", call.options.seed, Direction::Maximize, Metric::Best)
     };
     let pairs = |panel: &str| pairs_of(&arms, panel);
-    let mut summary = conclude(&rows, ended, request, pairs, &options.out)?;
-    summary.add_tradeoff(tradeoff(&arms)?, &options.out)?;
+    let mut concluded = call.conclude(&rows, ended, request, pairs)?;
+    concluded.summary.add_tradeoff(tradeoff(&arms)?, &call.options.out)?;
     let shares = shares.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let notes = notes::notes(folder, &arms, &summary, &shares)?;
-    Ok(ExperimentResult { summary, ended, notes })
+    let notes = notes::notes(folder, &arms, &concluded.summary, &shares)?;
+    Ok(ExperimentResult { notes, ..concluded })
 }
 
 /// One session; its rows once for every panel that shows the arm.

@@ -15,9 +15,7 @@ use fedbo_optim::{MultiStart, Points};
 use fedbo_privacy::accounting::{AccountantKind, Delta};
 use fedbo_problems::{GridFamily, GridPrior, LENGTHSCALE, NOISE_VARIANCE};
 use fedbo_protocol::{Agent, AgentPlan};
-use fedbo_report::{
-    FigureSpec, Metric, PanelBy, ResultsWriter, Scale, SummaryRequest, check_folder,
-};
+use fedbo_report::{FigureSpec, Metric, PanelBy, Scale, SummaryRequest};
 use fedbo_space::Direction;
 use fedbo_strategies::{
     Domain, HyperparameterPolicy, Maximizer, OwnQuery, OwnSampler, Repeats, SampleSearch,
@@ -26,9 +24,9 @@ use fedbo_strategies::{
 use fedbo_streams::{Purpose, Seed};
 
 use super::grid::{GridObjective, grid_decoder, grid_index};
-use super::jobs::{Job, JobResult, conclude, run_jobs};
+use super::jobs::{Job, JobResult};
 use super::population::{CollaborationMode, PopulationMean};
-use super::{ExperimentResult, Progress, RunOptions};
+use super::{Call, ExperimentResult};
 use arms::{Arm, Population, arms, pairs_of};
 use fedbo_runner::Member;
 use fedbo_runner::RowLabels;
@@ -47,15 +45,10 @@ const DELTA: f64 = 1e-5;
 /// By arm, the share of the last belief's energy that was not noise, one value a run.
 type Shares = BTreeMap<String, Vec<f64>>;
 
-pub(super) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
-    let runs = options.runs.unwrap_or(50);
-    check_folder(&options.out, options.overwrite)?;
-    let writer = ResultsWriter::create(&options.out, &[], options.overwrite)?;
-    let seed = Seed::new(options.seed);
+pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+    let runs = call.runs();
+    let writer = call.writer(&[])?;
+    let seed = call.seed();
     let arms = arms()?;
     let prior = GridPrior::paper();
     let grid = Points::from_flat(1, prior.grid().to_vec());
@@ -74,8 +67,7 @@ pub(super) fn run(
             }));
         }
     }
-    progress.stage("dp-synthetic", jobs.len());
-    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+    let (rows, ended) = call.play("dp-synthetic", &jobs, writer)?;
     let figure = FigureSpec {
         title: "DP-FTS-DE on functions drawn from a GP on 1000 points; simulated noise".into(),
         x_label: "queries of each agent".into(),
@@ -88,13 +80,18 @@ pub(super) fn run(
         checkpoints: vec![5, 10, 20],
         private: Some(false),
         figure: Some(figure),
-        ..SummaryRequest::new("dp-synthetic", options.seed, Direction::Maximize, Metric::Regret)
+        ..SummaryRequest::new(
+            "dp-synthetic",
+            call.options.seed,
+            Direction::Maximize,
+            Metric::Regret,
+        )
     };
     let pairs = |panel: &str| pairs_of(&arms, panel);
-    let summary = conclude(&rows, ended, request, pairs, &options.out)?;
+    let concluded = call.conclude(&rows, ended, request, pairs)?;
     let shares = shares.lock().unwrap_or_else(PoisonError::into_inner);
     let notes = notes(&arms, &shares)?;
-    Ok(ExperimentResult { summary, ended, notes })
+    Ok(ExperimentResult { notes, ..concluded })
 }
 
 /// One session; its rows once for every panel that shows the arm.

@@ -22,15 +22,11 @@ use fedbo_strategies::{
     SurrogateSettings, ThompsonSettings, UcbMultiplier,
 };
 use fedbo_streams::{Purpose, Seed};
-use rayon::prelude::*;
 
-use super::jobs::{AnyAgent, Job, Session, conclude, contribute, run_jobs};
+use super::jobs::{AnyAgent, Job, Session, contribute};
 use super::landmine_fields::{DIM, Fields, N_DESIGNS, N_TARGETS};
-use super::{ExperimentResult, Progress, RunOptions};
-use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, Reference, ResultsWriter, Summary, SummaryRequest,
-    check_folder,
-};
+use super::{Call, ExperimentResult};
+use fedbo_report::{Clusters, FigureSpec, Metric, PanelBy, Reference, Summary, SummaryRequest};
 use fedbo_runner::RowLabels;
 use fedbo_runner::{Ended, Member, Observer, TrialRecord, run_relayed};
 
@@ -118,15 +114,10 @@ struct Setup {
     histories: BTreeMap<(usize, u32, usize), Vec<Observation>>,
 }
 
-pub(super) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
-    let folder = options.data_folder()?;
-    let runs = options.runs.unwrap_or(20);
-    check_folder(&options.out, options.overwrite)?;
-    let seed = Seed::new(options.seed);
+pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+    let folder = call.data_folder()?;
+    let runs = call.runs();
+    let seed = call.seed();
     let units: Vec<(usize, u32)> =
         (0..N_TARGETS).flat_map(|target| (0..runs).map(move |run| (target, run))).collect();
     let mut setup = Setup { fields: Fields::read(folder)?, histories: BTreeMap::new() };
@@ -136,23 +127,19 @@ pub(super) fn run(
             (0..N_FIELDS).filter(move |f| *f != target).map(move |f| (target, run, f))
         })
         .collect();
-    progress.stage("the other fields' own runs", past.len());
-    let histories: Vec<anyhow::Result<Option<Vec<Observation>>>> = past
-        .par_iter()
-        .map(|&(target, run, field)| {
-            let history = history(&setup.fields, field, unit_seed(seed, target, run), stop)?;
-            progress.job_ended(&format!("target {target} run {run} field {field}"));
-            Ok(history)
-        })
-        .collect();
-    for (key, history) in past.into_iter().zip(histories) {
-        if let Some(history) = history? {
-            setup.histories.insert(key, history);
-        }
-    }
+    let histories = call.prepare(
+        "the other fields' own runs",
+        &past,
+        |(target, run, field)| format!("target {target} run {run} field {field}"),
+        |&(target, run, field)| {
+            history(&setup.fields, field, unit_seed(seed, target, run), call.stop)
+        },
+    )?;
+    let found = past.into_iter().zip(histories);
+    setup.histories = found.filter_map(|(key, history)| Some((key, history?))).collect();
     let parameters: Vec<String> =
         setup.fields.svms[0].space().parameters().iter().map(|p| p.name().to_owned()).collect();
-    let writer = ResultsWriter::create(&options.out, &parameters, options.overwrite)?;
+    let writer = call.writer(&parameters)?;
     let arms = arms();
     let mut jobs = Vec::new();
     for arm in &arms {
@@ -165,8 +152,7 @@ pub(super) fn run(
             }));
         }
     }
-    progress.stage("fts-landmine", jobs.len());
-    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+    let (rows, ended) = call.play("fts-landmine", &jobs, writer)?;
 
     let figure = FigureSpec {
         title: "SVM on landmine fields 0 to 5 with messages of 28 others".into(),
@@ -183,7 +169,7 @@ pub(super) fn run(
         figure: Some(figure),
         ..SummaryRequest::new(
             "fts-landmine",
-            options.seed,
+            call.options.seed,
             setup.fields.svms[0].direction(),
             Metric::Best,
         )
@@ -204,9 +190,9 @@ pub(super) fn run(
             })
             .collect()
     };
-    let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
-    let notes = compare_with_authors(folder, &summary)?;
-    Ok(ExperimentResult { summary, ended, notes })
+    let concluded = call.conclude(&rows, ended, request, pairs_of)?;
+    let notes = compare_with_authors(folder, &concluded.summary)?;
+    Ok(ExperimentResult { notes, ..concluded })
 }
 
 /// Our results in the paper's setting beside those of the authors' own runs, with the reasons for differences.

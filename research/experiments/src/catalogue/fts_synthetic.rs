@@ -1,7 +1,6 @@
 //! FTS section 5.1 and Fig. 1: functions drawn from a GP on a grid, agents that differ by d_n and hold t_n observations.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_gp::{
@@ -19,9 +18,9 @@ use fedbo_strategies::{
 use fedbo_streams::{Purpose, Seed};
 
 use super::grid::{GridObjective, grid_decoder, grid_index};
-use super::jobs::{AnyAgent, Job, Session, conclude, contribute, run_jobs};
-use super::{ExperimentResult, Progress, RunOptions};
-use fedbo_report::{FigureSpec, Metric, PanelBy, ResultsWriter, SummaryRequest, check_folder};
+use super::jobs::{AnyAgent, Job, Session, contribute};
+use super::{Call, ExperimentResult};
+use fedbo_report::{FigureSpec, Metric, PanelBy, SummaryRequest};
 use fedbo_runner::Member;
 use fedbo_runner::RowLabels;
 
@@ -96,15 +95,10 @@ fn panels() -> Vec<Panel> {
     ]
 }
 
-pub(super) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
-    let runs = options.runs.unwrap_or(60);
-    check_folder(&options.out, options.overwrite)?;
-    let writer = ResultsWriter::create(&options.out, &["x".to_owned()], options.overwrite)?;
-    let seed = Seed::new(options.seed);
+pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+    let runs = call.runs();
+    let writer = call.writer(&["x".to_owned()])?;
+    let seed = call.seed();
     let prior = GridPrior::paper();
     let panels = panels();
     let mut jobs = Vec::new();
@@ -119,8 +113,7 @@ pub(super) fn run(
             }
         }
     }
-    progress.stage("fts-synthetic", jobs.len());
-    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+    let (rows, ended) = call.play("fts-synthetic", &jobs, writer)?;
 
     let figure = FigureSpec {
         title: "Functions drawn from a GP on 1000 points, 50 other agents".into(),
@@ -133,7 +126,12 @@ pub(super) fn run(
     let request = SummaryRequest {
         checkpoints: vec![5, 10, 20],
         figure: Some(figure),
-        ..SummaryRequest::new("fts-synthetic", options.seed, Direction::Maximize, Metric::Regret)
+        ..SummaryRequest::new(
+            "fts-synthetic",
+            call.options.seed,
+            Direction::Maximize,
+            Metric::Regret,
+        )
     };
     let pairs_of = |configuration: &str| {
         let panel = panels.iter().find(|panel| panel.name == configuration);
@@ -152,13 +150,13 @@ pub(super) fn run(
         }
         pairs
     };
-    let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
+    let concluded = call.conclude(&rows, ended, request, pairs_of)?;
     let notes = vec![
         "What the paper reports (FTS Fig. 1): with d_n = 0.02 FTS beats TS; M matters little for t_n = 40 and evidently for t_n = 100; with \
          d_n = 1.2 FTS is comparable, and a fast p_t matches TS."
             .to_owned(),
     ];
-    Ok(ExperimentResult { summary, ended, notes })
+    Ok(ExperimentResult { notes, ..concluded })
 }
 
 /// The target's session: the same function, initial input, agents' observations and noise for all arms of a run.

@@ -8,25 +8,18 @@ use std::sync::atomic::AtomicBool;
 use fedbo_config::TomlFile;
 use fedbo_federation::{ALGORITHMS, Arm, Federation, FederationFile, Objectives};
 
-use super::jobs::{Job, JobResult, conclude, run_jobs};
-use super::{ExperimentResult, Progress, RunOptions};
+use super::jobs::{Job, JobResult};
+use super::{Call, ExperimentResult};
 use fedbo_problems::BuiltInProblems;
-use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, SummaryRequest, check_folder,
-};
+use fedbo_report::{Clusters, FigureSpec, Metric, PanelBy, SummaryRequest};
 use fedbo_runner::RowLabels;
 use fedbo_runner::federation::run_arm;
 
 /// The federation's file, as it stands in the repository.
 const FILE: (&str, &str) = ("examples/wine.toml", include_str!("../../../../examples/wine.toml"));
 
-pub(super) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
-    let runs = options.runs.unwrap_or(20);
-    check_folder(&options.out, options.overwrite)?;
+pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+    let runs = call.runs();
     let file = TomlFile::from_text(Path::new(FILE.0), FILE.1);
     let mut federation = file.parse::<FederationFile>()?.validate(
         &file,
@@ -34,10 +27,10 @@ pub(super) fn run(
         &BuiltInProblems,
         ALGORITHMS,
     )?;
-    federation.seed = options.seed;
+    federation.seed = call.options.seed;
     let parameters: Vec<String> =
         federation.space.parameters().iter().map(|p| p.name().to_owned()).collect();
-    let writer = ResultsWriter::create(&options.out, &parameters, options.overwrite)?;
+    let writer = call.writer(&parameters)?;
     let federation = &federation;
     let mut jobs = Vec::new();
     for run in 0..runs {
@@ -48,8 +41,7 @@ pub(super) fn run(
             jobs.push(Job::new(unit, work));
         }
     }
-    progress.stage("fts-wine", jobs.len());
-    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+    let (rows, ended) = call.play("fts-wine", &jobs, writer)?;
     let figure = FigureSpec {
         title: "Eight wine sites, each tuning (C, gamma) of its own SVM".into(),
         x_label: "queries a site".into(),
@@ -63,11 +55,10 @@ pub(super) fn run(
         checkpoints: vec![3, 5, 10, 20],
         clusters: Clusters::Runs,
         figure: Some(figure),
-        ..SummaryRequest::new("fts-wine", options.seed, federation.direction, Metric::Best)
+        ..SummaryRequest::new("fts-wine", call.options.seed, federation.direction, Metric::Best)
     };
     let pairs_of = |_: &str| ["ts", "placebo"].map(|control| ("fts".into(), control.into())).into();
-    let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
-    Ok(ExperimentResult { summary, ended, notes: Vec::new() })
+    call.conclude(&rows, ended, request, pairs_of)
 }
 
 /// An arm of the federation in one repetition.

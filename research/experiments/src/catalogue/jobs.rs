@@ -1,7 +1,6 @@
 //! Many independent sessions in parallel, their rows written in one order.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -15,10 +14,7 @@ use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 
 use super::Progress;
-use fedbo_report::{
-    Figure, PrimaryComparison, ResultsWriter, Row, Summary, SummaryRequest, summarize,
-    summarize_configurations,
-};
+use fedbo_report::{PrimaryComparison, ResultsWriter, Row};
 use fedbo_runner::{Ended, Member, Observer, TrialRecord, run_relayed};
 use fedbo_runner::{RowBuilder, RowLabels};
 
@@ -222,35 +218,6 @@ pub(super) fn check_primary(
         );
     }
     Ok(())
-}
-
-/// Writes summary and pictures of an experiment's rows. Several configurations are summarised one by one, each with the
-/// pairs (arm, control) that `pairs_of` names for it.
-///
-/// # Errors
-/// If a file cannot be written.
-pub(super) fn conclude(
-    rows: &[Row],
-    ended: Ended,
-    request: SummaryRequest,
-    pairs_of: impl Fn(&str) -> Vec<(String, String)>,
-    out: &Path,
-) -> anyhow::Result<Summary> {
-    if let Some(figure) = &request.figure {
-        Figure::from_rows(rows, request.metric, figure).write(out)?;
-    }
-    let mut summary = if rows.iter().any(|row| row.experiment != request.experiment) {
-        summarize_configurations(rows, &request, pairs_of)
-    } else {
-        let pairs = pairs_of(&request.experiment);
-        summarize(rows, &SummaryRequest { pairs, ..request })
-    };
-    summary.interrupted = ended == Ended::Interrupted;
-    for part in &mut summary.configurations {
-        part.interrupted = summary.interrupted;
-    }
-    summary.write(out)?;
-    Ok(summary)
 }
 
 /// Rows that wait for the jobs before theirs.

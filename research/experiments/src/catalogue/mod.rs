@@ -22,12 +22,19 @@ mod suite;
 
 pub use self::peers::PeersUnusable;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use fedbo_problems::data_sets::{DP_ENDS, DTS_CURVES, FTS_CURVES, FTS_SUMMARY, FTS_TARGETS};
-use fedbo_report::{FolderLock, Summary};
+use fedbo_report::{
+    Figure, FolderLock, ResultsWriter, Row, Summary, SummaryRequest, check_folder, summarize,
+    summarize_configurations,
+};
 use fedbo_runner::Ended;
+use fedbo_streams::Seed;
+use rayon::prelude::*;
+
+use self::jobs::{Job, run_jobs};
 
 /// The options of an experiment's run.
 #[derive(Clone, Debug)]
@@ -45,14 +52,9 @@ pub struct RunOptions {
 }
 
 impl RunOptions {
-    /// The data folder, which an experiment with data sets must be given.
-    ///
-    /// # Errors
-    /// If there is none.
-    fn data_folder(&self) -> anyhow::Result<&Path> {
-        self.data.as_deref().context(
-            "the experiment needs the data folder (--data DIR); `fedbo data check DIR` says which experiments a folder is enough for",
-        )
+    /// One repetition without data sets, into a new folder.
+    pub fn once(seed: u64, out: impl Into<PathBuf>) -> Self {
+        Self { runs: Some(1), seed, data: None, out: out.into(), overwrite: false }
     }
 }
 
@@ -62,6 +64,12 @@ pub trait Progress: Sync {
     fn stage(&self, name: &str, n_jobs: usize);
     /// A job of the stage has ended; `note` says which.
     fn job_ended(&self, note: &str);
+}
+
+/// Hears nothing.
+impl Progress for () {
+    fn stage(&self, _: &str, _: usize) {}
+    fn job_ended(&self, _: &str) {}
 }
 
 /// The result of an experiment.
@@ -87,10 +95,30 @@ pub struct Experiment {
     pub figures: &'static [&'static str],
     /// Repetitions unless asked otherwise.
     pub default_runs: u32,
-    run: fn(&RunOptions, &dyn Progress, &AtomicBool) -> anyhow::Result<ExperimentResult>,
+    run: fn(Call<'_>) -> anyhow::Result<ExperimentResult>,
 }
 
 impl Experiment {
+    const fn new(
+        name: &'static str,
+        default_runs: u32,
+        run: fn(Call<'_>) -> anyhow::Result<ExperimentResult>,
+    ) -> Self {
+        Self { name, about: "", data_sets: &[], figures: &[], default_runs, run }
+    }
+
+    const fn about(self, about: &'static str) -> Self {
+        Self { about, ..self }
+    }
+
+    const fn with_data(self, data_sets: &'static [&'static str]) -> Self {
+        Self { data_sets, ..self }
+    }
+
+    const fn with_figures(self, figures: &'static [&'static str]) -> Self {
+        Self { figures, ..self }
+    }
+
     /// Returns true if `--data` is required.
     pub fn needs_data(&self) -> bool {
         !self.data_sets.is_empty()
@@ -109,270 +137,203 @@ impl Experiment {
         stop: &AtomicBool,
     ) -> anyhow::Result<ExperimentResult> {
         let _held = FolderLock::acquire(&options.out)?;
-        (self.run)(options, progress, stop)
+        check_folder(&options.out, options.overwrite)?;
+        let default_runs = self.default_runs;
+        (self.run)(Call { options, default_runs, progress, stop })
+    }
+}
+
+/// A run that was asked for: its options, who hears how far it is, and the flag that ends it.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    options: &'a RunOptions,
+    default_runs: u32,
+    progress: &'a dyn Progress,
+    stop: &'a AtomicBool,
+}
+
+impl<'a> Call<'a> {
+    /// The repetitions.
+    fn runs(self) -> u32 {
+        self.options.runs.unwrap_or(self.default_runs)
+    }
+
+    fn seed(self) -> Seed {
+        Seed::new(self.options.seed)
+    }
+
+    fn data_folder(self) -> anyhow::Result<&'a Path> {
+        self.options.data.as_deref().context(
+            "the experiment needs the data folder (--data DIR); `fedbo data check DIR` says which experiments a folder is enough for",
+        )
+    }
+
+    /// Does what must be known before the jobs, in parallel, as a stage of its own. What `make` stopped, or was not begun before
+    /// a stop, is `None`; `note` says which item has ended.
+    ///
+    /// # Errors
+    /// If an item cannot be done.
+    fn prepare<I: Sync, T: Send>(
+        self,
+        stage: &str,
+        items: &[I],
+        note: impl Fn(&I) -> String + Sync,
+        make: impl Fn(&I) -> anyhow::Result<Option<T>> + Sync,
+    ) -> anyhow::Result<Vec<Option<T>>> {
+        self.progress.stage(stage, items.len());
+        let done = items.par_iter().map(|item| {
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            let made = make(item)?;
+            if made.is_some() {
+                self.progress.job_ended(&note(item));
+            }
+            Ok(made)
+        });
+        // All are awaited before the first error is looked for, so that it does not depend on which came first.
+        done.collect::<Vec<_>>().into_iter().collect()
+    }
+
+    /// Results with these parameters.
+    fn writer(self, parameters: &[String]) -> anyhow::Result<ResultsWriter> {
+        Ok(ResultsWriter::create(&self.options.out, parameters, self.options.overwrite)?)
+    }
+
+    /// Runs all jobs as a stage. Rows reach the file in the order of jobs, each when it and all before it are done.
+    ///
+    /// # Errors
+    /// If a job fails or the file cannot be written; what was finished before stays.
+    fn play(
+        self,
+        stage: &str,
+        jobs: &[Job<'_>],
+        writer: ResultsWriter,
+    ) -> anyhow::Result<(Vec<Row>, Ended)> {
+        self.progress.stage(stage, jobs.len());
+        run_jobs(jobs, writer, self.progress, self.stop)
+    }
+
+    /// Writes summary and pictures of an experiment's rows. Several configurations are summarised one by one, each with the
+    /// pairs (arm, control) that `pairs_of` names for it.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    fn conclude(
+        self,
+        rows: &[Row],
+        ended: Ended,
+        request: SummaryRequest,
+        pairs_of: impl Fn(&str) -> Vec<(String, String)>,
+    ) -> anyhow::Result<ExperimentResult> {
+        let out = &self.options.out;
+        if let Some(figure) = &request.figure {
+            Figure::from_rows(rows, request.metric, figure).write(out)?;
+        }
+        let mut summary = if rows.iter().any(|row| row.experiment != request.experiment) {
+            summarize_configurations(rows, &request, pairs_of)
+        } else {
+            let pairs = pairs_of(&request.experiment);
+            summarize(rows, &SummaryRequest { pairs, ..request })
+        };
+        summary.interrupted = ended == Ended::Interrupted;
+        for part in &mut summary.configurations {
+            part.interrupted = summary.interrupted;
+        }
+        summary.write(out)?;
+        Ok(ExperimentResult { summary, ended, notes: Vec::new() })
     }
 }
 
 /// All experiments.
 pub fn catalogue() -> &'static [Experiment] {
-    &[
-        Experiment {
-            name: "fts-synthetic",
-            about: "FTS Fig. 1: simple regret on functions drawn from a GP, for small and large t_n, M and d_n",
-            data_sets: &[],
-            figures: &[],
-            default_runs: 60,
-            run: fts_synthetic::run,
-        },
-        Experiment {
-            name: "fts-landmine",
-            about: "FTS Fig. 2a, 3a and 4a: SVM on landmine fields, in the paper's setting and in one that helps",
-            data_sets: &["landmine", "landmine-fts"],
-            figures: &[FTS_SUMMARY],
-            default_runs: 20,
-            run: fts_landmine::run,
-        },
-        Experiment {
-            name: "fts-vs-meta",
-            about: "FTS Fig. 2a, 3a, 3d, 5: FTS beside RGPE and TAF on landmine fields, by message length, run time and number of agents",
-            data_sets: &["landmine", "landmine-fts"],
-            figures: &[FTS_SUMMARY, FTS_CURVES, FTS_TARGETS],
-            default_runs: fts_vs_meta::DEFAULT_RUNS,
-            run: fts_vs_meta::run,
-        },
-        Experiment {
-            name: "fts-wine",
-            about: "Eight wine sites tune an SVM together: FTS against TS and placebo",
-            data_sets: &[],
-            figures: &[],
-            default_runs: 20,
-            run: fts_wine::run,
-        },
-        Experiment {
-            name: "shared-prior",
-            about: "The worth of joining: a party joins others by a shared prior, beside FTS, RGPE and TAF on messages, log-ei (after three random points, or one) and ts alone, a warm start and a placebo",
-            data_sets: &["landmine"],
-            figures: &[],
-            default_runs: shared_prior::DEFAULT_RUNS,
-            run: shared_prior::run,
-        },
-        Experiment {
-            name: "shared-prior-private",
-            about: "The worth of joining a private federation: one release by epsilon and number of parties, beside DP-FTS-DE, its noise alone and log-ei",
-            data_sets: &["landmine"],
-            figures: &[],
-            default_runs: shared_prior::private::DEFAULT_RUNS,
-            run: shared_prior::private::run,
-        },
-        Experiment {
-            name: "shared-prior-rivals",
-            about: "Other uses of what the others know, beside the shared prior: all observations pooled, averaged hyperparameters, a barycentre of posteriors, a warm start",
-            data_sets: &["landmine"],
-            figures: &[],
-            default_runs: shared_prior::DEFAULT_RIVAL_RUNS,
-            run: shared_prior::run_rivals,
-        },
-        Experiment {
-            name: "shared-prior-axes",
-            about: "The worth of joining by number of others, their observations, the share of unrelated ones or another group, or if all begin together, beside log-ei and a warm start",
-            data_sets: &["landmine"],
-            figures: &[],
-            default_runs: shared_prior::axes::DEFAULT_RUNS,
-            run: shared_prior::axes::run,
-        },
-        Experiment {
-            name: "dp-synthetic",
-            about: "DP-FTS-DE Fig. 2, 4-7, 9, 12: 200 agents on functions drawn from a GP; what DE, q, z, S and P do, and a small budget",
-            data_sets: &[],
-            figures: &[],
-            default_runs: 50,
-            run: dp_synthetic::run,
-        },
-        Experiment {
-            name: "dp-landmine",
-            about: "DP-FTS-DE Fig. 3a, 3d, 11: 29 landmine fields tune their SVMs; what q and z do, and small budgets",
-            data_sets: &["landmine"],
-            figures: &[DP_ENDS],
-            default_runs: 10,
-            run: dp_landmine::run,
-        },
-        Experiment {
-            name: "dts-star",
-            about: "Distributed TS Fig. 1: stars of 1, 3, 5 and 7 agents on Ackley and Rosenbrock, by the text and as in the authors' code",
-            data_sets: &[],
-            figures: &[DTS_CURVES],
-            default_runs: 20,
-            run: dts::star,
-        },
-        Experiment {
-            name: "dts-connectivity",
-            about: "Distributed TS: 20 agents on random graphs with edge probability 0.2, 0.4, 0.6",
-            data_sets: &[],
-            figures: &[DTS_CURVES],
-            default_runs: 20,
-            run: dts::connectivity,
-        },
-        Experiment {
-            name: "dts-topologies",
-            about: "Distributed TS: 12 agents on seven graphs, from nobody joined to everybody",
-            data_sets: &[],
-            figures: &[],
-            default_runs: 20,
-            run: dts::topologies,
-        },
-        Experiment {
-            name: "meta-synthetic",
-            about: "Thesis Fig. 7.1, D.2: RM-GP-UCB on functions drawn from a GP with four meta-tasks at known distances",
-            data_sets: &[],
-            figures: &[],
-            default_runs: 200,
-            run: meta::synthetic::run,
-        },
-        Experiment {
-            name: "meta-cnn",
-            about: "Thesis Fig. 7.2a-b, D.3, D.5: a CNN on four data sets, a replay of the authors' records, the other three as earlier tasks",
-            data_sets: &["meta-bo"],
-            figures: &[],
-            default_runs: meta::cnn::DEFAULT_RUNS,
-            run: meta::cnn::run,
-        },
-        Experiment {
-            name: "meta-svm-landmine",
-            about: "Thesis Fig. 7.2d on another table: an SVM on each of 29 landmine fields by 88 settings, the 28 others as earlier tasks",
-            data_sets: &["landmine-grid"],
-            figures: &[],
-            default_runs: meta::svm_landmine::DEFAULT_RUNS,
-            run: meta::svm_landmine::run,
-        },
-        Experiment {
-            name: "meta-growing-data",
-            about: "Thesis Fig. 7.3b, D.5c: a logistic regression tuned again as its data grow, on wines in place of patients",
-            data_sets: &[],
-            figures: &[],
-            default_runs: meta::growing_data::DEFAULT_RUNS,
-            run: meta::growing_data::run,
-        },
-        Experiment {
-            name: "meta-cartpole",
-            about: "Thesis Fig. 7.3c-d: policy search for cart and pole, with searches from three near and seven random states",
-            data_sets: &[],
-            figures: &[],
-            default_runs: meta::cart_pole::DEFAULT_RUNS,
-            run: meta::cart_pole::run,
-        },
-        Experiment {
-            name: "meta-cartpole-large",
-            about: "Thesis Fig. D.7: the same with 60 earlier searches of 130 queries each",
-            data_sets: &[],
-            figures: &[],
-            default_runs: meta::cart_pole::DEFAULT_RUNS_LARGE,
-            run: meta::cart_pole::run_large,
-        },
-        Experiment {
-            name: "bos-curves",
-            about: "BO-BOS and its rivals on synthetic learning curves: exponential, crossing, plateau then drop, noisy",
-            data_sets: &[],
-            figures: &[],
-            default_runs: bos::curves::DEFAULT_RUNS,
-            run: bos::curves::run,
-        },
-        Experiment {
-            name: "bos-logistic",
-            about: "Thesis Fig. 4.1: logistic regression on images, BO-BOS with four schedules of K_1 beside its rivals",
-            data_sets: &[],
-            figures: &[],
-            default_runs: bos::logistic::DEFAULT_RUNS,
-            run: bos::logistic::run,
-        },
-        Experiment {
-            name: "bos-features",
-            about: "Thesis Fig. 4.3b: gradient boosting with forward feature selection, stopped early",
-            data_sets: &[],
-            figures: &[],
-            default_runs: bos::features::DEFAULT_RUNS,
-            run: bos::features::run,
-        },
-        Experiment {
-            name: "bos-policy",
-            about: "Thesis Fig. 4.3a, A.5: a swimmer's linear policy, episodes stopped early on discounted returns",
-            data_sets: &[],
-            figures: &[],
-            default_runs: bos::policy::DEFAULT_RUNS,
-            run: bos::policy::run,
-        },
-        Experiment {
-            name: "bos-ends",
-            about: "BO-BOS as a study has it: what its model is told of the end of a stopped trial",
-            data_sets: &[],
-            figures: &[],
-            default_runs: bos::ends::DEFAULT_RUNS,
-            run: bos::ends::run,
-        },
-        Experiment {
-            name: "games-synthetic",
-            about: "Thesis Fig. 8.2, E.1-E.5: R2-B2 in synthetic games, levels against levels, models, level-0 strategies, wrong beliefs, three agents",
-            data_sets: &["r2b2-synthetic"],
-            figures: &[],
-            default_runs: games::synthetic::DEFAULT_RUNS,
-            run: games::synthetic::run,
-        },
-        Experiment {
-            name: "games-adversarial",
-            about: "Thesis Table 8.1, Fig. 8.3, E.6, E.8, E.10: attack and defence of a classifier of digits, levels against levels",
-            data_sets: &[],
-            figures: &[],
-            default_runs: games::adversarial::DEFAULT_RUNS,
-            run: games::adversarial::run,
-        },
-        Experiment {
-            name: "games-predator-prey",
-            about: "Thesis Fig. 8.5: two predators and a prey search for policies, a game of three with 55 dimensions",
-            data_sets: &[],
-            figures: &[],
-            default_runs: games::predator_prey::DEFAULT_RUNS,
-            run: games::predator_prey::run,
-        },
-        Experiment {
-            name: "single-party",
-            about: "One party alone: ts, gp-ucb and log-ei on test functions and a mixed space, 50 evaluations, beside random and Sobol",
-            data_sets: &[],
-            figures: &[],
-            default_runs: 10,
-            run: single_party::run,
-        },
-        Experiment {
-            name: "suite",
-            about: "One party alone: log-ei, ts, gp-ucb, sobol and random on 116 functions generated from seeds, 100 trials; ranks, quantiles and sign tests, by half",
-            data_sets: &[],
-            figures: &[],
-            default_runs: suite::DEFAULT_RUNS,
-            run: suite::run,
-        },
-        Experiment {
-            name: "suite-choosing",
-            about: "The half of the suite on which settings are chosen, alone",
-            data_sets: &[],
-            figures: &[],
-            default_runs: suite::DEFAULT_RUNS,
-            run: suite::run_choosing,
-        },
-        Experiment {
-            name: "suite-high",
-            about: "The same strategies on 24 functions of 20 and 50 parameters, 500 trials",
-            data_sets: &[],
-            figures: &[],
-            default_runs: suite::DEFAULT_RUNS_HIGH,
-            run: suite::run_high,
-        },
-        Experiment {
-            name: "suite-noisy",
-            about: "The suite's noisy functions, each arm also by the trial with the best posterior mean, and log-ei with replicates",
-            data_sets: &[],
-            figures: &[],
-            default_runs: suite::DEFAULT_RUNS,
-            run: suite::run_noisy,
-        },
-    ]
+    const ALL: &[Experiment] = &[
+        Experiment::new("fts-synthetic", 60, fts_synthetic::run)
+            .about("FTS Fig. 1: simple regret on functions drawn from a GP, for small and large t_n, M and d_n"),
+        Experiment::new("fts-landmine", 20, fts_landmine::run)
+            .about("FTS Fig. 2a, 3a and 4a: SVM on landmine fields, in the paper's setting and in one that helps")
+            .with_data(&["landmine", "landmine-fts"])
+            .with_figures(&[FTS_SUMMARY]),
+        // As in the paper: six targets with five sets of initial points.
+        Experiment::new("fts-vs-meta", 5, fts_vs_meta::run)
+            .about("FTS Fig. 2a, 3a, 3d, 5: FTS beside RGPE and TAF on landmine fields, by message length, run time and number of agents")
+            .with_data(&["landmine", "landmine-fts"])
+            .with_figures(&[FTS_SUMMARY, FTS_CURVES, FTS_TARGETS]),
+        Experiment::new("fts-wine", 20, fts_wine::run)
+            .about("Eight wine sites tune an SVM together: FTS against TS and placebo"),
+        Experiment::new("shared-prior", 20, shared_prior::run)
+            .about("The worth of joining: a party joins others by a shared prior, beside FTS, RGPE and TAF on messages, log-ei (after three random points, or one) and ts alone, a warm start and a placebo")
+            .with_data(&["landmine"]),
+        Experiment::new("shared-prior-private", 10, shared_prior::private::run)
+            .about("The worth of joining a private federation: one release by epsilon and number of parties, beside DP-FTS-DE, its noise alone and log-ei")
+            .with_data(&["landmine"]),
+        Experiment::new("shared-prior-rivals", 2, shared_prior::run_rivals)
+            .about("Other uses of what the others know, beside the shared prior: all observations pooled, averaged hyperparameters, a barycentre of posteriors, a warm start")
+            .with_data(&["landmine"]),
+        Experiment::new("shared-prior-axes", 4, shared_prior::axes::run)
+            .about("The worth of joining by number of others, their observations, the share of unrelated ones or another group, or if all begin together, beside log-ei and a warm start")
+            .with_data(&["landmine"]),
+        Experiment::new("dp-synthetic", 50, dp_synthetic::run)
+            .about("DP-FTS-DE Fig. 2, 4-7, 9, 12: 200 agents on functions drawn from a GP; what DE, q, z, S and P do, and a small budget"),
+        Experiment::new("dp-landmine", 10, dp_landmine::run)
+            .about("DP-FTS-DE Fig. 3a, 3d, 11: 29 landmine fields tune their SVMs; what q and z do, and small budgets")
+            .with_data(&["landmine"])
+            .with_figures(&[DP_ENDS]),
+        Experiment::new("dts-star", 20, dts::star)
+            .about("Distributed TS Fig. 1: stars of 1, 3, 5 and 7 agents on Ackley and Rosenbrock, by the text and as in the authors' code")
+            .with_figures(&[DTS_CURVES]),
+        Experiment::new("dts-connectivity", 20, dts::connectivity)
+            .about("Distributed TS: 20 agents on random graphs with edge probability 0.2, 0.4, 0.6")
+            .with_figures(&[DTS_CURVES]),
+        Experiment::new("dts-topologies", 20, dts::topologies)
+            .about("Distributed TS: 12 agents on seven graphs, from nobody joined to everybody"),
+        Experiment::new("meta-synthetic", 200, meta::synthetic::run)
+            .about("Thesis Fig. 7.1, D.2: RM-GP-UCB on functions drawn from a GP with four meta-tasks at known distances"),
+        Experiment::new("meta-cnn", 30, meta::cnn::run)
+            .about("Thesis Fig. 7.2a-b, D.3, D.5: a CNN on four data sets, a replay of the authors' records, the other three as earlier tasks")
+            .with_data(&["meta-bo"]),
+        // Repetitions: five for each of 29 fields.
+        Experiment::new("meta-svm-landmine", 145, meta::svm_landmine::run)
+            .about("Thesis Fig. 7.2d on another table: an SVM on each of 29 landmine fields by 88 settings, the 28 others as earlier tasks")
+            .with_data(&["landmine-grid"]),
+        Experiment::new("meta-growing-data", 40, meta::growing_data::run)
+            .about("Thesis Fig. 7.3b, D.5c: a logistic regression tuned again as its data grow, on wines in place of patients"),
+        Experiment::new("meta-cartpole", 60, meta::cart_pole::run)
+            .about("Thesis Fig. 7.3c-d: policy search for cart and pole, with searches from three near and seven random states"),
+        Experiment::new("meta-cartpole-large", 10, meta::cart_pole::run_large)
+            .about("Thesis Fig. D.7: the same with 60 earlier searches of 130 queries each"),
+        Experiment::new("bos-curves", 20, bos::curves::run)
+            .about("BO-BOS and its rivals on synthetic learning curves: exponential, crossing, plateau then drop, noisy"),
+        Experiment::new("bos-logistic", 20, bos::logistic::run)
+            .about("Thesis Fig. 4.1: logistic regression on images, BO-BOS with four schedules of K_1 beside its rivals"),
+        Experiment::new("bos-features", 10, bos::features::run)
+            .about("Thesis Fig. 4.3b: gradient boosting with forward feature selection, stopped early"),
+        Experiment::new("bos-policy", 10, bos::policy::run)
+            .about("Thesis Fig. 4.3a, A.5: a swimmer's linear policy, episodes stopped early on discounted returns"),
+        Experiment::new("bos-ends", 20, bos::ends::run)
+            .about("BO-BOS as a study has it: what its model is told of the end of a stopped trial"),
+        // Ten games, five starts each.
+        Experiment::new("games-synthetic", 50, games::synthetic::run)
+            .about("Thesis Fig. 8.2, E.1-E.5: R2-B2 in synthetic games, levels against levels, models, level-0 strategies, wrong beliefs, three agents")
+            .with_data(&["r2b2-synthetic"]),
+        // Ten images, two starts each.
+        Experiment::new("games-adversarial", 20, games::adversarial::run)
+            .about("Thesis Table 8.1, Fig. 8.3, E.6, E.8, E.10: attack and defence of a classifier of digits, levels against levels"),
+        // Twice the thesis's ten: in ten games of another seed predators gained 0.022 ± 0.011 in 2 v 0 v 1, which is not clear.
+        Experiment::new("games-predator-prey", 20, games::predator_prey::run)
+            .about("Thesis Fig. 8.5: two predators and a prey search for policies, a game of three with 55 dimensions"),
+        Experiment::new("single-party", 10, single_party::run)
+            .about("One party alone: ts, gp-ucb and log-ei on test functions and a mixed space, 50 evaluations, beside random and Sobol"),
+        Experiment::new("suite", 10, suite::run)
+            .about("One party alone: log-ei, ts, gp-ucb, sobol and random on 116 functions generated from seeds, 100 trials; ranks, quantiles and sign tests, by half"),
+        Experiment::new("suite-choosing", 10, suite::run_choosing)
+            .about("The half of the suite on which settings are chosen, alone"),
+        Experiment::new("suite-high", 1, suite::run_high)
+            .about("The same strategies on 24 functions of 20 and 50 parameters, 500 trials"),
+        Experiment::new("suite-noisy", 10, suite::run_noisy)
+            .about("The suite's noisy functions, each arm also by the trial with the best posterior mean, and log-ei with replicates"),
+    ];
+    ALL
 }
 
 /// The experiment of this name.

@@ -2,20 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::atomic::AtomicBool;
 
 use fedbo_problems::{Function, MixedSurface, Problem, TestFunction};
 use fedbo_strategies::{GpUcbOptions, UcbMultiplier};
 use fedbo_streams::Seed;
 use fedbo_study::StrategySpec;
 
-use super::jobs::{Job, columns_of, conclude, run_jobs};
+use super::jobs::{Job, columns_of};
 use super::peers::Peer;
 use super::study_run::{definition_of, run_number, run_study};
-use super::{ExperimentResult, Progress, RunOptions};
-use fedbo_report::{
-    FigureSpec, Metric, PanelBy, ResultsWriter, Row, Scale, SummaryRequest, check_folder, quantile,
-};
+use super::{Call, ExperimentResult};
+use fedbo_report::{FigureSpec, Metric, PanelBy, Row, Scale, SummaryRequest, quantile};
 use fedbo_runner::{RowBuilder, RowLabels};
 
 /// Evaluations of a run, and how many of them are the initial design (as in the peers' measurements).
@@ -55,17 +52,12 @@ fn problems() -> anyhow::Result<Vec<(&'static str, Box<dyn Problem>)>> {
     ])
 }
 
-pub(super) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
-    let runs = options.runs.unwrap_or(10);
-    check_folder(&options.out, options.overwrite)?;
+pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+    let runs = call.runs();
     let problems = problems()?;
     let columns = columns_of(problems.iter().map(|(_, problem)| problem.space()));
-    let writer = ResultsWriter::create(&options.out, &columns, options.overwrite)?;
-    let seed = Seed::new(options.seed);
+    let writer = call.writer(&columns)?;
+    let seed = call.seed();
     let mut jobs = Vec::new();
     for (name, problem) in &problems {
         for run in 0..runs {
@@ -88,8 +80,7 @@ pub(super) fn run(
             }
         }
     }
-    progress.stage("single-party", jobs.len());
-    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+    let (rows, ended) = call.play("single-party", &jobs, writer)?;
     let figure = FigureSpec {
         title: "One party alone, 10 initial points, no noise".into(),
         x_label: "queries after the initial points".into(),
@@ -103,7 +94,7 @@ pub(super) fn run(
         figure: Some(figure),
         ..SummaryRequest::new(
             "single-party",
-            options.seed,
+            call.options.seed,
             fedbo_space::Direction::Minimize,
             Metric::Regret,
         )
@@ -114,8 +105,8 @@ pub(super) fn run(
             .flat_map(|arm| ["sobol", "random"].map(|control| ((*arm).into(), control.into())))
             .collect()
     };
-    let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
-    Ok(ExperimentResult { summary, ended, notes: vec![median_table(&rows)] })
+    let concluded = call.conclude(&rows, ended, request, pairs_of)?;
+    Ok(ExperimentResult { notes: vec![median_table(&rows)], ..concluded })
 }
 
 /// Medians and quartiles over runs: regrets differ by orders of magnitude, so a mean is that of the worst run.

@@ -7,8 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use fedbo_optim::Points;
 use fedbo_problems::{Problem, SuiteEntry, SuiteHalf, suite, suite_high};
 use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, RankingRequest, ResultsWriter, SummaryRequest,
-    TaskGroup, check_folder,
+    Clusters, FigureSpec, Metric, PanelBy, RankingRequest, SummaryRequest, TaskGroup,
 };
 use fedbo_runner::{Ended, RowBuilder, RowLabels};
 use fedbo_space::Direction;
@@ -19,15 +18,11 @@ use fedbo_strategies::{
 use fedbo_streams::{Seed, Stream};
 use fedbo_study::{Definition, StrategySpec};
 
-use super::jobs::{Job, JobResult, columns_of, conclude, run_jobs};
+use super::jobs::{Job, JobResult, columns_of};
 use super::peers::{self, Peer};
 use super::study_run::{definition_of, run_number, run_study, run_study_by_mean};
-use super::{ExperimentResult, Progress, RunOptions};
+use super::{Call, ExperimentResult};
 
-/// Instances of each function unless asked otherwise.
-pub(super) const DEFAULT_RUNS: u32 = 10;
-/// Instances of each function of many parameters unless asked otherwise.
-pub(super) const DEFAULT_RUNS_HIGH: u32 = 1;
 /// The configuration in which the trial with the best observed value counts.
 const BY_VALUE: &str = "by value";
 /// The configuration in which the trial with the best posterior mean counts.
@@ -45,21 +40,13 @@ struct Comparison {
     /// Trials after which arms are compared, besides the end.
     checkpoints: [i64; 2],
     /// Instances of each function unless asked otherwise.
-    default_runs: u32,
     /// True if runs are judged [`BY_VALUE`] and [`BY_MEAN`] instead of by halves, with arms that show what helps against noise.
     by_mean: bool,
 }
 
 impl Comparison {
     fn of(name: &'static str, entries: Vec<SuiteEntry>) -> Self {
-        Self {
-            name,
-            entries,
-            n_trials: 100,
-            checkpoints: [25, 50],
-            default_runs: DEFAULT_RUNS,
-            by_mean: false,
-        }
+        Self { name, entries, n_trials: 100, checkpoints: [25, 50], by_mean: false }
     }
 }
 
@@ -213,66 +200,43 @@ impl Strategy for Replicating {
 }
 
 /// Both halves.
-pub(super) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
-    run_of(&Comparison::of("suite", suite()), options, progress, stop)
+pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+    run_of(&Comparison::of("suite", suite()), call)
 }
 
 /// The half for choosing alone.
-pub(super) fn run_choosing(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
+pub(super) fn run_choosing(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let half: Vec<SuiteEntry> =
         suite().into_iter().filter(|entry| entry.half() == SuiteHalf::Choosing).collect();
-    run_of(&Comparison::of("suite-choosing", half), options, progress, stop)
+    run_of(&Comparison::of("suite-choosing", half), call)
 }
 
 /// Functions of 20 and 50 parameters, 500 trials each.
-pub(super) fn run_high(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
+pub(super) fn run_high(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let comparison = Comparison {
         n_trials: 500,
         checkpoints: [100, 200],
-        default_runs: DEFAULT_RUNS_HIGH,
         ..Comparison::of("suite-high", suite_high())
     };
-    run_of(&comparison, options, progress, stop)
+    run_of(&comparison, call)
 }
 
 /// Functions whose values have noise, judged by the trial with the best value and by that with the best posterior mean.
-pub(super) fn run_noisy(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
+pub(super) fn run_noisy(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let noisy: Vec<SuiteEntry> = suite().into_iter().filter(SuiteEntry::is_noisy).collect();
     let comparison = Comparison { by_mean: true, ..Comparison::of("suite-noisy", noisy) };
-    run_of(&comparison, options, progress, stop)
+    run_of(&comparison, call)
 }
 
-fn run_of(
-    comparison: &Comparison,
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
-    let Comparison { name, entries, n_trials, checkpoints, default_runs, by_mean } = comparison;
-    let runs = options.runs.unwrap_or(*default_runs);
-    check_folder(&options.out, options.overwrite)?;
+fn run_of(comparison: &Comparison, call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+    let Comparison { name, entries, n_trials, checkpoints, by_mean } = comparison;
+    let runs = call.runs();
     let arms = arms(*by_mean)?;
     // The names of parameters are the same for all seeds.
     let examples: Vec<_> = entries.iter().map(|entry| entry.instance(0)).collect();
     let columns = columns_of(examples.iter().map(Problem::space));
-    let writer = ResultsWriter::create(&options.out, &columns, options.overwrite)?;
-    let seed = Seed::new(options.seed);
+    let writer = call.writer(&columns)?;
+    let seed = call.seed();
     let failures = Mutex::new(Vec::new());
     let mut jobs = Vec::new();
     for entry in entries {
@@ -303,8 +267,7 @@ fn run_of(
             }
         }
     }
-    progress.stage(name, jobs.len());
-    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+    let (rows, ended) = call.play(name, &jobs, writer)?;
     let figure = FigureSpec {
         title: "Functions of the suite".into(),
         x_label: "trials".into(),
@@ -317,21 +280,21 @@ fn run_of(
         checkpoints: (*checkpoints).into(),
         clusters: Clusters::Agents,
         figure: Some(figure),
-        ..SummaryRequest::new(*name, options.seed, Direction::Minimize, Metric::LogRegret)
+        ..SummaryRequest::new(*name, call.options.seed, Direction::Minimize, Metric::LogRegret)
     };
     let pairs_of = |_: &str| {
         let others = arms.iter().filter(|arm| arm.name != CONTROL);
         others.map(|arm| (arm.name.clone(), CONTROL.to_owned())).collect()
     };
-    let mut summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
+    let mut concluded = call.conclude(&rows, ended, request, pairs_of)?;
     let ranking = RankingRequest {
         control: CONTROL.to_owned(),
         checkpoints: (*checkpoints).into(),
         groups: entries.iter().map(|entry| (entry.name(), groups_of(entry))).collect(),
     };
-    summary.rank(&rows, &ranking);
-    summary.write(&options.out)?;
-    let tables = summary.configurations.iter().filter_map(|part| {
+    concluded.summary.rank(&rows, &ranking);
+    concluded.summary.write(&call.options.out)?;
+    let tables = concluded.summary.configurations.iter().filter_map(|part| {
         let tables = part.ranking.as_ref()?.tables(part.metric);
         let kind = if *by_mean { "Judged" } else { "Half" };
         Some(format!("{kind}: {}\n\n{tables}\n", part.experiment))
@@ -344,7 +307,7 @@ fn run_of(
         let failures = failures.join("\n  ");
         notes.push(format!("Runs of samplers that failed; they are in no table:\n  {failures}\n"));
     }
-    Ok(ExperimentResult { notes, summary, ended })
+    Ok(ExperimentResult { notes, ..concluded })
 }
 
 /// The groups of a function: its dimension and its family. Dimensions have two digits, so that they are in order.
@@ -360,15 +323,9 @@ fn groups_of(entry: &SuiteEntry) -> Vec<TaskGroup> {
 mod tests {
     use std::path::Path;
 
+    use super::super::RunOptions;
     use super::*;
     use fedbo_report::{RESULTS_FILE, Row, Summary, read_results};
-
-    struct Quiet;
-
-    impl Progress for Quiet {
-        fn stage(&self, _: &str, _: usize) {}
-        fn job_ended(&self, _: &str) {}
-    }
 
     fn functions(names: &[&str]) -> Vec<SuiteEntry> {
         let entries: Vec<SuiteEntry> =
@@ -378,16 +335,16 @@ mod tests {
     }
 
     fn run_some(comparison: &Comparison, threads: usize, out: &Path) -> ExperimentResult {
-        let options = RunOptions {
-            runs: Some(1),
-            seed: 3,
-            data: None,
-            out: out.to_path_buf(),
-            overwrite: false,
-        };
+        let options = RunOptions::once(3, out);
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let stop = AtomicBool::new(false);
-        pool.install(|| run_of(comparison, &options, &Quiet, &stop)).unwrap()
+        pool.install(|| {
+            run_of(
+                comparison,
+                Call { options: &options, progress: &(), stop: &stop, default_runs: 1 },
+            )
+        })
+        .unwrap()
     }
 
     fn rows_of(folder: &Path) -> Vec<Row> {

@@ -1,16 +1,12 @@
 //! Synthetic learning curves whose ends are known.
 
-use std::sync::atomic::AtomicBool;
-
 use fedbo_problems::{CurveFamily, LearningCurves, TrainingProblem};
 use fedbo_report::{Metric, Scale};
 use fedbo_strategies::early_stopping::{BosSettings, ValueBounds};
 
-use super::super::{ExperimentResult, Progress, RunOptions};
+use super::super::{Call, ExperimentResult};
 use super::arms::{Arm, BO_BOS, GP_UCB, Method, Modelling, SCHEDULE_B};
 use super::{Configuration, Plan};
-
-pub(in super::super) const DEFAULT_RUNS: u32 = 20;
 
 const ARMS: [Arm; 12] = [
     (GP_UCB, Method::GpUcb),
@@ -27,11 +23,7 @@ const ARMS: [Arm; 12] = [
     ("dealt stops", Method::DealtStops(SCHEDULE_B)),
 ];
 
-pub(in super::super) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
+pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let configuration = |family: CurveFamily| {
         let problem = LearningCurves::new(family);
         Configuration {
@@ -59,5 +51,5 @@ pub(in super::super) fn run(
         replays: true,
         notes: Vec::new(),
     };
-    plan.run(options, options.runs.unwrap_or(DEFAULT_RUNS), progress, stop)
+    plan.run(call)
 }

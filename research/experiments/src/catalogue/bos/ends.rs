@@ -1,16 +1,12 @@
 //! The end of a stopped trial as a study's model is told it: nothing, the mean of the predicted curves, or the last value.
 
-use std::sync::atomic::AtomicBool;
-
 use fedbo_problems::{CurveFamily, ImageLogistic, LearningCurves, Steps, TrainingProblem};
 use fedbo_report::{Metric, Scale};
 use fedbo_strategies::early_stopping::{BosSettings, ValueBounds};
 
-use super::super::{ExperimentResult, Progress, RunOptions};
+use super::super::{Call, ExperimentResult};
 use super::arms::{Arm, GP_UCB, Method, Modelling, ToldEnd};
 use super::{Configuration, Plan};
-
-pub(in super::super) const DEFAULT_RUNS: u32 = 20;
 
 const ARMS: [Arm; 4] = [
     (GP_UCB, Method::GpUcb),
@@ -19,11 +15,7 @@ const ARMS: [Arm; 4] = [
     ("last value", Method::BoBosOfStudy(ToldEnd::Last)),
 ];
 
-pub(in super::super) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
+pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let configuration = |name: &str, problem: Box<dyn TrainingProblem>| Configuration {
         name: name.to_owned(),
         optimum: None,
@@ -53,5 +45,5 @@ pub(in super::super) fn run(
         replays: false,
         notes: Vec::new(),
     };
-    plan.run(options, options.runs.unwrap_or(DEFAULT_RUNS), progress, stop)
+    plan.run(call)
 }

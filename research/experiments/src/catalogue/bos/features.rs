@@ -1,16 +1,12 @@
 //! Hyperparameters of gradient boosting together with forward feature selection (thesis 4.5.3.2, A.4.4, Fig. 4.3b).
 
-use std::sync::atomic::AtomicBool;
-
 use fedbo_problems::{FeatureSelection, TrainingProblem};
 use fedbo_report::{Metric, Scale};
 use fedbo_strategies::early_stopping::{BosSettings, ValueBounds};
 
-use super::super::{ExperimentResult, Progress, RunOptions};
+use super::super::{Call, ExperimentResult};
 use super::arms::{Arm, GP_UCB, Method, Modelling};
 use super::{Configuration, Plan};
-
-pub(in super::super) const DEFAULT_RUNS: u32 = 10;
 
 /// K_1 grows more slowly here (thesis 4.5.3.2).
 const SCHEDULE: f64 = 0.99;
@@ -24,11 +20,7 @@ const ARMS: [Arm; 6] = [
     ("dealt stops", Method::DealtStops(SCHEDULE)),
 ];
 
-pub(in super::super) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
+pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let problem = FeatureSelection::new();
     let n_epochs = problem.n_epochs();
     let plan = Plan {
@@ -53,5 +45,5 @@ pub(in super::super) fn run(
         replays: true,
         notes: Vec::new(),
     };
-    plan.run(options, options.runs.unwrap_or(DEFAULT_RUNS), progress, stop)
+    plan.run(call)
 }

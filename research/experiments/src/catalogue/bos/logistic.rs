@@ -1,16 +1,12 @@
 //! Hyperparameters of logistic regression on images (thesis 4.5.1, A.4.1, Fig. 4.1).
 
-use std::sync::atomic::AtomicBool;
-
 use fedbo_problems::{ImageLogistic, Steps};
 use fedbo_report::{Metric, Scale};
 use fedbo_strategies::early_stopping::{BosSettings, ValueBounds};
 
-use super::super::{ExperimentResult, Progress, RunOptions};
+use super::super::{Call, ExperimentResult};
 use super::arms::{Arm, BO_BOS, GP_UCB, Method, Modelling, SCHEDULE_B};
 use super::{Configuration, Plan};
-
-pub(in super::super) const DEFAULT_RUNS: u32 = 20;
 
 /// Fig. 4.1: four schedules of K_1, beside rivals and a placebo.
 const SCHEDULES: [Arm; 12] = [
@@ -54,11 +50,7 @@ const RIVALS: [Arm; 13] = [
     ("dealt stops", Method::DealtStops(SCHEDULE_B)),
 ];
 
-pub(in super::super) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
+pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let configuration = |name: &str, steps, modelling, arms: &[Arm], budget| Configuration {
         name: name.to_owned(),
         problem: Box::new(ImageLogistic::new(steps)),
@@ -101,5 +93,5 @@ pub(in super::super) fn run(
                 .into(),
         ],
     };
-    plan.run(options, options.runs.unwrap_or(DEFAULT_RUNS), progress, stop)
+    plan.run(call)
 }

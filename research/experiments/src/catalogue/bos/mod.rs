@@ -19,8 +19,7 @@ use std::sync::{Mutex, PoisonError};
 
 use fedbo_problems::TrainingProblem;
 use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Row, Scale, SummaryRequest, check_folder,
-    curves as mean_curves,
+    Clusters, FigureSpec, Metric, PanelBy, Row, Scale, SummaryRequest, curves as mean_curves,
 };
 use fedbo_space::Point;
 use fedbo_strategies::early_stopping::BosSettings;
@@ -30,8 +29,8 @@ use rayon::prelude::*;
 use self::arms::{Arm, GP_UCB, Modelling, Setup, pairs};
 use self::training_run::{TrainingRun, TrialTrace};
 use self::wrong_stops::StopCount;
-use super::jobs::{Job, columns_of, conclude, run_jobs};
-use super::{ExperimentResult, Progress, RunOptions};
+use super::jobs::{Job, columns_of};
+use super::{Call, ExperimentResult};
 use fedbo_runner::Ended;
 use fedbo_runner::RowLabels;
 
@@ -78,23 +77,17 @@ type TrialBook = BTreeMap<(usize, usize, u32), Vec<TrialTrace>>;
 
 impl Plan {
     /// Runs all arms, and writes results, summary, pictures and tables.
-    fn run(
-        self,
-        options: &RunOptions,
-        runs: u32,
-        progress: &dyn Progress,
-        stop: &AtomicBool,
-    ) -> anyhow::Result<ExperimentResult> {
-        check_folder(&options.out, options.overwrite)?;
+    fn run(self, call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+        let runs = call.runs();
         let columns = columns_of(self.configurations.iter().map(|each| each.problem.space()));
-        let writer = ResultsWriter::create(&options.out, &columns, options.overwrite)?;
+        let writer = call.writer(&columns)?;
         let book: Mutex<TrialBook> = Mutex::new(BTreeMap::new());
         let mut jobs = Vec::new();
         for (index, configuration) in self.configurations.iter().enumerate() {
             for run in 0..runs {
                 for (place, arm) in configuration.arms.iter().enumerate() {
                     let unit = RowLabels::new(configuration.name.clone(), arm.0, "study", run);
-                    let (book, seed) = (&book, Seed::new(options.seed));
+                    let (book, seed) = (&book, call.seed());
                     let job = Job::new(unit, move |unit, stop| {
                         let (course, ended) = configuration.course(unit, *arm, seed, stop)?;
                         let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
@@ -105,17 +98,16 @@ impl Plan {
                 }
             }
         }
-        progress.stage(self.name, jobs.len());
-        let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+        let (rows, ended) = call.play(self.name, &jobs, writer)?;
         drop(jobs);
         let book = book.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut notes = Vec::new();
         if ended == Ended::Complete {
             for (index, configuration) in self.configurations.iter().enumerate() {
-                notes.extend(self.tables(index, configuration, &rows, &book, options.seed)?);
+                notes.extend(self.tables(index, configuration, &rows, &book, call.options.seed)?);
             }
             if let Some(first) = self.configurations.first() {
-                pictures::write(first, &book, self.value_label, &options.out)?;
+                pictures::write(first, &book, self.value_label, &call.options.out)?;
             }
         }
         notes.extend(self.notes.iter().cloned());
@@ -132,14 +124,14 @@ impl Plan {
         let request = SummaryRequest {
             checkpoints: self.checkpoints.clone(),
             figure: Some(figure),
-            ..SummaryRequest::new(self.name, options.seed, direction, self.metric)
+            ..SummaryRequest::new(self.name, call.options.seed, direction, self.metric)
         };
         let pairs_of = |name: &str| {
             let of = self.configurations.iter().find(|each| each.name == name);
             of.map_or_else(Vec::new, |each| pairs(&each.arms))
         };
-        let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
-        Ok(ExperimentResult { summary, ended, notes })
+        let concluded = call.conclude(&rows, ended, request, pairs_of)?;
+        Ok(ExperimentResult { notes, ..concluded })
     }
 
     /// Epochs to GP-UCB's values, wrong stops as they happened, and wrong stops of all rules on the same trials.

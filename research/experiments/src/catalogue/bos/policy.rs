@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 use fedbo_problems::{Swimmer, TrainingProblem as _};
@@ -12,12 +11,10 @@ use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 
 use super::super::meta::similarity::{correlation, mean};
-use super::super::{ExperimentResult, Progress, RunOptions};
+use super::super::{Call, ExperimentResult};
 use super::arms::{Arm, BO_BOS, GP_UCB, Method, Modelling, SCHEDULE_B};
 use super::{Configuration, Plan};
 use fedbo_runner::Ended;
-
-pub(in super::super) const DEFAULT_RUNS: u32 = 10;
 
 /// Whole episodes that a run may spend.
 const N_EPISODES: usize = 60;
@@ -30,11 +27,7 @@ const ARMS: [Arm; 5] = [
     ("dealt stops", Method::DealtStops(SCHEDULE_B)),
 ];
 
-pub(in super::super) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
+pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let configuration = |n_epochs: usize, discount: f64| {
         let problem = Swimmer::new(n_epochs, discount)?;
         let returns = problem.clone();
@@ -70,9 +63,9 @@ pub(in super::super) fn run(
         replays: false,
         notes: vec!["With N = 100 an epoch has 10 steps of the swimmer, else 20.".into()],
     };
-    let mut result = plan.run(options, options.runs.unwrap_or(DEFAULT_RUNS), progress, stop)?;
+    let mut result = plan.run(call)?;
     if result.ended == Ended::Complete {
-        result.notes.push(example_returns(&options.out, Seed::new(options.seed))?);
+        result.notes.push(example_returns(&call.options.out, call.seed())?);
     }
     Ok(result)
 }

@@ -4,6 +4,7 @@ use fedbo_report::Summary;
 use fedbo_strategies::MessageContent;
 use fedbo_testkit::published_data;
 
+use super::super::RunOptions;
 use super::super::population::{CollaborationMode, Release};
 use super::arms::{EPSILONS, Setting};
 use super::*;
@@ -192,20 +193,12 @@ fn the_picture_has_all_arms_that_cost_something_and_the_others_as_lines() {
 #[test]
 #[ignore = "data: run by cargo xtask test --all"]
 fn an_interrupted_experiment_still_says_what_schedules_cost() {
-    struct Quiet;
-    impl Progress for Quiet {
-        fn stage(&self, _: &str, _: usize) {}
-        fn job_ended(&self, _: &str) {}
-    }
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let options = RunOptions {
-        runs: Some(1),
-        seed: 3,
-        data: Some(published_data("landmine")),
-        out: folder.path().to_path_buf(),
-        overwrite: false,
-    };
-    let finding = run(&options, &Quiet, &AtomicBool::new(true)).expect("a finding");
+    let data = Some(published_data("landmine"));
+    let options = RunOptions { data, ..RunOptions::once(3, folder.path()) };
+    let stop = AtomicBool::new(true);
+    let finding = run(Call { options: &options, progress: &(), stop: &stop, default_runs: 1 })
+        .expect("a finding");
     assert_eq!(finding.ended, Ended::Interrupted);
     let summary = Summary::read(folder.path()).expect("a summary");
     assert!(summary.interrupted && summary.private != Some(true) && summary.tradeoff.is_some());

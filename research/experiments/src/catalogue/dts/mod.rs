@@ -6,18 +6,17 @@ mod team;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
 
 use fedbo_problems::data_sets::{DTS_CURVES, without_figures};
 use fedbo_report::{
-    Clusters, Estimate, FigureSpec, Metric, PanelBy, ResultsWriter, Row, Scale, SummaryRequest,
-    TeamRegret, TeamRun, check_folder, write_team_regret,
+    Clusters, Estimate, FigureSpec, Metric, PanelBy, Row, Scale, SummaryRequest, TeamRegret,
+    TeamRun, write_team_regret,
 };
-use fedbo_streams::{Purpose, Seed};
+use fedbo_streams::Purpose;
 use fedbo_topology::GraphSpec;
 
-use super::jobs::{Job, conclude, run_jobs};
-use super::{ExperimentResult, Progress, RunOptions};
+use super::jobs::Job;
+use super::{Call, ExperimentResult};
 use authors::AuthorsFigures;
 use fedbo_runner::Ended;
 use fedbo_runner::RowLabels;
@@ -42,11 +41,7 @@ impl Case {
 }
 
 /// Fig. 1: stars of 1, 3, 5 and 7 agents.
-pub(super) fn star(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
+pub(super) fn star(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let case = |landscape: Landscape, setting, n_agents| {
         let suffix = match setting {
             Setting::Text => "",
@@ -86,15 +81,11 @@ pub(super) fn star(
             case(landscape, *setting, *n_agents)
         }),
     };
-    study.run(options, progress, stop)
+    study.run(call)
 }
 
 /// Twenty agents on random graphs.
-pub(super) fn connectivity(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
+pub(super) fn connectivity(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let study = Study {
         name: "dts-connectivity",
         title: "Twenty agents on random graphs, 10 initial points each",
@@ -111,15 +102,11 @@ pub(super) fn connectivity(
             Case::new(&suffix, label, team, &[Arm::Dts, Arm::Ts])
         }),
     };
-    study.run(options, progress, stop)
+    study.run(call)
 }
 
 /// All graphs with the same number of agents.
-pub(super) fn topologies(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
+pub(super) fn topologies(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     const N_AGENTS: u32 = 12;
     let graphs = [
         GraphSpec::Edgeless,
@@ -139,7 +126,7 @@ pub(super) fn topologies(
             Case::new(&graph.to_string(), graph.to_string(), team, &[Arm::Dts])
         }),
     };
-    study.run(options, progress, stop)
+    study.run(call)
 }
 
 /// A case for each landscape and each of these.
@@ -169,22 +156,13 @@ struct Published {
     average: &'static str,
 }
 
-/// Repetitions unless asked otherwise.
-const RUNS: u32 = 20;
-
 impl Study {
-    fn run(
-        self,
-        options: &RunOptions,
-        progress: &dyn Progress,
-        stop: &AtomicBool,
-    ) -> anyhow::Result<ExperimentResult> {
-        let runs = options.runs.unwrap_or(RUNS);
-        check_folder(&options.out, options.overwrite)?;
-        let authors = options.data.as_deref().map(AuthorsFigures::read);
+    fn run(self, call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+        let runs = call.runs();
+        let authors = call.options.data.as_deref().map(AuthorsFigures::read);
         let authors = authors.transpose()?.flatten();
-        let writer = ResultsWriter::create(&options.out, &[], options.overwrite)?;
-        let seed = Seed::new(options.seed);
+        let writer = call.writer(&[])?;
+        let seed = call.seed();
         let regrets: Mutex<BTreeMap<(usize, usize, u32), TeamRegret>> = Mutex::default();
         let mut jobs = Vec::new();
         for (index, case) in self.cases.iter().enumerate() {
@@ -206,8 +184,7 @@ impl Study {
                 }
             }
         }
-        progress.stage(self.name, jobs.len());
-        let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+        let (rows, ended) = call.play(self.name, &jobs, writer)?;
         drop(jobs);
         let regrets = regrets.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let team_runs: Vec<TeamRun> = regrets
@@ -222,7 +199,7 @@ impl Study {
                 }
             })
             .collect();
-        write_team_regret(&options.out, &team_runs)?;
+        write_team_regret(&call.options.out, &team_runs)?;
         let request = SummaryRequest {
             checkpoints: vec![5, 10, 20],
             clusters: Clusters::Runs,
@@ -236,7 +213,7 @@ impl Study {
             }),
             ..SummaryRequest::new(
                 self.name,
-                options.seed,
+                call.options.seed,
                 fedbo_space::Direction::Minimize,
                 Metric::Regret,
             )
@@ -247,16 +224,16 @@ impl Study {
             let controls = arms.iter().filter(|arm| **arm != Arm::Dts);
             controls.map(|arm| (Arm::Dts.name().into(), arm.name().into())).collect()
         };
-        let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
+        let concluded = call.conclude(&rows, ended, request, pairs_of)?;
         let mut notes = self.tables(&regrets, authors.as_ref());
         if self.published.is_some() {
             notes.push(match authors {
                 Some(_) => AUTHORS_NOTE.to_owned(),
-                None if options.data.is_some() => without_figures(DTS_CURVES),
+                None if call.options.data.is_some() => without_figures(DTS_CURVES),
                 None => "The authors' figures stand beside with --data FOLDER.".to_owned(),
             });
         }
-        Ok(ExperimentResult { summary, ended, notes })
+        Ok(ExperimentResult { notes, ..concluded })
     }
 
     /// Sums of the best and of the average regret at the end, one table a landscape.

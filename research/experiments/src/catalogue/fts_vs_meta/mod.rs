@@ -12,25 +12,19 @@ use anyhow::Context;
 use fedbo_gp::FeatureMap;
 use fedbo_objective::Objective;
 use fedbo_problems::{N_FIELDS, Problem};
-use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, Reference, ResultsWriter, SummaryRequest, check_folder,
-};
+use fedbo_report::{Clusters, FigureSpec, Metric, PanelBy, Reference, SummaryRequest};
 use fedbo_strategies::Domain;
 use fedbo_streams::{Purpose, Seed};
-use rayon::prelude::*;
 
 use self::arms::{Arm, Contributor, PAPER, arms};
 use self::notes::Authors;
 use super::fts_landmine::{N_ROUNDS, helpful_map, history, unit_seed};
-use super::jobs::{Job, JobResult, conclude, run_jobs};
+use super::jobs::{Job, JobResult};
 use super::landmine_fields::{DIM, Fields, N_DESIGNS, N_TARGETS};
 use super::meta::OneParty;
-use super::{ExperimentResult, Progress, RunOptions};
+use super::{Call, ExperimentResult};
 use fedbo_runner::Decoder;
 use fedbo_runner::RowLabels;
-
-/// As in the paper: six targets with five sets of initial points.
-pub(super) const DEFAULT_RUNS: u32 = 5;
 
 /// The data that all arms share.
 struct Setup {
@@ -41,18 +35,13 @@ struct Setup {
     past: BTreeMap<u32, Vec<Contributor>>,
 }
 
-pub(super) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
-    let folder = options.data_folder()?;
-    let runs = options.runs.unwrap_or(DEFAULT_RUNS);
-    check_folder(&options.out, options.overwrite)?;
-    let seed = Seed::new(options.seed);
+pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+    let folder = call.data_folder()?;
+    let runs = call.runs();
+    let seed = call.seed();
     let fields = Fields::read(folder)?;
     let authors = Authors::read(folder)?;
-    let past = past(&fields, runs, seed, progress, stop)?;
+    let past = past(&fields, runs, seed, call)?;
     let recorded = (0..N_FIELDS)
         .map(|field| contributor(field, fields.recorded(field), seed))
         .collect::<anyhow::Result<Vec<_>>>()?;
@@ -60,7 +49,7 @@ pub(super) fn run(
     let space = setup.fields.svms[0].space();
     let parameters = space.parameters().iter().map(|p| p.name().to_owned());
     let parameters: Vec<String> = parameters.collect();
-    let writer = ResultsWriter::create(&options.out, &parameters, options.overwrite)?;
+    let writer = call.writer(&parameters)?;
     let arms = arms();
     let mut jobs = Vec::new();
     for arm in &arms {
@@ -79,8 +68,7 @@ pub(super) fn run(
             }
         }
     }
-    progress.stage("fts-vs-meta", jobs.len());
-    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+    let (rows, ended) = call.play("fts-vs-meta", &jobs, writer)?;
     let request = SummaryRequest {
         checkpoints: vec![5, 10, 20, 50],
         clusters: Clusters::Designs(N_DESIGNS),
@@ -96,7 +84,7 @@ pub(super) fn run(
         }),
         ..SummaryRequest::new(
             "fts-vs-meta",
-            options.seed,
+            call.options.seed,
             setup.fields.svms[0].direction(),
             Metric::Best,
         )
@@ -109,14 +97,14 @@ pub(super) fn run(
         });
         pairs.collect()
     };
-    let mut summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
-    summary.add_tradeoff(notes::tradeoff(&arms, &rows), &options.out)?;
-    let mut notes = notes::by_message_length(&authors, &arms, &summary);
+    let mut concluded = call.conclude(&rows, ended, request, pairs_of)?;
+    concluded.summary.add_tradeoff(notes::tradeoff(&arms, &rows), &call.options.out)?;
+    let mut notes = notes::by_message_length(&authors, &arms, &concluded.summary);
     notes.extend(notes::by_run_time(&authors, &rows));
     notes.push(notes::by_target(&authors, &rows));
     notes.extend(authors.missing());
-    notes.extend(population_time::run_times(options, progress, stop)?);
-    Ok(ExperimentResult { summary, ended, notes })
+    notes.extend(population_time::run_times(call)?);
+    Ok(ExperimentResult { notes, ..concluded })
 }
 
 /// TS of every field on its own, one history a run, which serves all targets.
@@ -124,26 +112,23 @@ fn past(
     fields: &Fields,
     runs: u32,
     seed: Seed,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
+    call: Call<'_>,
 ) -> anyhow::Result<BTreeMap<u32, Vec<Contributor>>> {
     let units: Vec<(u32, usize)> =
         (0..runs).flat_map(|run| (0..N_FIELDS).map(move |field| (run, field))).collect();
-    progress.stage("the other fields' own runs", units.len());
-    let found: Vec<anyhow::Result<Option<Contributor>>> = units
-        .par_iter()
-        .map(|&(run, field)| {
+    let found = call.prepare(
+        "the other fields' own runs",
+        &units,
+        |(run, field)| format!("field {field} run {run}"),
+        |&(run, field)| {
             let seed = seed.child(Purpose::Run, u64::from(run));
-            let Some(observed) = history(fields, field, seed, stop)? else {
-                return Ok(None);
-            };
-            progress.job_ended(&format!("field {field} run {run}"));
-            Ok(Some(contributor(field, observed, seed)?))
-        })
-        .collect();
+            let observed = history(fields, field, seed, call.stop)?;
+            observed.map(|observed| contributor(field, observed, seed)).transpose()
+        },
+    )?;
     let mut past: BTreeMap<u32, Vec<Contributor>> = BTreeMap::new();
     for ((run, _), contributor) in units.into_iter().zip(found) {
-        past.entry(run).or_default().extend(contributor?);
+        past.entry(run).or_default().extend(contributor);
     }
     Ok(past)
 }

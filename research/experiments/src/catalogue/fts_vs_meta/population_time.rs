@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use fedbo_gp::{Family, FeatureMap, Kernel, PathwiseSample, Posterior, Prior};
@@ -16,7 +16,7 @@ use fedbo_strategies::{Domain, Observation, Points, Source, Strategy};
 use fedbo_streams::{Purpose, Seed};
 
 use super::super::landmine_fields::DIM;
-use super::super::{Progress, RunOptions};
+use super::super::{Call, RunOptions};
 use super::arms::{Arm, Contributor, Form, Rule, TRANSFER, USUAL_FEATURES};
 
 /// N, the other agents.
@@ -37,14 +37,10 @@ const FOLDER: &str = "run-time";
 ///
 /// # Errors
 /// If a strategy cannot go on or the picture cannot be written.
-pub(super) fn run_times(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<Vec<String>> {
+pub(super) fn run_times(call: Call<'_>) -> anyhow::Result<Vec<String>> {
     let rules =
         [("fts", Rule::Fts), ("rgpe", Rule::Rgpe(Form::Paper)), ("taf", Rule::Taf(Form::Paper))];
-    let seed = Seed::new(options.seed);
+    let seed = call.seed();
     let most = N_AGENTS.into_iter().max().unwrap_or(0);
     let others = (1..=most)
         .map(|agent| {
@@ -61,11 +57,11 @@ pub(super) fn run_times(
     let kernel = Kernel::isotropic(Family::SquaredExponential, DIM, LENGTHSCALE, 1.0)?;
     let mut stream = seed.stream(Purpose::SharedFeatures, 0, 0);
     let map = Arc::new(FeatureMap::for_kernel(&kernel, USUAL_FEATURES, &mut stream)?);
-    progress.stage("run time by the number of agents", N_AGENTS.len() * rules.len());
+    call.progress.stage("run time by the number of agents", N_AGENTS.len() * rules.len());
     let mut rows = Vec::new();
     for n_agents in N_AGENTS {
         for (name, rule) in rules {
-            if stop.load(Ordering::Relaxed) {
+            if call.stop.load(Ordering::Relaxed) {
                 return Ok(Vec::new());
             }
             let arm = Arm {
@@ -78,11 +74,11 @@ pub(super) fn run_times(
             let mut strategy = arm.strategy(square()?, heard, &map, seed)?;
             strategy.tell(&own[..N_OWN])?;
             rows.extend(timed(strategy.as_mut(), &arm.name, &own[N_OWN..], &seed)?);
-            progress.job_ended(&arm.name);
+            call.progress.job_ended(&arm.name);
         }
     }
     let names = rules.map(|(name, _)| name);
-    picture(&rows, &names, options)?;
+    picture(&rows, &names, call.options)?;
     Ok(table(&rows, &names))
 }
 

@@ -4,7 +4,6 @@ mod bo_attacker;
 mod notes;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 use fedbo_games::{
@@ -20,10 +19,8 @@ use self::bo_attacker::Search as AttackSearch;
 use super::arms::{Arm, arm_name, seats};
 use super::play::Match;
 use super::{Configuration, GameProblem, PartPicture, Plan, Played, Shown};
-use crate::catalogue::{ExperimentResult, Progress, RunOptions};
+use crate::catalogue::{Call, ExperimentResult};
 
-/// Ten images, two starts each.
-pub(in crate::catalogue) const DEFAULT_RUNS: u32 = 20;
 /// Images of a configuration.
 const N_IMAGES: u32 = 10;
 /// Rounds after the initial ones.
@@ -80,11 +77,7 @@ const UNDEFENDED: &str = "attack by Bayesian optimization, no defender";
 const DEFENDED: &str = "attack by Bayesian optimization";
 
 /// Table 8.1 and its relatives.
-pub(in crate::catalogue) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
+pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let problem = ImageAttack::new(ImageAttack::N_CODE, ImageAttack::MAX_CHANGE)?;
     let picture = |file, title: &str, experiments: &[&str]| PartPicture {
         file,
@@ -120,8 +113,7 @@ pub(in crate::catalogue) fn run(
         ],
         notes: Box::new(notes::notes),
     };
-    let runs = options.runs.unwrap_or(DEFAULT_RUNS);
-    plan.run(options, runs, progress, stop)
+    plan.run(call)
 }
 
 fn configurations(problem: &Arc<ImageAttack>) -> anyhow::Result<Vec<Configuration>> {
@@ -376,6 +368,8 @@ impl GameProblem for Image {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::super::outcome::{over_games, paired};
     use super::*;
 

@@ -12,21 +12,18 @@ pub(super) mod synthetic;
 mod tables;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
 use fedbo_games::{Action, Game, PayoffTable};
-use fedbo_report::{
-    Clusters, Figure, FigureSpec, Metric, PanelBy, ResultsWriter, Row, SummaryRequest, check_folder,
-};
+use fedbo_report::{Clusters, Figure, FigureSpec, Metric, PanelBy, Row, SummaryRequest};
 use fedbo_space::Direction;
 use fedbo_streams::{Purpose, Seed};
 
 use self::arms::Arm;
 use self::outcome::Outcome;
 use self::play::Match;
-use super::jobs::{Job, conclude, run_jobs};
-use super::{ExperimentResult, Progress, RunOptions};
+use super::jobs::Job;
+use super::{Call, ExperimentResult, RunOptions};
 use fedbo_runner::Ended;
 use fedbo_runner::RowLabels;
 
@@ -140,17 +137,11 @@ impl Plan {
     ///
     /// # Errors
     /// If the folder cannot be written or a match cannot be played.
-    fn run(
-        self,
-        options: &RunOptions,
-        runs: u32,
-        progress: &dyn Progress,
-        stop: &AtomicBool,
-    ) -> anyhow::Result<ExperimentResult> {
-        check_folder(&options.out, options.overwrite)?;
-        let writer = ResultsWriter::create(&options.out, &self.columns, options.overwrite)?;
+    fn run(self, call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+        let runs = call.runs();
+        let writer = call.writer(&self.columns)?;
         let measures = Mutex::new(BTreeMap::new());
-        let root = Seed::new(options.seed);
+        let root = call.seed();
         let mut jobs = Vec::new();
         for (index, configuration) in self.configurations.iter().enumerate() {
             for run in 0..runs {
@@ -176,8 +167,7 @@ impl Plan {
                 }
             }
         }
-        progress.stage(self.name, jobs.len());
-        let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+        let (rows, ended) = call.play(self.name, &jobs, writer)?;
         drop(jobs);
         let measures = measures.into_inner();
         let measures = measures.unwrap_or_else(PoisonError::into_inner);
@@ -186,7 +176,7 @@ impl Plan {
         if ended == Ended::Complete {
             notes = (self.notes)(&self.configurations, &outcome);
             for picture in &self.pictures {
-                self.draw_part(picture, &outcome.rows, options)?;
+                self.draw_part(picture, &outcome.rows, call.options)?;
             }
             let files = self.pictures.iter().map(|picture| picture.file);
             let files: Vec<&str> = files.collect();
@@ -199,15 +189,15 @@ impl Plan {
             checkpoints: self.checkpoints.clone(),
             clusters: self.clusters,
             figure: Some(self.figure(&self.title)),
-            ..SummaryRequest::new(self.name, options.seed, Direction::Maximize, self.metric)
+            ..SummaryRequest::new(self.name, call.options.seed, Direction::Maximize, self.metric)
         };
         let pairs_of = |name: &str| {
             let shown = self.configurations.iter().flat_map(|each| &each.shown);
             let mut found = shown.filter(|shown| shown.experiment == name);
             found.next().map_or_else(Vec::new, |shown| shown.pairs.clone())
         };
-        let summary = conclude(&outcome.rows, ended, request, pairs_of, &options.out)?;
-        Ok(ExperimentResult { summary, ended, notes })
+        let concluded = call.conclude(&outcome.rows, ended, request, pairs_of)?;
+        Ok(ExperimentResult { notes, ..concluded })
     }
 
     fn figure(&self, title: &str) -> FigureSpec {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::Context as _;
 use fedbo_games::{Action, ActionSet, Expectation, Game, PlayerSettings, Reasoner, Search};
@@ -15,10 +14,8 @@ use super::arms::Arm;
 use super::outcome::{Comparisons, Outcome, over_runs, paired, shown};
 use super::play::Match;
 use super::{Configuration, GameProblem, PartPicture, Plan, Played, Shown};
-use crate::catalogue::{ExperimentResult, Progress, RunOptions};
+use crate::catalogue::{Call, ExperimentResult};
 
-/// Twice the thesis's ten: in ten games of another seed predators gained 0.022 ± 0.011 in 2 v 0 v 1, which is not clear.
-pub(in crate::catalogue) const DEFAULT_RUNS: u32 = 20;
 /// Rounds after the initial ones.
 const N_ROUNDS: usize = 150;
 /// Random rounds before.
@@ -56,11 +53,7 @@ const ONE_LENGTH: &str = "one length scale";
 const MANY_LENGTHS: &str = "55 length scales";
 
 /// Fig. 8.5.
-pub(in crate::catalogue) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
+pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let plan = Plan {
         name: "games-predator-prey",
         title: "Payoffs by levels of predator 1 v predator 2 v prey".into(),
@@ -81,8 +74,7 @@ pub(in crate::catalogue) fn run(
         }],
         notes: Box::new(notes),
     };
-    let runs = options.runs.unwrap_or(DEFAULT_RUNS);
-    plan.run(options, runs, progress, stop)
+    plan.run(call)
 }
 
 /// The `experiment` column.
@@ -257,6 +249,8 @@ compared, heights cannot.";
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
 
     /// Section 8.4.3 in three games of 60 rounds: a prey at level 1 stays inside more often than one at level 0 and earns more, and

@@ -5,8 +5,6 @@ mod model;
 mod notes;
 mod three_agents;
 
-use std::sync::atomic::AtomicBool;
-
 use fedbo_games::{Expectation, Game, Level0Strategy, Reasoner};
 use fedbo_problems::read_payoff_functions;
 use fedbo_report::{Clusters, Metric};
@@ -17,10 +15,8 @@ use self::three_agents::ThreeAgentGame;
 use super::arms::{Arm, UNIFORM, arm_name, seats};
 use super::tables::{GridDraws, Kind, N_ACTIONS, N_GAMES, NOISE_STD, TableGame, Values, range};
 use super::{Configuration, GameProblem, PartPicture, Plan, Shown};
-use crate::catalogue::{ExperimentResult, Progress, RunOptions};
+use crate::catalogue::{Call, ExperimentResult};
 
-/// Ten games, five starts each.
-pub(in crate::catalogue) const DEFAULT_RUNS: u32 = 50;
 /// Rounds after the initial one.
 const N_ROUNDS: usize = 150;
 
@@ -40,13 +36,8 @@ const TOO_HIGH: [&[usize]; 2] = [&[2, 0], &[3, 0]];
 const THEOREMS: &str = "general-sum, theorems";
 
 /// Fig. 8.2 and its relatives.
-pub(in crate::catalogue) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
-    let runs = options.runs.unwrap_or(DEFAULT_RUNS);
-    let data = options.data_folder()?;
+pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+    let data = call.data_folder()?;
     let plan = Plan {
         name: "games-synthetic",
         title: "Mean regret of agent 1, ten games and five starts each".into(),
@@ -55,11 +46,11 @@ pub(in crate::catalogue) fn run(
         checkpoints: vec![50],
         clusters: Clusters::Units,
         columns: Vec::new(),
-        configurations: configurations(&read_payoff_functions(data)?, Seed::new(options.seed))?,
+        configurations: configurations(&read_payoff_functions(data)?, call.seed())?,
         pictures: pictures(),
         notes: Box::new(notes::notes),
     };
-    plan.run(options, runs, progress, stop)
+    plan.run(call)
 }
 
 fn configurations(authors: &[[Values; 2]], seed: Seed) -> anyhow::Result<Vec<Configuration>> {
@@ -297,6 +288,8 @@ fn pictures() -> Vec<PartPicture> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::super::outcome::{over_games, over_runs, paired};
     use super::super::play::Match;
     use super::*;

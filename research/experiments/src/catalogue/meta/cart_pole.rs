@@ -3,30 +3,24 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use fedbo_problems::{CartPole, CartPoleTasks, Problem};
-use fedbo_report::{Clusters, Metric, TaskWeightRow, check_folder};
+use fedbo_report::{Clusters, Metric, TaskWeightRow};
 use fedbo_strategies::Domain;
 use fedbo_streams::{Purpose, Seed};
 
-use super::super::{ExperimentResult, Progress, RunOptions};
+use super::super::{Call, ExperimentResult};
 use super::arms::{LEARNED, arms};
 use super::measure::{Declaration, Naming, measure, seconds_note};
 use super::run_setting::{N_META_OBS, RunSetting, earlier_task, occasions};
 use super::similarity::{correlation, mean, surface};
 
-/// Repetitions.
-pub(in super::super) const DEFAULT_RUNS: u32 = 60;
-/// Repetitions with 60 earlier tasks.
-pub(in super::super) const DEFAULT_RUNS_LARGE: u32 = 10;
 const N_QUERIES: u64 = 30;
 
 /// The number of earlier tasks, and of the observations of each.
 struct Size {
     name: &'static str,
     title: &'static str,
-    default_runs: u32,
     n_similar: u32,
     n_dissimilar: u32,
     n_observations: usize,
@@ -37,7 +31,6 @@ struct Size {
 const TEN: Size = Size {
     name: "meta-cartpole",
     title: "Cart and pole: searches from three near and seven random states as earlier tasks",
-    default_runs: DEFAULT_RUNS,
     n_similar: 3,
     n_dissimilar: 7,
     n_observations: N_META_OBS,
@@ -48,40 +41,26 @@ const TEN: Size = Size {
 const SIXTY: Size = Size {
     name: "meta-cartpole-large",
     title: "Cart and pole: 60 searches, from 18 near and 42 random states, as earlier tasks",
-    default_runs: DEFAULT_RUNS_LARGE,
     n_similar: 18,
     n_dissimilar: 42,
     n_observations: 130,
     reported: "What the thesis reports (Fig. D.7): RM-GP-UCB is best with 60 tasks of 130 observations too.",
 };
 
-pub(in super::super) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
-    run_size(&TEN, options, progress, stop)
+pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+    run_size(&TEN, call)
 }
 
-pub(in super::super) fn run_large(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
-    run_size(&SIXTY, options, progress, stop)
+pub(in super::super) fn run_large(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+    run_size(&SIXTY, call)
 }
 
-fn run_size(
-    size: &Size,
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
-    let runs = options.runs.unwrap_or(size.default_runs);
-    check_folder(&options.out, options.overwrite)?;
-    let seed = Seed::new(options.seed);
+fn run_size(size: &Size, call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+    let runs = call.runs();
+    let seed = call.seed();
     let items: Vec<u32> = (0..runs).collect();
-    let occasions = occasions("searches from other states", &items, progress, |&run| {
+    let note = |run: &u32| format!("{} run {run}", size.name);
+    let occasions = occasions("searches from other states", &items, note, call, |&run| {
         let seed = seed.child(Purpose::Run, u64::from(run));
         let drawn = CartPoleTasks::draw(seed, size.n_similar, size.n_dissimilar);
         let mut tasks = Vec::new();
@@ -89,7 +68,7 @@ fn run_size(
             let own_seed = seed.child(Purpose::History, number);
             let name = task.name();
             let name = name.trim_start_matches("cart-pole ");
-            match earlier_task(task, name, size.n_observations, own_seed, stop)? {
+            match earlier_task(task, name, size.n_observations, own_seed, call.stop)? {
                 Some(task) => tasks.push(task),
                 None => return Ok(None),
             }
@@ -115,7 +94,7 @@ fn run_size(
         weighing: vec![LEARNED, "rgpe", "taf"],
         naming: Naming::Tasks,
     };
-    let measured = measure(&declaration, &occasions, options, progress, stop)?;
+    let measured = measure(&declaration, &occasions, call)?;
     let notes = vec![
         "Each run draws its own initial states. One policy serves nearly all of them, so the best policies of dissimilar tasks \
          are good starts too: they differ in how bad bad policies are."
@@ -125,7 +104,7 @@ fn run_size(
         size.reported.to_owned(),
         seconds_note(&measured.rows),
     ];
-    Ok(ExperimentResult { summary: measured.summary, ended: measured.ended, notes })
+    Ok(ExperimentResult { notes, ..measured.concluded })
 }
 
 /// Correlation of the tasks' surfaces with the target's.

@@ -2,23 +2,20 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use fedbo_problems::{CNN_DATA_SETS, CnnRecords, Problem, read_cnn_records};
-use fedbo_report::{Clusters, Metric, TaskWeightRow, check_folder, task_weight_table};
+use fedbo_report::{Clusters, Metric, TaskWeightRow, task_weight_table};
 use fedbo_strategies::Domain;
 use fedbo_strategies::meta::{MetaTask, OutputScale};
 use fedbo_streams::{Purpose, Seed};
 
-use super::super::{ExperimentResult, Progress, RunOptions};
+use super::super::{Call, ExperimentResult};
 use super::arms::{LARGEST, LEARNED, RAW, Rule, arms};
 use super::cnn_replay::CnnReplay;
 use super::measure::{Declaration, Naming, measure, seconds_note};
 use super::run_setting::RunSetting;
 use super::similarity::{correlation, surface};
 
-/// Repetitions.
-pub(in super::super) const DEFAULT_RUNS: u32 = 30;
 const N_QUERIES: u64 = 25;
 /// For each target the task that got most weight in the authors' runs, and its mean weight at their end.
 const AUTHORS: [(&str, &str, f64); 4] = [
@@ -28,16 +25,11 @@ const AUTHORS: [(&str, &str, f64); 4] = [
     ("mnist", "svhn", 0.981),
 ];
 
-pub(in super::super) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
-    let runs = options.runs.unwrap_or(DEFAULT_RUNS);
-    check_folder(&options.out, options.overwrite)?;
-    let folder = options.data_folder()?;
+pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+    let runs = call.runs();
+    let folder = call.data_folder()?;
     let records = read_cnn_records(folder)?;
-    let seed = Seed::new(options.seed);
+    let seed = call.seed();
     // The surfaces belong to the problem: the same for all seeds.
     let replays = records
         .iter()
@@ -75,7 +67,7 @@ pub(in super::super) fn run(
         weighing: vec![LEARNED, RAW, LARGEST],
         naming: Naming::Tasks,
     };
-    let measured = measure(&declaration, &occasions.into(), options, progress, stop)?;
+    let measured = measure(&declaration, &occasions.into(), call)?;
     let last = i64::try_from(N_QUERIES)?;
     let notes = vec![
         "A replay: each surface is the posterior median of a Gaussian process fitted to the authors' records of a data set and \
@@ -93,7 +85,7 @@ pub(in super::super) fn run(
             .to_owned(),
         seconds_note(&measured.rows),
     ];
-    Ok(ExperimentResult { summary: measured.summary, ended: measured.ended, notes })
+    Ok(ExperimentResult { notes, ..measured.concluded })
 }
 
 /// The records of all data sets but one.

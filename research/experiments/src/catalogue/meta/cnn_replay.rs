@@ -120,10 +120,6 @@ impl Problem for CnnReplay {
         Direction::Maximize
     }
 
-    fn optimum(&self) -> Option<f64> {
-        None
-    }
-
     fn noiseless(&self, point: &Point) -> Option<f64> {
         Some(self.accuracy(&self.space.encode(point).ok()?))
     }

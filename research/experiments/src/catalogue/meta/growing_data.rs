@@ -2,24 +2,21 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use fedbo_objective::{Objective, Outcome, TrialId};
 use fedbo_problems::{GROWING_WINE_SIZES, GrowingWine, LogisticScale, LogisticScore, Problem};
-use fedbo_report::{Clusters, Metric, check_folder, task_weight_table};
+use fedbo_report::{Clusters, Metric, task_weight_table};
 use fedbo_space::{Direction, Point, Space};
 use fedbo_strategies::Domain;
 use fedbo_streams::{Purpose, Seed};
 
-use super::super::{ExperimentResult, Progress, RunOptions};
+use super::super::{Call, ExperimentResult};
 use super::arms::{LARGEST, LEARNED, Rule, arms};
 use super::measure::{Declaration, Naming, measure, seconds_note};
 use super::run_setting::{N_META_OBS, RunSetting, earlier_task, occasions};
 use super::similarity::{correlation, mean, surface};
 
-/// Repetitions.
-pub(in super::super) const DEFAULT_RUNS: u32 = 40;
 const N_QUERIES: u64 = 25;
 /// The score that is maximized in each configuration, with the scale of L2 penalty and learning rate.
 const CONFIGURATIONS: [(&str, LogisticScore, LogisticScale); 2] = [
@@ -27,18 +24,14 @@ const CONFIGURATIONS: [(&str, LogisticScore, LogisticScale); 2] = [
     ("log-likelihood", LogisticScore::LogLikelihood, LogisticScale::Linear),
 ];
 
-pub(in super::super) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
-    let runs = options.runs.unwrap_or(DEFAULT_RUNS);
-    check_folder(&options.out, options.overwrite)?;
-    let seed = Seed::new(options.seed);
+pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+    let runs = call.runs();
+    let seed = call.seed();
     let items: Vec<(usize, u32)> = (0..CONFIGURATIONS.len())
         .flat_map(|configuration| (0..runs).map(move |run| (configuration, run)))
         .collect();
-    let occasions = occasions("searches on less data", &items, progress, |&(index, run)| {
+    let note = |&(index, run): &(usize, u32)| format!("{} run {run}", CONFIGURATIONS[index].0);
+    let occasions = occasions("searches on less data", &items, note, call, |&(index, run)| {
         let seed = seed.child(Purpose::Run, u64::from(run));
         let mut stages = stages(index, seed)?;
         let target = stages.pop().context("there are no stages")?;
@@ -46,7 +39,7 @@ pub(in super::super) fn run(
         for (number, stage) in (0..).zip(&stages) {
             let name = format!("{} bottles", stage.stage.rows().0.len());
             let own_seed = seed.child(Purpose::History, number);
-            match earlier_task(stage, &name, N_META_OBS, own_seed, stop)? {
+            match earlier_task(stage, &name, N_META_OBS, own_seed, call.stop)? {
                 Some(task) => tasks.push(task),
                 None => return Ok(None),
             }
@@ -72,7 +65,7 @@ pub(in super::super) fn run(
         weighing: vec![LEARNED, LARGEST, "rgpe", "taf"],
         naming: Naming::Tasks,
     };
-    let measured = measure(&declaration, &occasions, options, progress, stop)?;
+    let measured = measure(&declaration, &occasions, call)?;
     let notes = vec![
         "Red wines stand for the thesis' patients: each run draws its own validation bottles and order of arrival. Accuracy moves \
          by a few bottles of 300 over the whole space, so its differences are close to none; the log-likelihood of the same \
@@ -87,7 +80,7 @@ pub(in super::super) fn run(
             .to_owned(),
         seconds_note(&measured.rows),
     ];
-    Ok(ExperimentResult { summary: measured.summary, ended: measured.ended, notes })
+    Ok(ExperimentResult { notes, ..measured.concluded })
 }
 
 /// All stages of a run, the target last.
@@ -131,10 +124,6 @@ impl Problem for Gain {
 
     fn direction(&self) -> Direction {
         self.stage.direction()
-    }
-
-    fn optimum(&self) -> Option<f64> {
-        None
     }
 
     fn noiseless(&self, point: &Point) -> Option<f64> {

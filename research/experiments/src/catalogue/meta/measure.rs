@@ -3,14 +3,11 @@
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, Row, Summary, SummaryRequest,
-    TaskWeightRow,
-};
+use fedbo_report::{Clusters, FigureSpec, Metric, PanelBy, Row, SummaryRequest, TaskWeightRow};
 use fedbo_space::Direction;
 
-use super::super::jobs::{Job, conclude, run_jobs};
-use super::super::{Progress, RunOptions};
+use super::super::jobs::Job;
+use super::super::{Call, ExperimentResult};
 use super::arms::{Arm, EarlierTasks, pairs};
 use super::run_setting::{RunSetting, RunSettings, initial_points, party};
 use super::{RunTrace, TaskWeightBook};
@@ -46,8 +43,7 @@ pub(super) enum Naming {
 pub(super) struct Measured {
     pub(super) rows: Vec<Row>,
     pub(super) weights: Vec<TaskWeightRow>,
-    pub(super) summary: Summary,
-    pub(super) ended: Ended,
+    pub(super) concluded: ExperimentResult,
 }
 
 /// Runs every arm on every occasion; rows, summary, pictures and weights are written.
@@ -57,16 +53,14 @@ pub(super) struct Measured {
 pub(super) fn measure(
     declaration: &Declaration,
     occasions: &RunSettings,
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
+    call: Call<'_>,
 ) -> anyhow::Result<Measured> {
     let parameters = occasions.made.first().map(|occasion| {
         let parameters = occasion.target.space().parameters().iter();
         parameters.map(|p| p.name().to_owned()).collect()
     });
     let columns: Vec<String> = parameters.unwrap_or_default();
-    let writer = ResultsWriter::create(&options.out, &columns, options.overwrite)?;
+    let writer = call.writer(&columns)?;
     let book = TaskWeightBook::default();
     let mut jobs = Vec::new();
     for occasion in &occasions.made {
@@ -84,8 +78,7 @@ pub(super) fn measure(
             }));
         }
     }
-    progress.stage(declaration.name, jobs.len());
-    let (rows, mut ended) = run_jobs(&jobs, writer, progress, stop)?;
+    let (rows, mut ended) = call.play(declaration.name, &jobs, writer)?;
     drop(jobs);
     if occasions.ended == Ended::Interrupted {
         ended = Ended::Interrupted;
@@ -103,15 +96,16 @@ pub(super) fn measure(
         }),
         ..SummaryRequest::new(
             declaration.name,
-            options.seed,
+            call.options.seed,
             Direction::Maximize,
             declaration.metric,
         )
     };
     let pairs_of = |_: &str| pairs(&declaration.arms);
-    let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
-    let weights = book.write(&options.out, "Weights of the earlier tasks, and the share of all")?;
-    Ok(Measured { rows, weights, summary, ended })
+    let concluded = call.conclude(&rows, ended, request, pairs_of)?;
+    let weights =
+        book.write(&call.options.out, "Weights of the earlier tasks, and the share of all")?;
+    Ok(Measured { rows, weights, concluded })
 }
 
 fn tune(
@@ -181,21 +175,18 @@ mod tests {
     use fedbo_strategies::Domain;
     use fedbo_streams::{Purpose, Seed};
 
+    use super::super::super::RunOptions;
     use super::super::arms::Rule;
     use super::super::run_setting::{N_INITIAL, N_META_OBS, earlier_task, occasions};
     use super::*;
 
-    struct Silent;
-
-    impl Progress for Silent {
-        fn stage(&self, _: &str, _: usize) {}
-        fn job_ended(&self, _: &str) {}
-    }
-
     /// Two searches on a function, helped by a third.
     fn try_out(stop: &AtomicBool) -> anyhow::Result<Measured> {
         let problem = || TestFunction::new(Function::Branin, 0.0, Seed::new(0)).map(Arc::new);
-        let made = occasions("earlier", &[0, 1], &Silent, |&run| {
+        let folder = tempfile::tempdir()?;
+        let options = RunOptions::once(7, folder.path());
+        let call = Call { options: &options, progress: &(), stop, default_runs: 1 };
+        let made = occasions("earlier", &[0, 1], u32::to_string, call, |&run| {
             let seed = Seed::new(u64::from(run));
             let task = earlier_task(problem()?.as_ref(), "same", N_META_OBS, seed, stop)?;
             let target: Arc<dyn Problem> = problem()?;
@@ -222,22 +213,14 @@ mod tests {
             weighing: vec!["placebo"],
             naming: Naming::Tasks,
         };
-        let folder = tempfile::tempdir()?;
-        let options = RunOptions {
-            runs: None,
-            seed: 7,
-            data: None,
-            out: folder.path().to_owned(),
-            overwrite: true,
-        };
-        measure(&declaration, &made, &options, &Silent, stop)
+        measure(&declaration, &made, call)
     }
 
     #[test]
     fn arms_of_a_run_begin_alike_and_runs_repeat_themselves() {
         let stop = AtomicBool::new(false);
         let (first, mut second) = (try_out(&stop).unwrap(), try_out(&stop).unwrap());
-        assert_eq!(first.ended, Ended::Complete);
+        assert_eq!(first.concluded.ended, Ended::Complete);
         assert_eq!(first.rows.len(), 2 * 2 * (N_INITIAL + 4));
         for (row, same) in first.rows.iter().zip(&mut second.rows) {
             same.ask_seconds = row.ask_seconds;
@@ -257,8 +240,8 @@ mod tests {
     #[test]
     fn what_was_stopped_says_so() {
         let stopped = try_out(&AtomicBool::new(true)).unwrap();
-        assert_eq!(stopped.ended, Ended::Interrupted);
-        assert!(stopped.summary.interrupted && stopped.rows.is_empty());
+        assert_eq!(stopped.concluded.ended, Ended::Interrupted);
+        assert!(stopped.concluded.summary.interrupted && stopped.rows.is_empty());
     }
 
     #[test]

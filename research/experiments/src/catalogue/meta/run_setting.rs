@@ -7,9 +7,8 @@ use fedbo_problems::Problem;
 use fedbo_strategies::meta::MetaTask;
 use fedbo_strategies::{Domain, Strategy as _};
 use fedbo_streams::{Purpose, Seed};
-use rayon::prelude::*;
 
-use super::super::Progress;
+use super::super::Call;
 use super::OneParty;
 use super::arms::gp_ucb;
 use fedbo_runner::RowLabels;
@@ -88,24 +87,12 @@ pub(super) fn earlier_task(
 pub(super) fn occasions<T: Sync>(
     stage: &str,
     items: &[T],
-    progress: &dyn Progress,
+    note: impl Fn(&T) -> String + Sync,
+    call: Call<'_>,
     make: impl Fn(&T) -> anyhow::Result<Option<RunSetting>> + Sync,
 ) -> anyhow::Result<RunSettings> {
-    progress.stage(stage, items.len());
-    let made: Vec<anyhow::Result<Option<RunSetting>>> = items
-        .par_iter()
-        .map(|item| {
-            let occasion = make(item)?;
-            if let Some(occasion) = &occasion {
-                progress.job_ended(&format!("{} run {}", occasion.configuration, occasion.run));
-            }
-            Ok(occasion)
-        })
-        .collect();
-    let made = made
-        .into_iter()
-        .filter_map(Result::transpose)
-        .collect::<anyhow::Result<Vec<RunSetting>>>()?;
+    let made = call.prepare(stage, items, note, make)?;
+    let made: Vec<RunSetting> = made.into_iter().flatten().collect();
     let ended = match made.len() == items.len() {
         true => Ended::Complete,
         false => Ended::Interrupted,

@@ -1,32 +1,24 @@
 //! An SVM on one landmine field, helped by searches on the 28 others: many earlier tasks of which some mislead (Fig. 7.2d).
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use fedbo_problems::{LandmineGrid, Problem, read_landmine_grids};
-use fedbo_report::{Clusters, Metric, check_folder, task_weight_table};
+use fedbo_report::{Clusters, Metric, task_weight_table};
 use fedbo_strategies::meta::MetaTask;
 use fedbo_strategies::{Domain, Points};
 use fedbo_streams::{Purpose, Seed};
 
-use super::super::{ExperimentResult, Progress, RunOptions};
+use super::super::{Call, ExperimentResult};
 use super::arms::{LEARNED, Rule, arms};
 use super::measure::{Declaration, Naming, measure, seconds_note};
 use super::run_setting::{N_META_OBS, RunSetting};
 
-/// Repetitions: five for each of 29 fields.
-pub(in super::super) const DEFAULT_RUNS: u32 = 145;
 /// With five initial points, as many as PEM-BO can take in from 28 tasks.
 const N_QUERIES: u64 = 20;
 
-pub(in super::super) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
-    let runs = options.runs.unwrap_or(DEFAULT_RUNS);
-    check_folder(&options.out, options.overwrite)?;
-    let folder = options.data_folder()?;
+pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+    let runs = call.runs();
+    let folder = call.data_folder()?;
     let fields: Vec<Arc<LandmineGrid>> =
         read_landmine_grids(folder)?.into_iter().map(Arc::new).collect();
     let mut points = Points::new(2);
@@ -34,7 +26,7 @@ pub(in super::super) fn run(
         points.push(point);
     }
     let domain = Domain::Finite(Arc::new(points));
-    let seed = Seed::new(options.seed);
+    let seed = call.seed();
     let mut order: Vec<usize> = (0..fields.len()).collect();
     seed.stream(Purpose::Problem, 0, 0).shuffle(&mut order);
     let occasions: Vec<RunSetting> = (0..runs)
@@ -64,7 +56,7 @@ pub(in super::super) fn run(
         weighing: vec![LEARNED, "rgpe", "taf"],
         naming: Naming::Ranks,
     };
-    let measured = measure(&declaration, &occasions.into(), options, progress, stop)?;
+    let measured = measure(&declaration, &occasions.into(), call)?;
     let notes = vec![
         "Runs have the fields as targets in turn, in random order; runs of one field are averaged before errors are taken. Each \
          earlier task has 50 random points of the 88; PEM-BO alone sees every earlier task at all 88, which it needs."
@@ -78,7 +70,7 @@ pub(in super::super) fn run(
             .to_owned(),
         seconds_note(&measured.rows),
     ];
-    Ok(ExperimentResult { summary: measured.summary, ended: measured.ended, notes })
+    Ok(ExperimentResult { notes, ..measured.concluded })
 }
 
 /// Returns the observations of field number `number`: its values at random points of the grid.

@@ -8,10 +8,7 @@ use std::sync::atomic::AtomicBool;
 use fedbo_gp::{Family, Hyperparameters, JointSampler, Kernel, Prior};
 use fedbo_optim::{MultiStart, Points};
 use fedbo_problems::GridPrior;
-use fedbo_report::{
-    FigureSpec, Metric, PanelBy, ResultsWriter, SummaryRequest, TaskWeightRow, check_folder,
-    task_weight_table,
-};
+use fedbo_report::{FigureSpec, Metric, PanelBy, SummaryRequest, TaskWeightRow, task_weight_table};
 use fedbo_space::Direction;
 use fedbo_strategies::meta::{
     GapBound, InitialDesign, MetaBeliefSettings, MetaSample, MetaShare, MetaTask, OutputScale,
@@ -24,8 +21,8 @@ use fedbo_strategies::{
 use fedbo_streams::{Purpose, Seed};
 
 use super::super::grid::{GridObjective, grid_decoder, grid_index};
-use super::super::jobs::{Job, conclude, run_jobs};
-use super::super::{ExperimentResult, Progress, RunOptions};
+use super::super::jobs::Job;
+use super::super::{Call, ExperimentResult};
 use super::{OneParty, TaskWeightBook};
 use fedbo_runner::RowLabels;
 
@@ -154,15 +151,10 @@ fn pairs_of(panel: &Panel) -> Vec<(String, String)> {
     pairs
 }
 
-pub(in super::super) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
-    let runs = options.runs.unwrap_or(200);
-    check_folder(&options.out, options.overwrite)?;
-    let writer = ResultsWriter::create(&options.out, &["x".to_owned()], options.overwrite)?;
-    let seed = Seed::new(options.seed);
+pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+    let runs = call.runs();
+    let writer = call.writer(&["x".to_owned()])?;
+    let seed = call.seed();
     let prior = GridPrior::new(N_GRID, LENGTHSCALE);
     let grid = Points::from_flat(1, prior.grid().to_vec());
     let sampler = Arc::new(JointSampler::new(kernel()?, grid)?);
@@ -186,8 +178,7 @@ pub(in super::super) fn run(
             }
         }
     }
-    progress.stage("meta-synthetic", jobs.len());
-    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+    let (rows, ended) = call.play("meta-synthetic", &jobs, writer)?;
     drop(jobs);
     let request = SummaryRequest {
         checkpoints: vec![5, CHECKPOINT],
@@ -199,15 +190,20 @@ pub(in super::super) fn run(
             shared_y: true,
             ..FigureSpec::default()
         }),
-        ..SummaryRequest::new("meta-synthetic", options.seed, Direction::Maximize, Metric::Regret)
+        ..SummaryRequest::new(
+            "meta-synthetic",
+            call.options.seed,
+            Direction::Maximize,
+            Metric::Regret,
+        )
     };
     let pairs = |name: &str| {
         let panel = panels.iter().find(|panel| panel.name == name);
         panel.map(pairs_of).unwrap_or_default()
     };
-    let summary = conclude(&rows, ended, request, pairs, &options.out)?;
+    let concluded = call.conclude(&rows, ended, request, pairs)?;
     let title = "Weights of the meta-tasks, and the share of all of them";
-    let weights = book.write(&options.out, title)?;
+    let weights = book.write(&call.options.out, title)?;
     let is_shown = |row: &&TaskWeightRow| row.arm == LEARNED || row.arm.starts_with("e");
     let shown: Vec<TaskWeightRow> = weights.iter().filter(is_shown).cloned().collect();
     let notes = vec![
@@ -221,7 +217,7 @@ pub(in super::super) fn run(
          comparable with GP-UCB, a larger epsilon slightly better."
             .to_owned(),
     ];
-    Ok(ExperimentResult { summary, ended, notes })
+    Ok(ExperimentResult { notes, ..concluded })
 }
 
 /// The number of runs in which both dissimilar tasks were below 0.05, query by query.

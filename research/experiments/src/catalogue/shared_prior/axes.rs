@@ -3,25 +3,22 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use fedbo_gp::FeatureMap;
 use fedbo_protocol::AgentUpdate;
-use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, ResultsWriter, SummaryRequest, check_folder,
-};
+use fedbo_report::{Clusters, FigureSpec, Metric, PanelBy, SummaryRequest};
 use fedbo_runner::RowLabels;
 use fedbo_strategies::Observation;
 use fedbo_streams::{Purpose, Seed};
-use rayon::prelude::*;
 
 use super::families::{self, Family};
-use super::{Arm, N_FEATURES, N_PAST, feature_map, member, message, past, session_of, unit_seed};
-use crate::catalogue::jobs::{Job, Session, columns_of, conclude, run_jobs};
-use crate::catalogue::{ExperimentResult, Progress, RunOptions};
+use super::{
+    Arm, N_FEATURES, N_PAST, everything_known, feature_map, member, message, past, session_of,
+    unit_seed,
+};
+use crate::catalogue::jobs::{Job, Session, columns_of};
+use crate::catalogue::{Call, ExperimentResult};
 
-/// Repetitions unless asked otherwise.
-pub(in crate::catalogue) const DEFAULT_RUNS: u32 = 4;
 /// The families whose parties join.
 const FAMILIES: [&str; 2] = ["landmine", "digits"];
 /// Queries of the party that joins.
@@ -167,29 +164,15 @@ struct Known {
     messages: BTreeMap<(Told, usize), AgentUpdate>,
 }
 
-pub(in crate::catalogue) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
-    let folder = options.data_folder()?;
-    let runs = options.runs.unwrap_or(DEFAULT_RUNS);
-    check_folder(&options.out, options.overwrite)?;
+pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+    let folder = call.data_folder()?;
+    let runs = call.runs();
     let mut families = families::all(folder)?;
     families.retain(|family| FAMILIES.contains(&family.name));
-    let seed = Seed::new(options.seed);
-    let units: Vec<(usize, u32)> =
-        (0..families.len()).flat_map(|family| (0..runs).map(move |run| (family, run))).collect();
-    progress.stage("what the others know", units.len());
-    let prepared = units.par_iter().map(|&(index, run)| {
-        let found = known(&families[index], unit_seed(seed, index, run))?;
-        progress.job_ended(&format!("{} run {run}", families[index].name));
-        anyhow::Ok(((index, run), found))
-    });
-    let prepared: BTreeMap<(usize, u32), Known> = prepared.collect::<anyhow::Result<_>>()?;
-
+    let seed = call.seed();
+    let prepared = everything_known(call, &families, known)?;
     let columns = columns_of(families.iter().map(|family| family.tasks[0].space()));
-    let writer = ResultsWriter::create(&options.out, &columns, options.overwrite)?;
+    let writer = call.writer(&columns)?;
     let mut jobs = Vec::new();
     for (index, family) in families.iter().enumerate() {
         for others in Others::ALL {
@@ -209,8 +192,7 @@ pub(in crate::catalogue) fn run(
             }
         }
     }
-    progress.stage("shared-prior-axes", jobs.len());
-    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+    let (rows, ended) = call.play("shared-prior-axes", &jobs, writer)?;
     let figure = FigureSpec {
         title: "A party joins others: how many, what they have observed, how alike they are".into(),
         x_label: "queries".into(),
@@ -225,7 +207,7 @@ pub(in crate::catalogue) fn run(
         figure: Some(figure),
         ..SummaryRequest::new(
             "shared-prior-axes",
-            options.seed,
+            call.options.seed,
             families[0].tasks[0].direction(),
             Metric::Best,
         )
@@ -235,8 +217,7 @@ pub(in crate::catalogue) fn run(
         let controls = controls.filter(|arm| *arm != Arm::SharedPrior);
         controls.map(|each| (Arm::SharedPrior.name().into(), each.name().into())).collect()
     };
-    let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
-    Ok(ExperimentResult { summary, ended, notes: Vec::new() })
+    call.conclude(&rows, ended, request, pairs_of)
 }
 
 /// The shared features and all messages of all parties.

@@ -8,7 +8,6 @@ mod rivals;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_federated::shared_prior::SharedPriorAgent;
@@ -16,10 +15,7 @@ use fedbo_federated::{Alone, MessageAgent};
 use fedbo_gp::{FeatureDescription, FeatureMap, LengthscaleLaw, Posterior};
 use fedbo_objective::{Objective, Outcome, Problem, TrialId};
 use fedbo_protocol::{Agent, AgentPlan, AgentUpdate, Broadcast};
-use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, PrimaryComparison, ResultsWriter, SummaryRequest,
-    check_folder,
-};
+use fedbo_report::{Clusters, FigureSpec, Metric, PanelBy, PrimaryComparison, SummaryRequest};
 use fedbo_runner::{Member, RowLabels};
 use fedbo_strategies::meta::{MessageEnsemble, Rgpe, RgpeSettings, Taf, TafSettings, Unranked};
 use fedbo_strategies::{
@@ -27,14 +23,11 @@ use fedbo_strategies::{
     SharedPriorSettings, Source, Strategy, Surrogate, ThompsonSettings,
 };
 use fedbo_streams::{Purpose, Seed};
-use rayon::prelude::*;
 
 use self::families::{Family, Outlook};
 use self::rivals::{Consensus, Method, Rival};
-use super::jobs::{
-    AnyAgent, Job, Session, check_primary, columns_of, conclude, message_of, run_jobs,
-};
-use super::{ExperimentResult, Progress, RunOptions};
+use super::jobs::{AnyAgent, Job, Session, check_primary, columns_of, message_of};
+use super::{Call, ExperimentResult};
 
 /// Queries of the party that joins.
 const N_ROUNDS: u64 = 20;
@@ -51,10 +44,6 @@ const PRIMARY: [(&str, &[Arm], &[i64]); 4] = [
     ("digits", &[Arm::LogEi], &[5]),
     ("wine trees", &[Arm::LogEi], &[5]),
 ];
-/// Repetitions unless asked otherwise.
-pub(super) const DEFAULT_RUNS: u32 = 20;
-/// The same with rivals.
-pub(super) const DEFAULT_RIVAL_RUNS: u32 = 2;
 
 /// The strategies of the party that joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,54 +212,28 @@ struct Known {
     models: Vec<Posterior>,
 }
 
-pub(super) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
-    let runs = options.runs.unwrap_or(DEFAULT_RUNS);
-    run_arms("shared-prior", &Arm::WITHOUT_RIVALS, runs, options, progress, stop)
+pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+    run_arms("shared-prior", &Arm::WITHOUT_RIVALS, call)
 }
 
 /// Other uses of what the others know, which cost far more than the shared prior.
-pub(super) fn run_rivals(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
-    let runs = options.runs.unwrap_or(DEFAULT_RIVAL_RUNS);
-    run_arms("shared-prior-rivals", &Arm::RIVALS, runs, options, progress, stop)
+pub(super) fn run_rivals(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+    run_arms("shared-prior-rivals", &Arm::RIVALS, call)
 }
 
 /// The arms in all families, each task of which is the newcomer in turn.
 fn run_arms(
     name: &'static str,
     arms: &'static [Arm],
-    runs: u32,
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
+    call: Call<'_>,
 ) -> anyhow::Result<ExperimentResult> {
-    let folder = options.data_folder()?;
-    check_folder(&options.out, options.overwrite)?;
+    let folder = call.data_folder()?;
     let families = families::all(folder)?;
-    let seed = Seed::new(options.seed);
-    let units: Vec<(usize, u32)> =
-        (0..families.len()).flat_map(|family| (0..runs).map(move |run| (family, run))).collect();
-    progress.stage("what the others know", units.len());
-    let prepared: Vec<anyhow::Result<Known>> = units
-        .par_iter()
-        .map(|&(family, run)| {
-            let known = known(&families[family], unit_seed(seed, family, run))?;
-            progress.job_ended(&format!("{} run {run}", families[family].name));
-            Ok(known)
-        })
-        .collect();
-    let prepared: BTreeMap<(usize, u32), Known> =
-        units.into_iter().zip(prepared.into_iter().collect::<anyhow::Result<Vec<_>>>()?).collect();
-
+    let runs = call.runs();
+    let seed = call.seed();
+    let prepared = everything_known(call, &families, known)?;
     let columns = columns_of(families.iter().map(|family| family.tasks[0].space()));
-    let writer = ResultsWriter::create(&options.out, &columns, options.overwrite)?;
+    let writer = call.writer(&columns)?;
     let mut jobs = Vec::new();
     for (index, family) in families.iter().enumerate() {
         // Misleading others are of interest only beside a party alone.
@@ -295,8 +258,7 @@ fn run_arms(
     }
     let primary = primary(arms);
     check_primary(&primary, &jobs, &CHECKPOINTS)?;
-    progress.stage(name, jobs.len());
-    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+    let (rows, ended) = call.play(name, &jobs, writer)?;
     let figure = FigureSpec {
         title: "A party joins others that have made 50 random evaluations each".into(),
         x_label: "queries".into(),
@@ -310,14 +272,36 @@ fn run_arms(
         primary,
         clusters: Clusters::Agents,
         figure: Some(figure),
-        ..SummaryRequest::new(name, options.seed, families[0].tasks[0].direction(), Metric::Best)
+        ..SummaryRequest::new(
+            name,
+            call.options.seed,
+            families[0].tasks[0].direction(),
+            Metric::Best,
+        )
     };
     let pairs_of = |_: &str| {
         let controls = arms.iter().filter(|arm| **arm != Arm::SharedPrior);
         controls.map(|each| (Arm::SharedPrior.name().into(), each.name().into())).collect()
     };
-    let summary = conclude(&rows, ended, request, pairs_of, &options.out)?;
-    Ok(ExperimentResult { summary, ended, notes: Vec::new() })
+    call.conclude(&rows, ended, request, pairs_of)
+}
+
+/// What `known` finds in each repetition of each family, by family and run.
+fn everything_known<T: Send>(
+    call: Call<'_>,
+    families: &[Family],
+    known: impl Fn(&Family, Seed) -> anyhow::Result<T> + Sync,
+) -> anyhow::Result<BTreeMap<(usize, u32), T>> {
+    let units: Vec<(usize, u32)> = (0..families.len())
+        .flat_map(|family| (0..call.runs()).map(move |run| (family, run)))
+        .collect();
+    let found = call.prepare(
+        "what the others know",
+        &units,
+        |&(family, run)| format!("{} run {run}", families[family].name),
+        |&(family, run)| known(&families[family], unit_seed(call.seed(), family, run)).map(Some),
+    )?;
+    Ok(units.into_iter().zip(found).filter_map(|(unit, found)| Some((unit, found?))).collect())
 }
 
 /// The primary comparisons of an experiment with these arms.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use fedbo_federated::dp_fts_de::{
     AggregateUse, DpFtsDe, DpFtsDeSettings, ExplorationWeights, Memory,
@@ -15,10 +14,7 @@ use fedbo_privacy::accounting::{
 };
 use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, SimNoise};
 use fedbo_protocol::{Aggregate, LatticeRounds, ReleaseSchedule, RoundMechanism};
-use fedbo_report::{
-    Clusters, FigureSpec, Metric, PanelBy, PrimaryComparison, ResultsWriter, SummaryRequest,
-    check_folder,
-};
+use fedbo_report::{Clusters, FigureSpec, Metric, PanelBy, PrimaryComparison, SummaryRequest};
 use fedbo_runner::RowLabels;
 use fedbo_space::Partition;
 use fedbo_strategies::{
@@ -26,15 +22,14 @@ use fedbo_strategies::{
     OthersUse, SharedPrior, SharedPriorSettings, Strategy, ThompsonSettings,
 };
 use fedbo_streams::{Purpose, Seed};
-use rayon::prelude::*;
 
 use super::families::{self, Family};
-use super::{N_FEATURES, N_ROUNDS, alone, feature_map, member, past, session_of, unit_seed};
-use crate::catalogue::jobs::{AnyAgent, Job, check_primary, columns_of, conclude, run_jobs};
-use crate::catalogue::{ExperimentResult, Progress, RunOptions};
+use super::{
+    N_FEATURES, N_ROUNDS, alone, everything_known, feature_map, member, past, session_of, unit_seed,
+};
+use crate::catalogue::jobs::{AnyAgent, Job, check_primary, columns_of};
+use crate::catalogue::{Call, ExperimentResult};
 
-/// Repetitions unless asked otherwise.
-pub(in crate::catalogue) const DEFAULT_RUNS: u32 = 10;
 /// The families whose parties join.
 const FAMILIES: [&str; 2] = ["landmine", "digits"];
 /// ε of the release, at [`DELTA`].
@@ -118,21 +113,13 @@ struct Known {
     vectors: BTreeMap<(usize, usize), Vec<f64>>,
 }
 
-/// Everything that is known, by family, run and algorithm.
-type AllKnown = BTreeMap<(usize, u32, Algorithm), Known>;
-
-pub(in crate::catalogue) fn run(
-    options: &RunOptions,
-    progress: &dyn Progress,
-    stop: &AtomicBool,
-) -> anyhow::Result<ExperimentResult> {
-    let folder = options.data_folder()?;
-    let runs = options.runs.unwrap_or(DEFAULT_RUNS);
-    check_folder(&options.out, options.overwrite)?;
+pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
+    let folder = call.data_folder()?;
+    let runs = call.runs();
     let mut families = families::all(folder)?;
     families.retain(|family| FAMILIES.contains(&family.name));
-    let seed = Seed::new(options.seed);
-    let known = everything_known(&families, runs, seed, progress)?;
+    let seed = call.seed();
+    let known = everything_known(call, &families, vectors)?;
     let mut noise = Vec::new();
     for epsilon in EPSILONS {
         let budget = Budget::new(epsilon, Delta::new(DELTA)?)?;
@@ -141,7 +128,7 @@ pub(in crate::catalogue) fn run(
         noise.push((epsilon, found.value));
     }
     let columns = columns_of(families.iter().map(|family| family.tasks[0].space()));
-    let writer = ResultsWriter::create(&options.out, &columns, options.overwrite)?;
+    let writer = call.writer(&columns)?;
     let mut jobs = Vec::new();
     for (index, family) in families.iter().enumerate() {
         for (epsilon, multiplier) in &noise {
@@ -151,7 +138,11 @@ pub(in crate::catalogue) fn run(
                         let unit = RowLabels::new(panel(family, *epsilon), arm.name(), "", run);
                         let (known, seed) = (&known, unit_seed(seed, index, run));
                         let job = Job::session(unit, move || {
-                            let maps = |algorithm| &known[&(index, run, algorithm)];
+                            let [own, fts] = &known[&(index, run)];
+                            let maps = |algorithm| match algorithm {
+                                Algorithm::SharedPrior => own,
+                                Algorithm::DpFtsDe => fts,
+                            };
                             let (agent, map) =
                                 joining(family, task, arm, *multiplier, &maps, seed)?;
                             let message_len = map.n_features();
@@ -167,8 +158,7 @@ pub(in crate::catalogue) fn run(
     let (primary, checkpoints) =
         (families.iter().flat_map(primary).collect::<Vec<_>>(), vec![3, 5, 10]);
     check_primary(&primary, &jobs, &checkpoints)?;
-    progress.stage("shared-prior-private", jobs.len());
-    let (rows, ended) = run_jobs(&jobs, writer, progress, stop)?;
+    let (rows, ended) = call.play("shared-prior-private", &jobs, writer)?;
     let figure = FigureSpec {
         title: "A party joins others of which one noisy sum was released".into(),
         x_label: "queries".into(),
@@ -185,13 +175,12 @@ pub(in crate::catalogue) fn run(
         figure: Some(figure),
         ..SummaryRequest::new(
             "shared-prior-private",
-            options.seed,
+            call.options.seed,
             families[0].tasks[0].direction(),
             Metric::Best,
         )
     };
-    let summary = conclude(&rows, ended, request, |_| pairs(), &options.out)?;
-    Ok(ExperimentResult { summary, ended, notes: Vec::new() })
+    call.conclude(&rows, ended, request, |_| pairs())
 }
 
 fn panel(family: &Family, epsilon: f64) -> String {
@@ -233,28 +222,7 @@ fn primary(family: &Family) -> Vec<PrimaryComparison> {
     found
 }
 
-/// Every party's vector: as many parties a task as the largest federation needs.
-fn everything_known(
-    families: &[Family],
-    runs: u32,
-    seed: Seed,
-    progress: &dyn Progress,
-) -> anyhow::Result<AllKnown> {
-    let units: Vec<(usize, u32)> =
-        (0..families.len()).flat_map(|family| (0..runs).map(move |run| (family, run))).collect();
-    progress.stage("what the others know", units.len());
-    let prepared = units.par_iter().map(|&(index, run)| {
-        let family = &families[index];
-        let [own, fts] = vectors(family, unit_seed(seed, index, run))?;
-        progress.job_ended(&format!("{} run {run}", family.name));
-        let key = |algorithm| (index, run, algorithm);
-        anyhow::Ok([(key(Algorithm::SharedPrior), own), (key(Algorithm::DpFtsDe), fts)])
-    });
-    let prepared = prepared.collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(prepared.into_iter().flatten().collect())
-}
-
-/// Shared features and the vectors of all parties, by a shared prior and by DP-FTS-DE.
+/// Shared features and the vectors of all parties, by a shared prior and by DP-FTS-DE: as many parties a task as the largest federation needs.
 fn vectors(family: &Family, seed: Seed) -> anyhow::Result<[Known; 2]> {
     let dim = family.tasks[0].space().dim();
     let map = |n_features| {
