@@ -235,88 +235,56 @@ fn aggregation(rows: &[&Row]) {
     println!(
         "\naggregation: a round of the private mechanism beside adding up the same numbers; `stream` adds them in eight sums"
     );
-    let head = [
-        "vectors",
-        "agents",
-        "M",
-        "round",
-        "draw",
-        "sum",
-        "stream",
-        "round / sum",
-        "round / stream",
+    let columns: [Column<'_>; 9] = [
+        ("vectors", &shown("vectors")),
+        ("agents", &shown("agents")),
+        ("M", &shown("M")),
+        ("round", &seconds("seconds")),
+        ("draw", &seconds("draw_s")),
+        ("sum", &seconds("sum_s")),
+        ("stream", &seconds("stream_s")),
+        ("round / sum", &shown("ratio_sum")),
+        ("round / stream", &shown("ratio_stream")),
     ];
-    let mut table = Table::new(&head);
-    for row in rows {
-        let shown = |key: &str| number(row, key).map_or("-".into(), |v| v.to_string());
-        let seconds = |key: &str| number(row, key).map_or("-".into(), time);
-        table.row([
-            text(row, "vectors"),
-            shown("agents"),
-            shown("M"),
-            seconds("seconds"),
-            seconds("draw_s"),
-            seconds("sum_s"),
-            seconds("stream_s"),
-            shown("ratio_sum"),
-            shown("ratio_stream"),
-        ]);
-    }
-    table.print();
+    print_columns(rows, &columns);
 }
 
 fn private_round(rows: &[&Row]) {
     println!(
         "\nprivate_round: all agents of a private federation in one process, objectives apart; 10 initial points each"
     );
-    let head = [
-        "agents",
-        "hyperparameters",
-        "rounds",
-        "threads",
-        "seconds",
-        "round",
-        "agent and round",
-        "peak MiB",
+    let columns: [Column<'_>; 8] = [
+        ("agents", &shown("agents")),
+        ("hyperparameters", &shown("hyperparameters")),
+        ("rounds", &shown("rounds")),
+        ("threads", &shown("threads")),
+        ("seconds", &shown("seconds")),
+        ("round", &seconds("round_s")),
+        ("agent and round", &seconds("agent_round_s")),
+        ("peak MiB", &shown("peak_mib")),
     ];
-    let mut table = Table::new(&head);
-    for row in rows {
-        let shown = |key: &str| number(row, key).map_or("-".into(), |v| v.to_string());
-        let seconds = |key: &str| number(row, key).map_or("-".into(), time);
-        table.row([
-            shown("agents"),
-            text(row, "hyperparameters"),
-            shown("rounds"),
-            shown("threads"),
-            shown("seconds"),
-            seconds("round_s"),
-            seconds("agent_round_s"),
-            shown("peak_mib"),
-        ]);
-    }
-    table.print();
+    print_columns(rows, &columns);
 }
 
 /// A query that builds on models of other tasks, and its parts.
 fn other_tasks(kind: Kind, rows: &[&Row]) {
     println!("\n{}: seconds for one query", kind.bench());
-    let head = ["what", "tasks", "M", "S", "t", "median", "authors", "times faster"];
-    let mut table = Table::new(&head);
-    for row in rows {
-        let shown = |key: &str| number(row, key).map_or("-".into(), |v| v.to_string());
-        let is_step = kind == Kind::MetaStep;
-        table.row([
-            text(row, if is_step { "what" } else { "peer" }),
-            shown(if is_step { "agents" } else { "M" }),
-            if is_step { shown("M") } else { "-".into() },
-            shown("S"),
-            shown("t"),
-            number(row, "seconds").map_or("-".into(), time),
-            row.get("authors_seconds").map_or("-".into(), ToString::to_string),
-            shown("times_faster"),
-        ]);
-    }
-    table.print();
+    let (what, tasks, features) = match kind {
+        Kind::MetaStep => ("what", "agents", "M"),
+        _ => ("peer", "M", ""),
+    };
+    let authors = |row: &Row| row.get("authors_seconds").map_or("-".into(), ToString::to_string);
+    let columns: [Column<'_>; 8] = [
+        ("what", &shown(what)),
+        ("tasks", &shown(tasks)),
+        ("M", &shown(features)),
+        ("S", &shown("S")),
+        ("t", &shown("t")),
+        ("median", &seconds("seconds")),
+        ("authors", &authors),
+        ("times faster", &shown("times_faster")),
+    ];
+    print_columns(rows, &columns);
 }
 
 /// One line a problem: the whole and its parts; what is left of the whole sorts paths into cells.
@@ -396,68 +364,87 @@ fn privacy_accounting(rows: &[&Row]) {
     println!(
         "\nprivacy_accounting: seconds for an epsilon by each accountant, and for the noise that has it"
     );
-    let head = ["accountant", "q", "z", "rounds", "delta", "epsilon", "epsilon in", "noise in"];
-    let mut table = Table::new(&head);
-    for row in rows {
-        let shown = |key: &str| number(row, key).map_or("-".into(), |v| v.to_string());
-        let seconds = |key: &str| number(row, key).map_or("-".into(), time);
-        table.row([
-            text(row, "accountant"),
-            shown("q"),
-            shown("z"),
-            shown("T"),
-            number(row, "delta").map_or("-".into(), |v| format!("{v:.3e}")),
-            number(row, "epsilon").map_or("-".into(), |v| format!("{v:.4}")),
-            seconds("seconds"),
-            seconds("noise_s"),
-        ]);
-    }
-    table.print();
+    let delta = |row: &Row| number(row, "delta").map_or("-".into(), |v| format!("{v:.3e}"));
+    let epsilon = |row: &Row| number(row, "epsilon").map_or("-".into(), |v| format!("{v:.4}"));
+    let columns: [Column<'_>; 8] = [
+        ("accountant", &shown("accountant")),
+        ("q", &shown("q")),
+        ("z", &shown("z")),
+        ("rounds", &shown("T")),
+        ("delta", &delta),
+        ("epsilon", &epsilon),
+        ("epsilon in", &seconds("seconds")),
+        ("noise in", &seconds("noise_s")),
+    ];
+    print_columns(rows, &columns);
 }
 
 fn secsum(rows: &[&Row]) {
     println!(
         "\nsecsum: seconds of a report at its agent and at each server (in signatures that are verified in the same run), bytes, and a round's end"
     );
-    let head = ["M", "proof", "upload", "between", "agent", "leader", "helper", "agents", "close"];
-    let mut table = Table::new(&head);
-    for row in rows {
-        let shown = |key: &str| number(row, key).map_or("-".into(), |v| v.to_string());
-        let seconds = |key: &str| number(row, key).map_or("-".into(), time);
-        let beside = |key: &str| {
+    let beside = |key: &'static str| {
+        move |row: &Row| {
             let ratio = number(row, &format!("ratio_{key}")).unwrap_or(f64::NAN);
-            format!("{} ({ratio:.1})", seconds(&format!("{key}_s")))
-        };
-        table.row([
-            shown("M"),
-            text(row, "proof"),
-            shown("upload"),
-            shown("between"),
-            beside("agent"),
-            beside("leader"),
-            beside("helper"),
-            shown("agents"),
-            seconds("close_s"),
-        ]);
-    }
-    table.print();
+            format!("{} ({ratio:.1})", seconds(&format!("{key}_s"))(row))
+        }
+    };
+    let columns: [Column<'_>; 9] = [
+        ("M", &shown("M")),
+        ("proof", &shown("proof")),
+        ("upload", &shown("upload")),
+        ("between", &shown("between")),
+        ("agent", &beside("agent")),
+        ("leader", &beside("leader")),
+        ("helper", &beside("helper")),
+        ("agents", &shown("agents")),
+        ("close", &seconds("close_s")),
+    ];
+    print_columns(rows, &columns);
 }
 
 fn memory(rows: &[&Row]) {
     println!("\nmemory: federated Thompson sampling, all agents in one process and one thread");
-    let mut table = Table::new(&["agents", "rounds", "seconds", "MiB at start", "peak MiB"]);
+    let columns: [Column<'_>; 5] = [
+        ("agents", &shown("agents")),
+        ("rounds", &shown("rounds")),
+        ("seconds", &shown("seconds")),
+        ("MiB at start", &shown("start_mib")),
+        ("peak MiB", &shown("peak_mib")),
+    ];
+    print_columns(rows, &columns);
+}
+
+/// A column's title, and how it shows a row.
+pub(super) type Column<'a> = (&'a str, &'a dyn Fn(&Row) -> String);
+
+/// Prints a table with a line for each row.
+pub(super) fn print_columns(rows: &[&Row], columns: &[Column<'_>]) {
+    let mut table = Table::new(&columns.iter().map(|(title, _)| *title).collect::<Vec<_>>());
     for row in rows {
-        let shown = |key: &str| number(row, key).map_or("-".into(), |v| v.to_string());
-        table.row(["agents", "rounds", "seconds", "start_mib", "peak_mib"].map(shown));
+        table.0.push(columns.iter().map(|(_, show)| show(row)).collect());
     }
     table.print();
 }
 
-pub(super) fn number(row: &Row, key: &str) -> Option<f64> {
+/// Shows the text or the number under a key.
+pub(super) fn shown(key: &str) -> impl Fn(&Row) -> String {
+    move |row| match row.get(key) {
+        Some(Value::String(text)) => text.clone(),
+        value => value.and_then(Value::as_f64).map_or("-".into(), |v| v.to_string()),
+    }
+}
+
+/// Shows the seconds under a key.
+fn seconds(key: &str) -> impl Fn(&Row) -> String {
+    move |row| number(row, key).map_or("-".into(), time)
+}
+
+fn number(row: &Row, key: &str) -> Option<f64> {
     row.get(key).and_then(Value::as_f64)
 }
 
-pub(super) fn text(row: &Row, key: &str) -> String {
+fn text(row: &Row, key: &str) -> String {
     let value = row.get(key).and_then(Value::as_str);
     value.unwrap_or_default().to_owned()
 }
@@ -474,18 +461,18 @@ fn time(seconds: f64) -> String {
 }
 
 /// A Markdown table with aligned columns; the first row is the head.
-pub(super) struct Table(Vec<Vec<String>>);
+struct Table(Vec<Vec<String>>);
 
 impl Table {
-    pub(super) fn new(head: &[&str]) -> Self {
+    fn new(head: &[&str]) -> Self {
         Self(vec![head.iter().map(|&h| h.to_owned()).collect()])
     }
 
-    pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
+    fn row<const N: usize>(&mut self, cells: [String; N]) {
         self.0.push(cells.to_vec());
     }
 
-    pub(super) fn print(&self) {
+    fn print(&self) {
         let width = |column: usize| {
             let cells = self.0.iter().filter_map(|row| row.get(column));
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)

@@ -2,7 +2,7 @@
 
 use super::Row;
 use super::cell::Kind;
-use super::report::{Table, number, text};
+use super::report::{Column, print_columns, shown};
 
 /// Prints the table of one kind.
 pub(super) fn print(kind: Kind, rows: &[&Row]) {
@@ -18,66 +18,45 @@ fn load(rows: &[&Row]) {
          collecting: uploads a second from a round's beginning to its last answer, median round; equal: releases made anew\n\
          from the accepted uploads that have the same bytes; cpus: processors busy, of the server, the agents and others"
     );
-    let head = [
-        "agents",
-        "shards",
-        "noise",
-        "round s",
-        "late",
-        "equal",
-        "a second",
-        "collecting",
-        "p50 ms",
-        "p99 ms",
-        "commit p99 ms",
-        "µs an upload",
-        "cpus",
-        "peak MiB",
-        "attack",
-        "p99 calm, attacked, ratio",
+    let all = |keys: &'static [&'static str], between: &'static str| {
+        move |row: &Row| {
+            let all: Vec<String> = keys.iter().map(|key| shown(key)(row)).collect();
+            all.join(between)
+        }
+    };
+    let columns: [Column<'_>; 16] = [
+        ("agents", &shown("agents")),
+        ("shards", &shown("shards")),
+        ("noise", &shown("noise")),
+        ("round s", &shown("round_s")),
+        ("late", &shown("late")),
+        ("equal", &all(&["releases_equal", "rounds"], " of ")),
+        ("a second", &shown("uploads_per_s")),
+        ("collecting", &shown("while_collecting_per_s")),
+        ("p50 ms", &shown("p50_ms")),
+        ("p99 ms", &shown("p99_ms")),
+        ("commit p99 ms", &shown("commit_p99_ms")),
+        ("µs an upload", &shown("server_us_per_upload")),
+        ("cpus", &all(&["server_cpus", "agents_cpus", "others_cpus"], " + ")),
+        ("peak MiB", &shown("peak_mib")),
+        ("attack", &all(&["attackers", "attack"], " ")),
+        ("p99 calm, attacked, ratio", &all(&["p99_calm_ms", "p99_attacked_ms", "p99_ratio"], ", ")),
     ];
-    let mut table = Table::new(&head);
-    for row in rows {
-        let shown = |key: &str| number(row, key).map_or("-".into(), |v| v.to_string());
-        let all = |keys: &[&str]| keys.iter().map(|key| shown(key)).collect::<Vec<_>>();
-        table.row([
-            shown("agents"),
-            shown("shards"),
-            text(row, "noise"),
-            shown("round_s"),
-            shown("late"),
-            format!("{} of {}", shown("releases_equal"), shown("rounds")),
-            shown("uploads_per_s"),
-            shown("while_collecting_per_s"),
-            shown("p50_ms"),
-            shown("p99_ms"),
-            shown("commit_p99_ms"),
-            shown("server_us_per_upload"),
-            all(&["server_cpus", "agents_cpus", "others_cpus"]).join(" + "),
-            shown("peak_mib"),
-            format!("{} {}", shown("attackers"), text(row, "attack")),
-            all(&["p99_calm_ms", "p99_attacked_ms", "p99_ratio"]).join(", "),
-        ]);
-    }
-    table.print();
+    print_columns(rows, &columns);
 }
 
 fn connections(rows: &[&Row]) {
     println!(
         "\ncoordinator_connections: what open connections add to the server's resident memory"
     );
-    let head = ["connections", "stage", "MiB", "KiB each"];
-    let mut table = Table::new(&head);
-    for row in rows {
-        let shown = |key: &str| number(row, key).map_or("-".into(), |v| v.to_string());
-        for stage in ["sockets", "handshakes", "uploads"] {
-            table.row([
-                shown("connections"),
-                stage.to_owned(),
-                shown(&format!("{stage}_mib")),
-                shown(&format!("{stage}_kib_each")),
-            ]);
-        }
-    }
-    table.print();
+    let columns: [Column<'_>; 7] = [
+        ("connections", &shown("connections")),
+        ("sockets, MiB", &shown("sockets_mib")),
+        ("KiB each", &shown("sockets_kib_each")),
+        ("handshakes, MiB", &shown("handshakes_mib")),
+        ("KiB each", &shown("handshakes_kib_each")),
+        ("uploads, MiB", &shown("uploads_mib")),
+        ("KiB each", &shown("uploads_kib_each")),
+    ];
+    print_columns(rows, &columns);
 }
