@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::federation_folder::{Process, Setup, World};
-use crate::wire::{contains, forms};
+use crate::wire::check_holds_no_number;
 
 /// A coordinator with the pages of its operator.
 pub(crate) struct Pages {
@@ -324,20 +324,7 @@ fn no_trial_of_an_agent_is_in_any_byte_of_the_pages() {
         pages.finished();
         seen += &pages.everything();
         pages.end();
-        let mut n_looked_for = 0;
-        for agent in 0..world.n_agents {
-            for [x, y, value] in world.trials(agent) {
-                let unit = |x: f64| (x + 5.0) / 10.0;
-                let numbers = [x, y, value, unit(x), unit(y)].into_iter();
-                // Corners of the space are numbers like others.
-                for number in numbers.filter(|number| number.fract() != 0.0) {
-                    for form in forms(number) {
-                        n_looked_for += 1;
-                        assert!(!contains(seen.as_bytes(), &form), "{number} of agent {agent}");
-                    }
-                }
-            }
-        }
+        let n_looked_for = check_holds_no_number(seen.as_bytes(), &world);
         assert!(n_looked_for > 150, "{n_looked_for}");
     }
 }
