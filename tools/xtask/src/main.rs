@@ -29,8 +29,11 @@ mod verify;
 mod workspace;
 
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::{Parser, Subcommand};
+use signal_hook::consts::SIGINT;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
@@ -81,7 +84,15 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().verb {
+    let command = Cli::parse();
+    // Ctrl-C ends this program. With a handler here it is heeded by what this starts too, also where a shell in the background has
+    // it ignored: tests send it.
+    let ends = Arc::new(AtomicBool::new(true));
+    if let Err(error) = signal_hook::flag::register_conditional_shutdown(SIGINT, 130, ends) {
+        eprintln!("xtask: Ctrl-C cannot be heeded: {error}");
+        return ExitCode::FAILURE;
+    }
+    let outcome = match command.verb {
         Verb::Check => verify::check(),
         Verb::Test(test) => test.run(),
         Verb::Mutants(mutants) => mutants.run(),

@@ -424,10 +424,6 @@ mod tests {
             Direction::Minimize
         }
 
-        fn optimum(&self) -> Option<f64> {
-            None
-        }
-
         fn noiseless(&self, _: &Point) -> Option<f64> {
             None
         }
