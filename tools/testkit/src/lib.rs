@@ -6,12 +6,14 @@
 
 mod contracts;
 pub mod dense;
+mod forwarded;
 #[cfg(unix)]
 pub mod postgres;
 pub mod statistics;
 mod storage_contract;
 
 pub use contracts::kernel_contract;
+pub use forwarded::{Forward, Forwarded};
 pub use storage_contract::storage_contract;
 
 use std::path::{Path, PathBuf};

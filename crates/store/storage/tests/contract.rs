@@ -2,19 +2,14 @@
 //! file is closed and opened again between any two calls.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use fedbo_storage::{
-    AddOutcome, Address, MemoryStorage, Mode, NewTrial, Report, ReportOutcome, Snapshot,
-    SqliteStorage, Stop, Storage, StorageError, StudyKey, StudyRecord, TellAuthority, TellOutcome,
-    Told, Trial, Worker, open, verify,
+    Address, MemoryStorage, Mode, SqliteStorage, Storage, StorageError, open, verify,
 };
-use fedbo_testkit::storage_contract;
+use fedbo_testkit::{Forward, Forwarded, storage_contract};
 
 #[test]
 fn memory() {
@@ -34,7 +29,7 @@ fn sqlite_through_two_handles() {
     let files = Files::new();
     storage_contract(|| {
         let path = files.next();
-        Arc::new(AlternatingHandles::new(&Address::Sqlite(path)))
+        Arc::new(Forwarded(AlternatingHandles::new(&Address::Sqlite(path))))
     });
     files.verify();
 }
@@ -45,7 +40,7 @@ fn sqlite_opened_for_each_call() {
     storage_contract(|| {
         let path = files.next();
         SqliteStorage::open(&path, Mode::Create).unwrap();
-        Arc::new(Reopened { path })
+        Arc::new(Forwarded(Reopened { path }))
     });
     files.verify();
 }
@@ -60,7 +55,7 @@ fn postgres() {
         server.url("postgres").parse().unwrap()
     };
     storage_contract(|| open(&address(), Mode::Create).unwrap());
-    storage_contract(|| Arc::new(AlternatingHandles::new(&address())));
+    storage_contract(|| Arc::new(Forwarded(AlternatingHandles::new(&address()))));
 }
 
 /// New files in a folder that goes with it.
@@ -101,10 +96,12 @@ impl AlternatingHandles {
         let handle = || open(address, Mode::Create).unwrap();
         Self { handles: [handle(), handle()], calls: AtomicUsize::new(0) }
     }
+}
 
-    fn get(&self) -> Result<&dyn Storage, StorageError> {
+impl Forward for AlternatingHandles {
+    fn storage(&self) -> Result<Arc<dyn Storage>, StorageError> {
         let n = self.calls.fetch_add(1, Ordering::Relaxed);
-        Ok(&*self.handles[n % 2])
+        Ok(Arc::clone(&self.handles[n % 2]))
     }
 }
 
@@ -114,100 +111,8 @@ struct Reopened {
     path: PathBuf,
 }
 
-impl Reopened {
-    fn get(&self) -> Result<SqliteStorage, StorageError> {
-        let path: &Path = &self.path;
-        SqliteStorage::open(path, Mode::Existing)
+impl Forward for Reopened {
+    fn storage(&self) -> Result<Arc<dyn Storage>, StorageError> {
+        Ok(Arc::new(SqliteStorage::open(&self.path, Mode::Existing)?))
     }
 }
-
-macro_rules! delegate {
-    ($type:ty) => {
-        impl Storage for $type {
-            fn create(&self, name: &str, definition: &str) -> Result<StudyRecord, StorageError> {
-                self.get()?.create(name, definition)
-            }
-            fn studies(&self) -> Result<Vec<StudyRecord>, StorageError> {
-                self.get()?.studies()
-            }
-            fn trials(&self, study: StudyKey) -> Result<Vec<Trial>, StorageError> {
-                self.get()?.trials(study)
-            }
-            fn snapshot_from(
-                &self,
-                study: StudyKey,
-                after: u64,
-                from_epochs: &BTreeMap<u64, u32>,
-            ) -> Result<Snapshot, StorageError> {
-                self.get()?.snapshot_from(study, after, from_epochs)
-            }
-            fn add_unless_stopped(
-                &self,
-                study: StudyKey,
-                trial: &NewTrial,
-                known_stops: Option<u64>,
-            ) -> Result<ControlFlow<Stop, AddOutcome>, StorageError> {
-                self.get()?.add_unless_stopped(study, trial, known_stops)
-            }
-            fn add_told(
-                &self,
-                study: StudyKey,
-                trials: &[(NewTrial, Told)],
-            ) -> Result<(), StorageError> {
-                self.get()?.add_told(study, trials)
-            }
-            fn claim_unless_stopped(
-                &self,
-                study: StudyKey,
-                worker: &Worker,
-                lease: Option<Duration>,
-                known_stops: Option<u64>,
-            ) -> Result<ControlFlow<Stop, Option<Trial>>, StorageError> {
-                self.get()?.claim_unless_stopped(study, worker, lease, known_stops)
-            }
-            fn renew(
-                &self,
-                study: StudyKey,
-                worker: &str,
-                lease: Duration,
-            ) -> Result<(), StorageError> {
-                self.get()?.renew(study, worker, lease)
-            }
-            fn report(
-                &self,
-                study: StudyKey,
-                number: u64,
-                teller: TellAuthority<'_>,
-                report: Report,
-            ) -> Result<ReportOutcome, StorageError> {
-                self.get()?.report(study, number, teller, report)
-            }
-            fn finish(
-                &self,
-                study: StudyKey,
-                number: u64,
-                teller: TellAuthority<'_>,
-                told: &Told,
-            ) -> Result<TellOutcome, StorageError> {
-                self.get()?.finish(study, number, teller, told)
-            }
-            fn release_trial(
-                &self,
-                study: StudyKey,
-                number: u64,
-                teller: TellAuthority<'_>,
-            ) -> Result<(), StorageError> {
-                self.get()?.release_trial(study, number, teller)
-            }
-            fn stop(&self, study: StudyKey, by: &str) -> Result<Stop, StorageError> {
-                self.get()?.stop(study, by)
-            }
-            fn last_stop(&self, study: StudyKey) -> Result<Option<Stop>, StorageError> {
-                self.get()?.last_stop(study)
-            }
-        }
-    };
-}
-
-delegate!(AlternatingHandles);
-delegate!(Reopened);

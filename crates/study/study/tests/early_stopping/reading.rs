@@ -1,116 +1,33 @@
 //! The reading of reports: each once, whoever stored it, and none of an attempt that is over.
 
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fedbo_objective::Signal;
-use fedbo_storage::{
-    AddOutcome, MemoryStorage, NewTrial, Report, ReportOutcome, Snapshot, Stop, Storage,
-    StorageError, StudyKey, StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
-};
+use fedbo_storage::{MemoryStorage, Report, Snapshot, Storage, StorageError, TellAuthority};
 use fedbo_strategies::early_stopping::Verdict;
 use fedbo_study::{Definition, EarlyStoppingSpec, Study};
+use fedbo_testkit::{Forward, Forwarded};
 
 use crate::fixtures::definition;
 
 /// Counts the reports of snapshots.
 #[derive(Debug, Default)]
 struct Counting {
-    storage: MemoryStorage,
+    storage: Arc<MemoryStorage>,
     n_read: AtomicUsize,
 }
 
-impl Storage for Counting {
-    fn create(&self, name: &str, definition: &str) -> Result<StudyRecord, StorageError> {
-        self.storage.create(name, definition)
+impl Forward for Counting {
+    fn storage(&self) -> Result<Arc<dyn Storage>, StorageError> {
+        Ok(self.storage.clone())
     }
 
-    fn studies(&self) -> Result<Vec<StudyRecord>, StorageError> {
-        self.storage.studies()
-    }
-
-    fn trials(&self, study: StudyKey) -> Result<Vec<Trial>, StorageError> {
-        self.storage.trials(study)
-    }
-
-    fn snapshot_from(
-        &self,
-        study: StudyKey,
-        after: u64,
-        from_epochs: &BTreeMap<u64, u32>,
-    ) -> Result<Snapshot, StorageError> {
-        let snapshot = self.storage.snapshot_from(study, after, from_epochs)?;
+    fn was_read(&self, snapshot: &Snapshot) {
         let trials = snapshot.told.iter().chain(&snapshot.open);
         let n_read = trials.map(|trial| trial.reports.len()).sum();
         self.n_read.fetch_add(n_read, Ordering::Relaxed);
-        Ok(snapshot)
-    }
-
-    fn add_unless_stopped(
-        &self,
-        study: StudyKey,
-        trial: &NewTrial,
-        known_stops: Option<u64>,
-    ) -> Result<ControlFlow<Stop, AddOutcome>, StorageError> {
-        self.storage.add_unless_stopped(study, trial, known_stops)
-    }
-
-    fn add_told(&self, study: StudyKey, trials: &[(NewTrial, Told)]) -> Result<(), StorageError> {
-        self.storage.add_told(study, trials)
-    }
-
-    fn claim_unless_stopped(
-        &self,
-        study: StudyKey,
-        worker: &Worker,
-        lease: Option<Duration>,
-        known_stops: Option<u64>,
-    ) -> Result<ControlFlow<Stop, Option<Trial>>, StorageError> {
-        self.storage.claim_unless_stopped(study, worker, lease, known_stops)
-    }
-
-    fn renew(&self, study: StudyKey, worker: &str, lease: Duration) -> Result<(), StorageError> {
-        self.storage.renew(study, worker, lease)
-    }
-
-    fn report(
-        &self,
-        study: StudyKey,
-        number: u64,
-        teller: TellAuthority<'_>,
-        report: Report,
-    ) -> Result<ReportOutcome, StorageError> {
-        self.storage.report(study, number, teller, report)
-    }
-
-    fn finish(
-        &self,
-        study: StudyKey,
-        number: u64,
-        teller: TellAuthority<'_>,
-        told: &Told,
-    ) -> Result<TellOutcome, StorageError> {
-        self.storage.finish(study, number, teller, told)
-    }
-
-    fn release_trial(
-        &self,
-        study: StudyKey,
-        number: u64,
-        teller: TellAuthority<'_>,
-    ) -> Result<(), StorageError> {
-        self.storage.release_trial(study, number, teller)
-    }
-
-    fn stop(&self, study: StudyKey, by: &str) -> Result<Stop, StorageError> {
-        self.storage.stop(study, by)
-    }
-
-    fn last_stop(&self, study: StudyKey) -> Result<Option<Stop>, StorageError> {
-        self.storage.last_stop(study)
     }
 }
 
@@ -121,7 +38,7 @@ fn a_report_does_not_read_all_earlier_ones() {
     let definition =
         Definition { early_stopping: Some(EarlyStoppingSpec::median(n_epochs)), ..definition() };
     for by_hand in [true, false] {
-        let storage = Arc::new(Counting::default());
+        let storage = Arc::new(Forwarded(Counting::default()));
         let study = Study::open(storage.clone(), &definition).unwrap();
         if by_hand {
             let number = study.ask().unwrap().number;
@@ -140,7 +57,7 @@ fn a_report_does_not_read_all_earlier_ones() {
             study.optimize_training(1, train).unwrap();
         }
         assert_eq!(study.trials().unwrap()[0].reports.len(), 1000);
-        let n_read = storage.n_read.load(Ordering::Relaxed);
+        let n_read = storage.0.n_read.load(Ordering::Relaxed);
         // The new one and the last that was seen at each look, not 500,000.
         assert!((1000..=4000).contains(&n_read), "{n_read}");
     }
