@@ -390,13 +390,12 @@ fn mistakes_say_the_way_out() {
 /// Every user of a machine sees the arguments of its programs, and the address has the token.
 #[test]
 fn the_browser_is_opened_by_a_file_that_only_its_user_reads() {
-    use std::os::unix::fs::PermissionsExt;
     let sandbox = told(3);
     let program = sandbox.write(
         "xdg-open",
         "#!/bin/sh\nstat -c %a \"$1\" > mode; echo \"$1\" > argument; cp \"$1\" copy; mv copy page\n",
     );
-    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).expect("a program");
+    common::allow(&program, 0o755);
     let path = format!("{}:{}", sandbox.folder.path().display(), env!("PATH"));
     std::fs::create_dir(sandbox.path("session")).expect("a folder");
     let mut child = sandbox

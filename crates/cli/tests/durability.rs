@@ -3,11 +3,10 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::os::unix::process::CommandExt;
 use std::time::Duration;
 
 use common::{
-    Exported, LOSS, Ran, Sandbox, finished, finished_code, interrupt, json, study, wait_until,
+    Exported, LOSS, Sandbox, allow, finished, finished_code, interrupt, json, study, wait_until,
 };
 use rustix::process::Signal;
 
@@ -212,27 +211,13 @@ fn a_second_ctrl_c_exits_at_once() {
     assert!(started.elapsed() < Duration::from_millis(300));
 }
 
-/// `fedbo` behind a shell that lets writes beyond a limit fail, as a full disk does, instead of ending the program.
-fn limited(sandbox: &Sandbox, limit: &str, arguments: &[&str]) -> Ran {
-    let mut command = sandbox.command(arguments);
-    let mut shell = std::process::Command::new("sh");
-    shell
-        .arg("-c")
-        .arg(format!("trap '' XFSZ; {limit} exec \"$0\" \"$@\""))
-        .arg(command.get_program())
-        .args(command.get_args())
-        .current_dir(sandbox.folder.path());
-    command = shell;
-    command.output().expect("the shell starts").into()
-}
-
 /// The limit is reached somewhere: at a proposal, or at a telling.
 #[test]
 fn a_file_that_may_not_grow_keeps_what_was_told() {
     let sandbox = Sandbox::new();
     // 1000 trials take more room than the file may have.
     sandbox.write("s.toml", &study(1000, "sobol", &logged().replace("sleep 0.01; ", "")));
-    let ran = limited(&sandbox, "ulimit -f 200;", &["tune", "s.toml", "--quiet"]);
+    let ran = sandbox.limited("ulimit -f 200;", &["tune", "s.toml", "--quiet"]);
     ran.expect(4, &["study.db: cannot write: ", "all trials told before are kept"]);
     let told = sandbox.told("s.toml");
     let noted = log(&sandbox);
@@ -253,7 +238,7 @@ fn a_value_that_could_not_be_stored_is_named_and_can_be_told_by_hand() {
         logged()
     );
     sandbox.write("s.toml", &study(9, "log-ei", &script));
-    let ran = limited(&sandbox, "", &["tune", "s.toml"]);
+    let ran = sandbox.limited("", &["tune", "s.toml"]);
     let lost = log(&sandbox)["5"].clone();
     let lost: f64 = lost.parse().expect("a number");
     let advice = format!("tell s.toml 5 {lost:?}");
@@ -281,7 +266,7 @@ fn an_export_is_whole_or_not_there() {
     sandbox.fedbo(&arguments).expect(0, &[]);
     let whole = std::fs::read_to_string(sandbox.path("all.csv")).expect("an export");
     assert_eq!(whole, sandbox.fedbo(&["export", "s.toml"]).stdout);
-    let ran = limited(&sandbox, "ulimit -f 0;", &arguments);
+    let ran = sandbox.limited("ulimit -f 0;", &arguments);
     ran.expect(4, &["cannot write all.csv"]);
     assert!(!sandbox.path("all.csv.part").exists());
     let after = std::fs::read_to_string(sandbox.path("all.csv")).expect("the old export");
@@ -291,34 +276,9 @@ fn an_export_is_whole_or_not_there() {
         .expect(4, &["cannot write nowhere/all.csv"]);
 }
 
-/// `fedbo` without the rights of root, which nothing is read-only for.
-fn without_privileges(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
-    let mut command = sandbox.command(arguments);
-    if rustix::process::geteuid().is_root() {
-        let program = std::env::temp_dir().join(format!("fedbo-{}", std::process::id()));
-        let copied = std::process::Command::new("install")
-            .args(["-m", "755", env!("CARGO_BIN_EXE_fedbo")])
-            .arg(&program)
-            .status();
-        assert!(copied.expect("install starts").success());
-        let mut other = std::process::Command::new(&program);
-        other.args(command.get_args()).current_dir(sandbox.folder.path()).uid(65534).gid(65534);
-        command = other;
-        let ran = command.output().expect("it starts");
-        std::fs::remove_file(program).expect("it was there");
-        return ran.into();
-    }
-    command.output().expect("it starts").into()
-}
-
 #[test]
 fn what_is_read_only_can_be_looked_at_and_nothing_else() {
-    use std::os::unix::fs::PermissionsExt as _;
     let sandbox = Sandbox::new();
-    let allow = |path: &std::path::Path, mode: u32| {
-        let permissions = std::fs::Permissions::from_mode(mode);
-        std::fs::set_permissions(path, permissions).expect("our own file");
-    };
     sandbox.write("s.toml", &study(4, "sobol", LOSS));
     sandbox.fedbo(&["tune", "s.toml", "--trials", "2"]).expect(0, &[]);
     sandbox.fedbo(&["ask", "s.toml"]).expect(0, &[]);
@@ -334,9 +294,9 @@ fn what_is_read_only_can_be_looked_at_and_nothing_else() {
         &["storage", "verify", "study.db"],
         &["storage", "upgrade", "study.db"],
     ] {
-        without_privileges(&sandbox, arguments).expect(0, &[]);
+        sandbox.without_privileges(arguments).expect(0, &[]);
     }
-    let ran = without_privileges(&sandbox, &["export", "s.toml"]);
+    let ran = sandbox.without_privileges(&["export", "s.toml"]);
     assert_eq!(ran.expect(0, &[]).stdout, before);
     for arguments in [
         &["tune", "s.toml"][..],
@@ -347,7 +307,7 @@ fn what_is_read_only_can_be_looked_at_and_nothing_else() {
         &["export", "s.toml", "--out", "all.csv"],
         &["plot", "s.toml"],
     ] {
-        let ran = without_privileges(&sandbox, arguments);
+        let ran = sandbox.without_privileges(arguments);
         ran.expect(4, &["error: "]);
         let says = ["read-only", "cannot write", "cannot create"];
         assert!(says.iter().any(|part| ran.stderr.contains(part)), "{}", ran.stderr);

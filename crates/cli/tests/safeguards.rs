@@ -5,7 +5,7 @@ mod common;
 
 use std::process::Stdio;
 
-use common::{LOSS, Sandbox, finished, interrupt, json, study, wait_until};
+use common::{LOSS, Sandbox, allow, finished, interrupt, json, study, wait_until};
 use rustix::process::Signal;
 
 #[test]
@@ -155,10 +155,8 @@ fn a_command_that_is_gone_ends_the_run_and_nothing_counts_as_tried() {
     let text = study(9, "sobol", "").replace("\"sh\", \"-c\", ''''''", "\"./evaluate\"");
     sandbox.write("s.toml", &text);
     let put = || {
-        use std::os::unix::fs::PermissionsExt;
         let script = "#!/bin/sh\nif [ $FEDBO_TRIAL = 2 ]; then rm \"$0\"; fi\necho 1\n";
-        let path = sandbox.write("evaluate", script);
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("ours");
+        allow(&sandbox.write("evaluate", script), 0o755);
     };
     put();
     let ran = sandbox.fedbo(&["tune", "s.toml"]);

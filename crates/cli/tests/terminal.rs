@@ -6,23 +6,7 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
-use common::{LOSS, Sandbox, finished_code, study};
-use rustix::fs::{Mode, OFlags};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
-
-/// Both ends of a terminal of so many columns.
-fn terminal(columns: u16) -> (OwnedFd, OwnedFd) {
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
-    grantpt(&ours).expect("our own terminal");
-    unlockpt(&ours).expect("our own terminal");
-    let name = ptsname(&ours, Vec::new()).expect("a name");
-    let theirs = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty());
-    let theirs = theirs.expect("the other end");
-    let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-    tcsetwinsize(&theirs, size).expect("a terminal");
-    (ours, theirs)
-}
+use common::{LOSS, Sandbox, finished_code, study, terminal, written};
 
 /// All that a study's run writes to a terminal, and its standard output.
 fn watched(columns: u16) -> (String, String) {
@@ -36,16 +20,7 @@ fn watched(columns: u16) -> (String, String) {
         .stderr(theirs)
         .spawn()
         .expect("the binary starts");
-    let reader = std::thread::spawn(move || {
-        let mut written = Vec::new();
-        let mut part = [0; 4096];
-        let mut ours = std::fs::File::from(ours);
-        // The end is an error once nobody holds the other end any more.
-        while let Ok(n_bytes @ 1..) = ours.read(&mut part) {
-            written.extend_from_slice(&part[..n_bytes]);
-        }
-        String::from_utf8(written).expect("UTF-8")
-    });
+    let reader = written(ours);
     let mut stdout = String::new();
     let mut pipe = child.stdout.take().expect("piped");
     pipe.read_to_string(&mut stdout).expect("UTF-8");
@@ -115,14 +90,7 @@ fn shown_on(
         .spawn()
         .expect("the binary starts");
     drop(command); // its handles of the other end
-    let reader = std::thread::spawn(move || {
-        let (mut written, mut part) = (Vec::new(), [0; 4096]);
-        let mut ours = std::fs::File::from(ours);
-        while let Ok(n_bytes @ 1..) = ours.read(&mut part) {
-            written.extend_from_slice(&part[..n_bytes]);
-        }
-        String::from_utf8(written).expect("UTF-8")
-    });
+    let reader = written(ours);
     child.wait().expect("it ends");
     reader.join().expect("it reads")
 }

@@ -3,9 +3,17 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 
 pub struct Sandbox {
     pub folder: tempfile::TempDir,
@@ -50,6 +58,44 @@ impl Sandbox {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary starts")
+    }
+
+    /// `fedbo` behind a shell that sets a limit, such as `ulimit -f 0;`, and lets writes beyond it fail, as a full disk does, instead of
+    /// ending the program.
+    pub fn limited_command(&self, limit: &str, arguments: &[&str]) -> Command {
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", &format!("trap '' XFSZ; {limit} exec \"$0\" \"$@\"")])
+            .arg(env!("CARGO_BIN_EXE_fedbo"))
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
+        shell
+    }
+
+    /// Runs the same.
+    pub fn limited(&self, limit: &str, arguments: &[&str]) -> Ran {
+        self.limited_command(limit, arguments).output().expect("the shell starts").into()
+    }
+
+    /// Runs `fedbo` without the rights of root, which nothing is read-only for.
+    pub fn without_privileges(&self, arguments: &[&str]) -> Ran {
+        if !rustix::process::geteuid().is_root() {
+            return self.fedbo(arguments);
+        }
+        // The folder of the build may be one that only root reads. Another process copies: a file that this one has written may still be
+        // open for writing in a child of another thread, and is then not started.
+        let program = std::env::temp_dir().join(format!("fedbo-{}", std::process::id()));
+        let copied = Command::new("install")
+            .args(["-m", "755", env!("CARGO_BIN_EXE_fedbo")])
+            .arg(&program)
+            .status();
+        assert!(copied.expect("install starts").success());
+        let mut command = Command::new(&program);
+        command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
+        let output = command.uid(65534).gid(65534).output().expect("it starts");
+        std::fs::remove_file(program).expect("it was there");
+        output.into()
     }
 
     /// `--resume` where a run was begun in results/test: there is something to go on from.
@@ -158,6 +204,37 @@ pub fn wait_until(mut done: impl FnMut() -> bool) {
         assert!(started.elapsed() < Duration::from_secs(30), "it takes too long");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Gives a file or a folder of ours this mode.
+pub fn allow(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("our own file");
+}
+
+/// Both ends of a terminal of so many columns.
+pub fn terminal(columns: u16) -> (OwnedFd, OwnedFd) {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    grantpt(&ours).expect("our own terminal");
+    unlockpt(&ours).expect("our own terminal");
+    let name = ptsname(&ours, Vec::new()).expect("a name");
+    let theirs = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty());
+    let theirs = theirs.expect("the other end");
+    let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&theirs, size).expect("a terminal");
+    (ours, theirs)
+}
+
+/// Takes all that is written to a terminal, until nobody holds its other end.
+pub fn written(ours: OwnedFd) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let (mut written, mut part) = (Vec::new(), [0; 4096]);
+        let mut ours = std::fs::File::from(ours);
+        // The end is an error once nobody holds the other end any more.
+        while let Ok(n_bytes @ 1..) = ours.read(&mut part) {
+            written.extend_from_slice(&part[..n_bytes]);
+        }
+        String::from_utf8(written).expect("UTF-8")
+    })
 }
 
 pub fn interrupt(child: &std::process::Child, signal: rustix::process::Signal) {

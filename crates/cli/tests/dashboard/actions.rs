@@ -369,15 +369,9 @@ fn the_command_stops_whoever_waits_too() {
 fn a_full_disk_refuses_an_action_in_words() {
     let sandbox = told(6);
     let before = trials(&sandbox);
-    let script = "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\"";
-    let program = env!("CARGO_BIN_EXE_fedbo");
     let arguments = ["dashboard", "--listen", "127.0.0.1:0", "--no-open", "--json", "--actions"];
-    let child = std::process::Command::new("sh")
-        .args(["-c", script, program])
-        .args(arguments)
-        .arg("study.toml")
-        .current_dir(sandbox.folder.path())
-        .stdin(Stdio::null())
+    let child = sandbox
+        .limited_command("ulimit -f 0;", &[&arguments[..], &["study.toml"]].concat())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -1,9 +1,6 @@
 //! Files, records and disks that are not as they were.
 
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
-
-use crate::common::{LOSS, Ran, Sandbox, study, wait_until};
+use crate::common::{LOSS, allow, study, wait_until};
 use crate::two_programs::{PAYOFFS, RIVAL, duel, play, record, results_of, rounds, sandbox};
 
 #[test]
@@ -180,34 +177,11 @@ fn results_of_something_else_are_not_overwritten() {
     assert_eq!(results_of(&other, "shop").len(), 6);
 }
 
-/// `fedbo` without the rights of root, which nothing is read-only for.
-fn without_privileges(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
-    let mut command = sandbox.command(arguments);
-    if rustix::process::geteuid().is_root() {
-        let program = std::env::temp_dir().join(format!("fedbo-play-{}", std::process::id()));
-        let copied = std::process::Command::new("install")
-            .args(["-m", "755", env!("CARGO_BIN_EXE_fedbo")])
-            .arg(&program)
-            .status();
-        assert!(copied.expect("install starts").success());
-        let mut other = std::process::Command::new(&program);
-        other.args(command.get_args()).current_dir(sandbox.folder.path()).uid(65534).gid(65534);
-        let ran = other.output().expect("it starts");
-        std::fs::remove_file(program).expect("it was there");
-        return ran.into();
-    }
-    command.output().expect("it starts").into()
-}
-
 #[test]
 fn a_read_only_game_can_be_looked_at_and_nothing_else() {
     let kept = sandbox(&[]);
     kept.fedbo(&["play", "duel.toml", "--rounds", "3", "--quiet"]).expect(0, &[]);
     let before = record(&kept);
-    let allow = |path: &std::path::Path, mode: u32| {
-        let permissions = std::fs::Permissions::from_mode(mode);
-        std::fs::set_permissions(path, permissions).expect("our own file");
-    };
     for name in kept.names() {
         let mode = if name == "results" { 0o555 } else { 0o444 };
         allow(&kept.path(&name), mode);
@@ -215,29 +189,15 @@ fn a_read_only_game_can_be_looked_at_and_nothing_else() {
     allow(&kept.path("results/duel"), 0o555);
     allow(kept.folder.path(), 0o555);
     for arguments in [&["play", "duel.toml"][..], &["play", "duel.toml", "--out", "new"]] {
-        let ran = without_privileges(&kept, arguments);
+        let ran = kept.without_privileges(arguments);
         ran.expect(4, &["error: "]);
     }
-    let ran = without_privileges(&kept, &["game", "record", "duel.toml", "--json"]);
+    let ran = kept.without_privileges(&["game", "record", "duel.toml", "--json"]);
     assert_eq!(ran.expect(0, &[]).stdout, before);
     allow(kept.folder.path(), 0o755);
     allow(&kept.path("results"), 0o755);
     allow(&kept.path("results/duel"), 0o755);
     assert_eq!(record(&kept), before);
-}
-
-/// `fedbo` behind a shell that lets writes beyond a limit fail, as a full disk does, instead of ending the program.
-fn limited(sandbox: &Sandbox, limit: &str, arguments: &[&str]) -> Ran {
-    let command = sandbox.command(arguments);
-    let mut shell = std::process::Command::new("sh");
-    shell
-        .arg("-c")
-        .arg(format!("trap '' XFSZ; {limit} exec \"$0\" \"$@\""))
-        .arg(command.get_program())
-        .args(command.get_args())
-        .stdin(std::process::Stdio::null())
-        .current_dir(sandbox.folder.path());
-    shell.output().expect("the shell starts").into()
 }
 
 #[test]
@@ -248,14 +208,14 @@ fn a_disk_that_is_full_keeps_what_was_played() {
     // The disk is full while the payoffs of round 8 are awaited.
     let full = "if [ $FEDBO_ROUND = 8 ] && [ ! -e full ]; then touch full; prlimit --pid $PPID --fsize=1000:; fi";
     cut.write("payoffs.sh", &format!("{full}\n{PAYOFFS}"));
-    let ran = limited(&cut, "", &["play", "duel.toml"]);
+    let ran = cut.limited("", &["play", "duel.toml"]);
     ran.expect(4, &["error: "]);
     assert_eq!(rounds(&cut).len(), 7);
     play(&cut).expect(0, &[]);
     assert_eq!(record(&cut), record(&whole));
     // Full from the beginning.
     let never = sandbox(&[]);
-    limited(&never, "ulimit -f 0;", &["play", "duel.toml"]).expect(4, &["error: "]);
+    never.limited("ulimit -f 0;", &["play", "duel.toml"]).expect(4, &["error: "]);
     play(&never).expect(0, &[]);
 }
 

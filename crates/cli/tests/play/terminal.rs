@@ -1,28 +1,10 @@
 //! A player whose moves are typed.
 
 use std::io::{Read as _, Write as _};
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
-use rustix::fs::{Mode, OFlags};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
-
-use crate::common::{Sandbox, finished_code, wait_until};
+use crate::common::{Sandbox, finished_code, terminal, wait_until};
 use crate::two_programs::{rounds, sandbox};
-
-/// Both ends of a terminal of so many columns.
-fn terminal(columns: u16) -> (OwnedFd, OwnedFd) {
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
-    grantpt(&ours).expect("our own terminal");
-    unlockpt(&ours).expect("our own terminal");
-    let name = ptsname(&ours, Vec::new()).expect("a name");
-    let theirs = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty());
-    let theirs = theirs.expect("the other end");
-    let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-    tcsetwinsize(&theirs, size).expect("a terminal");
-    (ours, theirs)
-}
 
 /// A person at a terminal: what stands there, and the keyboard.
 struct Person {
