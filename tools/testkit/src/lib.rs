@@ -1,9 +1,10 @@
-//! Contract suites, oracles and statistical assertions (dev-dependency only).
+//! Contract suites, oracles, statistical assertions, and tests that start themselves again (dev-dependency only).
 //!
 //! Oracles are slow and plain, and share no code with what they check: [`dense`] solves by Gaussian elimination and takes
 //! eigenvalues by Jacobi rotations. Statistical checks return `Err` with the figures, so that a test can also demand
 //! that a mutated counterpart fails; each states the level at which a correct sampler fails it.
 
+pub mod again;
 mod contracts;
 pub mod dense;
 mod forwarded;

@@ -1,19 +1,19 @@
 //! INV-1, INV-2, INV-17: what a killed process had released is charged and stays the same bytes.
 //!
-//! The test binary starts itself again as the process that commits and is killed.
+//! The process that commits and is killed is a test of this binary, started again.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 mod common;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use common::{FOLDER, charter, event, given_folder};
+use common::{charter, event};
 use fedbo_ledger::{Ledger, LedgerError, read, verify};
 use fedbo_streams::{Purpose, Seed};
+use fedbo_testkit::again::{self, given_folder};
 
 /// Bytes that no other process would make for this round: noise is drawn anew each time.
 fn fresh_release(round: u64) -> Vec<u8> {
@@ -47,28 +47,19 @@ fn child() {
         ledger.admits(&event(1.5), 1).unwrap();
         ledger.commit(round, &event(1.5), &release).unwrap();
         // The first byte leaves.
-        writeln!(std::io::stdout(), "released {round} {}", print(&release)).unwrap();
+        again::say(&format!("released {round} {}", print(&release)));
     }
 }
 
 fn start(folder: &Path) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--ignored", "--nocapture"])
-        .env(FOLDER, folder)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
+    again::start("child", folder.to_str().unwrap())
 }
 
 /// The releases that a child reports, up to its end.
 fn released(child: &mut Child) -> impl Iterator<Item = (u64, String)> + use<> {
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    // A killed process leaves whole lines: each is one write.
-    lines.filter_map(|line| {
-        let line = line.unwrap();
-        let (round, print) = line.split_once("released ")?.1.split_once(' ')?;
-        Some((round.parse().unwrap(), print.to_owned()))
+    again::said(child, "released ").map(|line| {
+        let (round, print) = line.split_once(' ').unwrap();
+        (round.parse().unwrap(), print.to_owned())
     })
 }
 

@@ -1,24 +1,20 @@
 //! INV-1, INV-15: what the system refuses is no release, and a commit that failed stops the ledger.
 //!
-//! Where a test needs another user, a small disk or a limit, the test binary starts itself again under it.
+//! Where a test needs another user, a small disk or a limit, it starts another one under it: [`fedbo_testkit::again`].
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 mod common;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
-use common::{FOLDER, assert_stopped, charter, event, given_folder, run};
+use common::{assert_stopped, charter, event};
 use fedbo_ledger::{Ledger, LedgerError, read, verify};
+use fedbo_testkit::again::{
+    allow, given_folder, run_on_a_small_disk, run_under_a_limit, run_without_privileges,
+};
 use tempfile::TempDir;
-
-fn allow(path: &Path, mode: u32) {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-}
 
 /// A ledger with one release, closed.
 fn fixture() -> (TempDir, PathBuf) {
@@ -40,24 +36,10 @@ fn fill(ledger: &mut Ledger, size: usize) -> (u64, LedgerError) {
     }
 }
 
-/// In a namespace with a file system of two megabytes, where the system allows that without privileges.
 #[test]
 fn a_full_disk_stops_the_ledger_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let script = "mount -t tmpfs -o size=2m tmpfs \"$FEDBO_TEST_FOLDER\" && exec \"$0\" \"$@\"";
-    let small_disk = |program: &Path| {
-        let mut command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
-        command.arg(program).env(FOLDER, folder.path());
-        command
-    };
-    if !small_disk(Path::new("true")).output().is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: this system has no small disk for us");
-        return;
-    }
-    let mut command = small_disk(&std::env::current_exe().unwrap());
-    command.args(["--exact", "works_on_a_small_disk", "--ignored"]);
-    run(&mut command, folder.path());
+    run_on_a_small_disk("works_on_a_small_disk", folder.path());
 }
 
 #[test]
@@ -115,11 +97,7 @@ fn works_on_a_small_disk() {
 #[test]
 fn a_limit_of_file_sizes_stops_the_ledger_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let script = "trap '' XFSZ; ulimit -f 1200; exec \"$0\" \"$@\"";
-    let mut command = Command::new("sh");
-    command.args(["-c", script]).arg(std::env::current_exe().unwrap());
-    command.args(["--exact", "works_under_a_limit", "--ignored"]);
-    run(&mut command, folder.path());
+    run_under_a_limit("works_under_a_limit", folder.path());
     let path = folder.path().join("ledger.db");
     assert_eq!(verify(&path, None).unwrap().problems, []);
     let mut ledger = Ledger::open(&path, &charter()).unwrap();
@@ -162,33 +140,14 @@ fn a_ledger_that_is_gone_releases_nothing() {
     ledger.commit(1, &event(1.5), b"one").unwrap();
 }
 
-/// A copy of this test binary that every user may run, about to run one test as another user, if this one may do everything.
-fn without_privileges(name: &str, folder: &Path) -> Command {
-    let binary = folder.join("tests");
-    // By a process of its own: a file that this one has open for writing cannot be run while others are being started.
-    let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&binary).status();
-    assert!(copied.unwrap().success());
-    allow(&binary, 0o755);
-    let mut command = Command::new(binary);
-    command.args(["--exact", name, "--ignored"]);
-    command.current_dir("/");
-    if rustix::process::geteuid().is_root() {
-        command.uid(65534).gid(65534);
-    }
-    command
-}
-
 #[test]
 fn what_may_only_be_read_is_read_and_not_opened() {
     for (file_mode, folder_mode) in [(0o444, 0o777), (0o644, 0o555), (0o444, 0o555)] {
         let (folder, path) = fixture();
-        let bin = tempfile::tempdir().unwrap();
-        allow(bin.path(), 0o755);
         fs::remove_file(folder.path().join("ledger.db-lock")).unwrap();
         allow(&path, file_mode);
         allow(folder.path(), folder_mode);
-        let mut command = without_privileges("reads_what_it_may_not_write", bin.path());
-        run(&mut command, folder.path());
+        run_without_privileges("reads_what_it_may_not_write", folder.path());
         allow(folder.path(), 0o777);
         assert!(!folder.path().join("ledger.db-wal").exists());
     }

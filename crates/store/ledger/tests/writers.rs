@@ -3,12 +3,11 @@
 
 mod common;
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{assert_stopped, charter, contains, event, files, given_folder, quick_folder};
+use common::{assert_stopped, charter, contains, event, files, quick_folder};
 use fedbo_ledger::{Head, Ledger, LedgerError, read, verify};
+use fedbo_testkit::again::{given_folder, said, say, start};
 
 /// The process that holds a ledger; does nothing when run as a test.
 #[test]
@@ -16,7 +15,7 @@ use fedbo_ledger::{Head, Ledger, LedgerError, read, verify};
 fn holds_a_ledger() {
     let Some(folder) = given_folder() else { return };
     let _ledger = Ledger::open(&folder.join("ledger.db"), &charter()).unwrap();
-    writeln!(std::io::stdout(), "held").unwrap();
+    say("held");
     std::thread::sleep(Duration::from_secs(60));
 }
 
@@ -26,16 +25,8 @@ fn one_process_at_a_time_and_the_next_at_once() {
     let path = folder.path().join("ledger.db");
     drop(Ledger::create(&path, &charter()).unwrap());
     for _ in 0..3 {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "holds_a_ledger", "--ignored", "--nocapture"])
-            .env(common::FOLDER, folder.path())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let held = lines.map_while(Result::ok).find(|line| line.contains("held"));
-        assert!(held.is_some());
+        let mut child = start("holds_a_ledger", folder.path().to_str().unwrap());
+        assert!(said(&mut child, "held").next().is_some());
         let error = Ledger::open(&path, &charter()).unwrap_err();
         assert_eq!(
             error,

@@ -1,126 +1,36 @@
 //! Acknowledged changes survive: processes killed at any moment, logs cut at any byte, two processes at once.
 //!
-//! The test binary starts itself again as the process that works and is killed.
+//! The process that works and is killed is a test of this binary, started again.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
-use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Write as _};
+mod common;
+
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fedbo_space::{Point, Value};
-use fedbo_storage::{
-    AddOutcome, Mode, NewTrial, Report, ReportOutcome, SqliteStorage, Storage, StudyKey,
-    TellAuthority, TellOutcome, Told, Worker, verify,
-};
+use common::{acknowledged, work};
+use fedbo_storage::{Mode, SqliteStorage, Storage, StudyKey, verify};
 use fedbo_testkit::test_stream;
-
-const FILE: &str = "FEDBO_TEST_FILE";
-const LIMIT: &str = "FEDBO_TEST_LIMIT";
-
-/// A value that no other trial has, with all its bits in use.
-fn value(number: u64) -> f64 {
-    (f64::from(u32::try_from(number).unwrap()) + 0.1).sin()
-}
-
-/// The reports of every trial before it is told.
-fn reports(number: u64) -> [Report; 2] {
-    [1, 2].map(|epoch| Report { epoch, value: value(number) / f64::from(epoch) })
-}
-
-fn new_trial(limit: u64, worker: &Worker) -> NewTrial {
-    NewTrial {
-        holder: Some((worker.clone(), None)),
-        limit: Some(limit),
-        ..NewTrial::new(vec![0], Point::new(vec![("x".to_owned(), Value::Float(1.0 / 3.0))]), "own")
-    }
-}
-
-/// Works as a study's worker does, and says each trial that was acknowledged.
-fn work(storage: &SqliteStorage, limit: u64, mut acknowledged: impl FnMut(u64)) {
-    let worker = Worker::of_this_process();
-    let study = storage.create("study", "{}").unwrap().key;
-    loop {
-        let trial = match storage.claim(study, &worker, None).unwrap() {
-            Some(trial) => trial,
-            None => match storage.add(study, &new_trial(limit, &worker)).unwrap() {
-                AddOutcome::Trial(trial) => trial,
-                AddOutcome::Full => return,
-                other => panic!("{other:?}"),
-            },
-        };
-        let teller = TellAuthority::Worker(&worker.id);
-        for report in reports(trial.number) {
-            let kept = storage.report(study, trial.number, teller, report);
-            assert!(matches!(kept, Ok(ReportOutcome::New)), "{kept:?}");
-        }
-        let told = Told::Value(value(trial.number));
-        let telling = storage.finish(study, trial.number, teller, &told);
-        assert!(matches!(telling, Ok(TellOutcome::New { .. })), "{telling:?}");
-        acknowledged(trial.number);
-    }
-}
 
 /// The process that is killed; does nothing when run as a test.
 #[test]
 #[ignore = "started by the other tests"]
 fn child() {
-    let Some(file) = std::env::var_os(FILE) else {
-        return;
-    };
-    let limit = std::env::var(LIMIT).unwrap().parse().unwrap();
-    let storage = SqliteStorage::open(Path::new(&file), Mode::Create).unwrap();
-    work(&storage, limit, |number| {
-        writeln!(std::io::stdout(), "told {number}").unwrap();
-    });
+    common::child(|file| SqliteStorage::open(Path::new(file), Mode::Create).unwrap());
 }
 
 fn start(file: &Path, limit: u64) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--ignored", "--nocapture"])
-        .env(FILE, file)
-        .env(LIMIT, limit.to_string())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
+    common::start(file.to_str().unwrap(), limit)
 }
 
-/// Trials that a process has acknowledged, once it has ended.
-fn acknowledged(child: &mut Child) -> Vec<u64> {
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    // A killed process leaves whole lines: each is one write.
-    let numbers = lines.filter_map(|line| line.unwrap().split_once("told ")?.1.parse().ok());
-    let numbers = numbers.collect();
-    child.wait().unwrap();
-    numbers
-}
-
-/// Every acknowledged trial is there, with its bits.
+/// Every acknowledged trial is there, in a file that is sound; returns the number of those that were told.
 fn check(file: &Path, acknowledged: &[u64]) -> usize {
     assert_eq!(verify(file).unwrap().problems, []);
     let storage = SqliteStorage::open(file, Mode::Existing).unwrap();
-    let study = storage.create("study", "{}").unwrap().key;
-    let told = storage.snapshot(study, 0).unwrap().told;
-    let values: BTreeMap<_, _> = told.iter().map(|t| (t.number, t.value())).collect();
-    assert_eq!(values.len(), told.len(), "no trial is there twice");
-    for trial in &told {
-        assert_eq!(trial.reports, reports(trial.number));
-    }
-    for number in acknowledged {
-        let stored = values.get(number).copied().flatten();
-        assert_eq!(
-            stored.map(f64::to_bits),
-            Some(value(*number).to_bits()),
-            "trial {number} was acknowledged"
-        );
-    }
-    let mut once = acknowledged.to_vec();
-    once.sort_unstable();
-    once.dedup();
-    assert_eq!(once.len(), acknowledged.len(), "none is acknowledged twice");
-    told.len()
+    let trials = common::check(&storage, acknowledged);
+    trials.iter().filter(|trial| trial.told().is_some()).count()
 }
 
 #[test]
@@ -173,7 +83,7 @@ fn a_log_that_was_cut_is_a_beginning_of_what_happened() {
     let storage = SqliteStorage::open(&at("study.db"), Mode::Create).unwrap();
     let reader = rusqlite::Connection::open(at("study.db")).unwrap();
     reader.execute_batch("BEGIN; SELECT count(*) FROM studies;").unwrap();
-    work(&storage, N_TRIALS, |_| {});
+    work(&storage, N_TRIALS, &AtomicBool::new(false), |_| {});
     let file = std::fs::read(at("study.db")).unwrap();
     let log = std::fs::read(at("study.db-wal")).unwrap();
     let mut stream = test_stream(22);

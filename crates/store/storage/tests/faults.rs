@@ -1,15 +1,12 @@
 //! Refusals of the system, and files that are no storage: each has an error that says so, and nothing that was stored
 //! is lost.
 //!
-//! Where a test needs another user, a small disk or a limit, the test binary starts itself again under it.
+//! Where a test needs another user, a small disk or a limit, it starts another one under it: [`fedbo_testkit::again`].
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use fedbo_space::{Point, Value};
@@ -17,10 +14,11 @@ use fedbo_storage::{
     AddOutcome, Mode, NewTrial, SqliteStorage, Storage, StorageError, StudyKey, TellAuthority,
     Told, Worker, verify,
 };
+use fedbo_testkit::again::{
+    allow, given_folder, run_on_a_small_disk, run_under_a_limit, run_without_privileges,
+};
 use rusqlite::Connection;
 use tempfile::TempDir;
-
-const FOLDER: &str = "FEDBO_TEST_FOLDER";
 
 fn new_trial(size: usize) -> NewTrial {
     NewTrial {
@@ -58,10 +56,6 @@ fn fixture() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-fn allow(path: &Path, mode: u32) {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-}
-
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -70,49 +64,13 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Runs a test of this file, in which [`FOLDER`] is set, by way of `command`.
-fn run(command: &mut Command, folder: &Path) {
-    let output = command.env(FOLDER, folder).stdin(Stdio::null()).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let out = String::from_utf8_lossy(&output.stdout);
-    assert!(out.contains("1 passed"), "{out}");
-}
-
-/// The folder that a test started by [`run`] works in; `None` in an ordinary run.
-fn given_folder() -> Option<PathBuf> {
-    std::env::var_os(FOLDER).map(PathBuf::from)
-}
-
-/// This test binary where every user may run it, about to run one test; as another user if this one may do everything.
-fn without_privileges(name: &str, folder: &Path) -> Command {
-    let binary = folder.join("tests");
-    // By a process of its own: a file that this one has open for writing cannot be run while others are being started.
-    let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&binary).status();
-    assert!(copied.unwrap().success());
-    allow(&binary, 0o755);
-    let mut command = Command::new(binary);
-    command.args(["--exact", name, "--ignored"]);
-    command.current_dir("/");
-    if rustix::process::geteuid().is_root() {
-        command.uid(65534).gid(65534);
-    }
-    command
-}
-
 #[test]
 fn what_may_only_be_read_is_read() {
     for (file_mode, folder_mode) in [(0o444, 0o777), (0o644, 0o555), (0o444, 0o555)] {
         let (folder, path) = fixture();
-        let bin = tempfile::tempdir().unwrap();
-        allow(bin.path(), 0o755);
         allow(&path, file_mode);
         allow(folder.path(), folder_mode);
-        run(&mut without_privileges("reads_what_it_may_not_write", bin.path()), folder.path());
+        run_without_privileges("reads_what_it_may_not_write", folder.path());
         assert_eq!(names(folder.path()), ["study.db"], "nothing lies beside it");
         allow(folder.path(), 0o777);
     }
@@ -141,15 +99,13 @@ fn reads_what_it_may_not_write() {
 #[test]
 fn a_file_at_work_is_read_by_who_may_not_write() {
     let (folder, path) = fixture();
-    let bin = tempfile::tempdir().unwrap();
-    allow(bin.path(), 0o755);
     let storage = SqliteStorage::open(&path, Mode::Existing).unwrap();
     one_more(&storage, 1).unwrap();
     for name in ["study.db", "study.db-wal", "study.db-shm"] {
         allow(&folder.path().join(name), 0o444);
     }
     allow(folder.path(), 0o555);
-    run(&mut without_privileges("reads_the_log", bin.path()), folder.path());
+    run_without_privileges("reads_the_log", folder.path());
     one_more(&storage, 1).unwrap();
     allow(folder.path(), 0o777);
 }
@@ -168,8 +124,6 @@ fn reads_the_log() {
 #[test]
 fn what_may_not_be_read_is_refused() {
     let (folder, path) = fixture();
-    let bin = tempfile::tempdir().unwrap();
-    allow(bin.path(), 0o755);
     let storage = SqliteStorage::open(&path, Mode::Existing).unwrap();
     one_more(&storage, 1).unwrap();
     let at = |name: &str| folder.path().join(name);
@@ -182,7 +136,7 @@ fn what_may_not_be_read_is_refused() {
     allow(&at("crashed"), 0o555);
     allow(&at("locked").join("study.db"), 0o000);
     allow(&at("locked"), 0o555);
-    run(&mut without_privileges("is_refused", bin.path()), folder.path());
+    run_without_privileges("is_refused", folder.path());
     allow(&at("crashed"), 0o755);
     allow(&at("locked"), 0o755);
     assert_eq!(names(&at("crashed")), ["study.db", "study.db-wal"]);
@@ -204,24 +158,10 @@ fn is_refused() {
     }
 }
 
-/// In a namespace with a file system of two megabytes, where the system allows that without privileges.
 #[test]
 fn a_full_disk_loses_nothing_and_can_be_emptied() {
     let folder = tempfile::tempdir().unwrap();
-    let script = "mount -t tmpfs -o size=2m tmpfs \"$FEDBO_TEST_FOLDER\" && exec \"$0\" \"$@\"";
-    let small_disk = |program: &Path| {
-        let mut command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]);
-        command.arg(program).env(FOLDER, folder.path());
-        command
-    };
-    if !small_disk(Path::new("true")).output().is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: this system has no small disk for us");
-        return;
-    }
-    let mut command = small_disk(&std::env::current_exe().unwrap());
-    command.args(["--exact", "works_on_a_small_disk", "--ignored"]);
-    run(&mut command, folder.path());
+    run_on_a_small_disk("works_on_a_small_disk", folder.path());
 }
 
 #[test]
@@ -296,11 +236,7 @@ fn works_on_a_small_disk() {
 #[test]
 fn a_limit_of_file_sizes_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let script = "trap '' XFSZ; ulimit -f 1200; exec \"$0\" \"$@\"";
-    let mut command = Command::new("sh");
-    command.args(["-c", script]).arg(std::env::current_exe().unwrap());
-    command.args(["--exact", "works_under_a_limit", "--ignored"]);
-    run(&mut command, folder.path());
+    run_under_a_limit("works_under_a_limit", folder.path());
     let path = folder.path().join("study.db");
     assert_eq!(verify(&path).unwrap().problems, []);
     let storage = SqliteStorage::open(&path, Mode::Existing).unwrap();

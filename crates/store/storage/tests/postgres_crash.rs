@@ -1,31 +1,26 @@
 //! Acknowledged changes survive on PostgreSQL too, and happen once: a server killed and restarted amid tellings,
 //! processes killed at any moment, connections cut around a commit, a server that is gone.
 //!
-//! The test binary starts itself again as the process that works and is killed.
+//! The process that works and is killed is a test of this binary, started again.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
+mod common;
 #[path = "postgres_crash/proxy.rs"]
 mod proxy;
 
-use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fedbo_space::{Point, Value};
+use common::{acknowledged, new_trial, reports, start, work};
 use fedbo_storage::{
-    AddOutcome, Address, Mode, NewTrial, PostgresStorage, Report, ReportOutcome, Storage,
-    StorageError, StudyKey, TellAuthority, TellOutcome, Told, Trial, TrialState, Worker,
+    AddOutcome, Address, Mode, PostgresStorage, ReportOutcome, Storage, StorageError, StudyKey,
+    TellAuthority, TellOutcome, Told, Trial, TrialState, Worker,
 };
 use fedbo_testkit::postgres::Server;
 use fedbo_testkit::test_stream;
 
 use proxy::{Cut, Proxy};
-
-const URL: &str = "FEDBO_TEST_URL";
-const LIMIT: &str = "FEDBO_TEST_LIMIT";
 
 fn open(url: &str, mode: Mode) -> PostgresStorage {
     let Address::Postgres(address) = url.parse().unwrap() else {
@@ -34,117 +29,15 @@ fn open(url: &str, mode: Mode) -> PostgresStorage {
     PostgresStorage::open(&address, mode).unwrap()
 }
 
-/// A value that no other trial has, with all its bits in use.
-fn value(number: u64) -> f64 {
-    (f64::from(u32::try_from(number).unwrap()) + 0.1).sin()
-}
-
-/// The reports of every trial before it is told.
-fn reports(number: u64) -> [Report; 2] {
-    [1, 2].map(|epoch| Report { epoch, value: value(number) / f64::from(epoch) })
-}
-
-fn new_trial(limit: u64, holder: Option<&Worker>) -> NewTrial {
-    NewTrial {
-        ask_seconds: 0.25,
-        holder: holder.map(|worker| (worker.clone(), None)),
-        limit: Some(limit),
-        ..NewTrial::new(vec![0], Point::new(vec![("x".to_owned(), Value::Float(1.0 / 3.0))]), "own")
-    }
-}
-
-/// Works as a study's worker does until `stop`, and says each trial that was acknowledged.
-fn work(
-    storage: &PostgresStorage,
-    limit: u64,
-    stop: &AtomicBool,
-    mut acknowledged: impl FnMut(u64),
-) {
-    let worker = Worker::of_this_process();
-    let study = storage.create("study", "{}").unwrap().key;
-    while !stop.load(Ordering::Relaxed) {
-        let trial = match storage.claim(study, &worker, None).unwrap() {
-            Some(trial) => trial,
-            None => match storage.add(study, &new_trial(limit, Some(&worker))).unwrap() {
-                AddOutcome::Trial(trial) => trial,
-                AddOutcome::Full => return,
-                other => panic!("{other:?}"),
-            },
-        };
-        let teller = TellAuthority::Worker(&worker.id);
-        for report in reports(trial.number) {
-            let kept = storage.report(study, trial.number, teller, report);
-            assert!(matches!(kept, Ok(ReportOutcome::New)), "{kept:?}");
-        }
-        let told = Told::Value(value(trial.number));
-        let telling = storage.finish(study, trial.number, teller, &told);
-        assert!(matches!(telling, Ok(TellOutcome::New { .. })), "{telling:?}");
-        acknowledged(trial.number);
-    }
-}
-
 /// The process that is killed; does nothing when run as a test.
 #[test]
 #[ignore = "started by the other tests"]
 fn child() {
-    let Ok(url) = std::env::var(URL) else {
-        return;
-    };
-    let limit = std::env::var(LIMIT).unwrap().parse().unwrap();
-    let storage = open(&url, Mode::Create);
-    work(&storage, limit, &AtomicBool::new(false), |number| {
-        writeln!(std::io::stdout(), "told {number}").unwrap();
-    });
+    common::child(|url| open(url, Mode::Create));
 }
 
-fn start(url: &str, limit: u64) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--ignored", "--nocapture"])
-        .env(URL, url)
-        .env(LIMIT, limit.to_string())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
-}
-
-/// Trials that a process has acknowledged, once it has ended.
-fn acknowledged(child: &mut Child) -> Vec<u64> {
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    // A killed process leaves whole lines: each is one write.
-    let numbers = lines.filter_map(|line| line.unwrap().split_once("told ")?.1.parse().ok());
-    let numbers = numbers.collect();
-    child.wait().unwrap();
-    numbers
-}
-
-/// Every acknowledged trial is there once, with its bits; numbers and places in telling have no gaps. Returns the trials.
 fn check(url: &str, acknowledged: &[u64]) -> Vec<Trial> {
-    let storage = open(url, Mode::Existing);
-    let study = storage.create("study", "{}").unwrap().key;
-    let trials = storage.trials(study).unwrap();
-    let numbers: Vec<_> = trials.iter().map(|trial| trial.number).collect();
-    assert_eq!(numbers, (0..trials.len() as u64).collect::<Vec<_>>());
-    let told = storage.snapshot(study, 0).unwrap().told;
-    for trial in &told {
-        assert_eq!(trial.reports, reports(trial.number));
-    }
-    let seqs: Vec<_> = told.iter().filter_map(|trial| trial.told_seq).collect();
-    assert_eq!(seqs, (1..=told.len() as u64).collect::<Vec<_>>());
-    let values: BTreeMap<_, _> = told.iter().map(|t| (t.number, t.value())).collect();
-    for number in acknowledged {
-        let stored = values.get(number).copied().flatten();
-        assert_eq!(
-            stored.map(f64::to_bits),
-            Some(value(*number).to_bits()),
-            "trial {number} was acknowledged"
-        );
-    }
-    let mut once = acknowledged.to_vec();
-    once.sort_unstable();
-    once.dedup();
-    assert_eq!(once.len(), acknowledged.len(), "none is acknowledged twice");
-    trials
+    common::check(&open(url, Mode::Existing), acknowledged)
 }
 
 /// Two workers tell while the server is killed again and again: they see nothing of it but a pause. All that they are told

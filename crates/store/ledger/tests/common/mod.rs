@@ -3,8 +3,7 @@
 
 pub mod store;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 
 use fedbo_ledger::{Charter, Ledger, LedgerError};
 use fedbo_privacy::accounting::{
@@ -12,8 +11,6 @@ use fedbo_privacy::accounting::{
     SamplingRate,
 };
 use tempfile::TempDir;
-
-pub const FOLDER: &str = "FEDBO_TEST_FOLDER";
 
 /// A study whose budget no test spends.
 pub fn charter() -> Charter {
@@ -47,20 +44,6 @@ pub fn quick_folder() -> TempDir {
         true => tempfile::tempdir_in(memory).unwrap(),
         false => tempfile::tempdir().unwrap(),
     }
-}
-
-/// Runs a test of this binary, in which [`FOLDER`] is set, by way of `command`.
-pub fn run(command: &mut Command, folder: &Path) {
-    let output = command.env(FOLDER, folder).stdin(Stdio::null()).output().unwrap();
-    let (out, err) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{out}{err}");
-    assert!(out.contains("1 passed"), "{out}");
-}
-
-/// The folder that a test started by [`run`] works in; `None` in an ordinary run.
-pub fn given_folder() -> Option<PathBuf> {
-    std::env::var_os(FOLDER).map(PathBuf::from)
 }
 
 /// All files of a folder, by name.
