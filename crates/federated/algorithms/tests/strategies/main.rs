@@ -10,6 +10,7 @@ mod common;
 mod dp_fts_de;
 mod fts;
 mod learned_agent_sampling;
+mod message_agents;
 mod messages;
 mod neighbour_prior;
 mod shared_prior;

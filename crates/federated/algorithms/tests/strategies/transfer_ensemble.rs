@@ -7,124 +7,74 @@ use fedbo_config::{Check, TomlFile};
 use fedbo_federated::{
     ALGORITHMS, AgentSetup, Algorithm, MessageAgent, Reading, Relayed, Role, Settings,
 };
-use fedbo_gp::MapHash;
-use fedbo_protocol::{AgentUpdate, Broadcast, UpdateRejected, UsesHandouts};
+use fedbo_protocol::{AgentUpdate, Broadcast, UsesHandouts};
 use fedbo_space::{ParameterSpec, Space};
 use fedbo_strategies::{
-    Collaborator, LogEiSettings, MessageParty, Observation, Points, SharedMessage,
-    SharedPriorSettings, Source, Strategy, StrategyError, ThompsonSettings, UcbMultiplier,
-    meta::{MessageEnsemble, Rgpe, RgpeSettings},
+    Collaborator, LogEiSettings, MessageParty, Points, SharedMessage, SharedPriorSettings,
+    Strategy, StrategyError, ThompsonSettings, UcbMultiplier,
+    meta::{MessageEnsemble, ModelEnsemble, Rgpe, RgpeSettings, Taf, TafSettings},
 };
 use fedbo_streams::Seed;
-use fedbo_testkit::{test_stream, uniform_points};
+use fedbo_testkit::test_stream;
 
 use crate::agents::map;
 use crate::common::unit_box;
+use crate::message_agents::{self, RANK, broadcast, seen};
 
-const RANK: usize = 10;
+fn agent_of<S: ModelEnsemble>(strategy: S, is_placebo: bool) -> MessageAgent<MessageEnsemble<S>> {
+    let terms = SharedPriorSettings::default_for(2, false).terms();
+    MessageAgent::of(MessageEnsemble::new(strategy, map(2, 40), RANK, terms).unwrap(), is_placebo)
+}
 
-type RgpeAgent = MessageAgent<MessageEnsemble<Rgpe>>;
-
-fn agent(is_placebo: bool) -> RgpeAgent {
+fn agent(is_placebo: bool) -> MessageAgent<MessageEnsemble<Rgpe>> {
     let settings = RgpeSettings { n_samples: 50, ..RgpeSettings::for_study(2, false) };
     let rgpe = Rgpe::with_models(unit_box(2), Vec::new(), settings, Seed::new(2)).unwrap();
-    let terms = SharedPriorSettings::default_for(2, false).terms();
-    MessageAgent::of(MessageEnsemble::new(rgpe, map(2, 40), RANK, terms).unwrap(), is_placebo)
+    agent_of(rgpe, is_placebo)
 }
 
-fn seen(id: u32) -> Vec<Observation> {
-    let points = uniform_points(12, 2, &mut test_stream(u64::from(id)));
-    let observation = |x: &[f64]| {
-        Observation::new(
-            x.to_vec(),
-            Some(-(x[0] - 0.3).powi(2) - (x[1] - 0.6).powi(2)),
-            Source::Initial,
-        )
-    };
-    points.rows().map(observation).collect()
+fn taf_agent(is_placebo: bool) -> MessageAgent<MessageEnsemble<Taf>> {
+    let settings = TafSettings::for_study(2, false);
+    let taf = Taf::with_models(unit_box(2), Vec::new(), settings, Seed::new(2)).unwrap();
+    agent_of(taf, is_placebo)
 }
 
-fn update(id: u32, is_placebo: bool) -> AgentUpdate {
-    let mut agent = agent(is_placebo);
-    agent.tell(&seen(id)).unwrap();
-    let weights = agent.weight_sample(&mut test_stream(u64::from(id))).unwrap();
-    AgentUpdate { sender: id, round: 0, map: agent.map().hash(), weights: weights.into() }
-}
-
-fn broadcast(messages: Vec<AgentUpdate>, stragglers: Vec<u32>) -> Broadcast {
-    Broadcast { round: 1, messages, stragglers }
-}
-
-fn share(agent: &RgpeAgent) -> f64 {
+fn share<P: MessageParty>(agent: &MessageAgent<P>) -> f64 {
     agent.transfer().unwrap().meta_share
 }
 
 /// Messages are those of the shared prior without a best point, level and size, before any output too; a placebo's are as long.
 #[test]
 fn messages_are_statistics_alone() {
-    let empty = agent(false).weight_sample(&mut test_stream(1)).unwrap();
-    for numbers in [empty.into(), update(1, false).weights.clone(), update(1, true).weights.clone()]
-    {
-        assert_eq!(numbers.len(), SharedMessage::n_numbers(RANK, 2));
+    for numbers in message_agents::messages_have_one_length(agent) {
         let message = SharedMessage::from_numbers(RANK, 2, &numbers).unwrap();
         assert!(message.best.is_none() && message.units.is_none());
     }
-    assert_ne!(update(1, false).weights, update(1, true).weights);
 }
 
-/// The agent's own message is skipped, and a straggler's is forgotten until it comes again.
+/// Before it has outputs of its own, an agent gives every other as much weight as itself.
 #[test]
 fn broadcasts_are_taken() {
-    let mut agent = agent(false);
-    let all: Vec<AgentUpdate> = (1..=4).map(|id| update(id, false)).collect();
-    assert!(agent.take(broadcast(all, Vec::new()), 4).is_empty());
-    assert_eq!(agent.party().n_parties(), 3);
-    assert!((share(&agent) - 0.75).abs() < 1e-12);
-    agent.take(broadcast(Vec::new(), vec![1, 2]), 4);
-    assert!((share(&agent) - 0.5).abs() < 1e-12);
-    agent.take(broadcast(vec![update(1, false)], Vec::new()), 4);
-    assert_eq!(agent.party().n_parties(), 2);
-    agent.take(broadcast(Vec::new(), vec![1, 3]), 4);
-    assert_eq!((agent.party().n_parties(), share(&agent)), (0, 0.0));
+    let [three, one, ..] = message_agents::broadcasts_are_taken(agent, share);
+    assert!((three - 0.75).abs() < 1e-12);
+    assert!((one - 0.5).abs() < 1e-12);
 }
 
-/// The order in which messages come changes nothing, to the last bit; an agent that comes late is as one that was there, once it has all.
 #[test]
 fn the_order_of_messages_does_not_count() {
-    let ask = |ids: &[u32]| {
-        let mut agent = agent(false);
-        agent.tell(&seen(9)).unwrap();
-        for id in ids {
-            agent.take(broadcast(vec![update(*id, false)], Vec::new()), 9);
-        }
-        agent.ask(&Points::new(2), &mut test_stream(3)).unwrap()
-    };
-    assert_eq!(ask(&[1, 2, 3]), ask(&[2, 3, 1]));
+    message_agents::the_order_of_messages_does_not_count(agent);
 }
 
-/// Defective and hostile messages are refused, and the others are used.
 #[test]
 fn defective_messages_are_refused() {
-    let mut agent = agent(false);
-    let with = |sender: u32, change: &dyn Fn(&mut AgentUpdate)| {
-        let mut bad = update(1, false);
-        bad.sender = sender;
-        change(&mut bad);
-        bad
-    };
-    let messages = vec![
-        update(1, false),
-        with(2, &|bad| bad.map = MapHash([7; 32])),
-        with(3, &|bad| bad.weights.truncate(5)),
-        with(4, &|bad| bad.weights[3] = f64::INFINITY),
-        with(5, &|bad| bad.weights[0] = 1e300),
-        with(6, &|bad| bad.weights[RANK..].iter_mut().for_each(|entry| *entry = -1e3)),
-    ];
-    let refused = agent.take(broadcast(messages, Vec::new()), 0);
-    assert_eq!(refused.len(), 5);
-    assert!(refused.iter().all(|each| matches!(each, UpdateRejected::Message(_))));
-    assert_eq!(agent.party().n_parties(), 1);
-    agent.ask(&Points::new(2), &mut test_stream(1)).unwrap();
+    message_agents::defective_messages_are_refused(agent);
+}
+
+#[test]
+fn agents_by_taf_send_and_take_messages_as_all_do() {
+    message_agents::messages_have_one_length(taf_agent);
+    message_agents::broadcasts_are_taken(taf_agent, share);
+    message_agents::the_order_of_messages_does_not_count(taf_agent);
+    message_agents::defective_messages_are_refused(taf_agent);
 }
 
 fn space() -> Space {
