@@ -10,15 +10,66 @@ use std::process::Child;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use common::{acknowledged, work};
+use common::{acknowledged, batch, value, work};
 use fedbo_storage::{Mode, SqliteStorage, Storage, StudyKey, verify};
-use fedbo_testkit::test_stream;
+use fedbo_testkit::{again, test_stream};
 
 /// The process that is killed; does nothing when run as a test.
 #[test]
 #[ignore = "started by the other tests"]
 fn child() {
     common::child(|file| SqliteStorage::open(Path::new(file), Mode::Create).unwrap());
+}
+
+/// The process that is killed while it adds trials that have ended, batch after batch; does nothing when run as a test.
+#[test]
+#[ignore = "started by the other tests"]
+fn importer() {
+    let Some(file) = again::given_folder() else { return };
+    let storage = SqliteStorage::open(&file, Mode::Create).unwrap();
+    let study = storage.create("study", "{}").unwrap().key;
+    let mut n_trials = storage.trials(study).unwrap().len() as u64;
+    loop {
+        storage.add_told(study, &batch(n_trials, BATCH)).unwrap();
+        n_trials += BATCH;
+        again::say(&format!("imported {n_trials}"));
+    }
+}
+
+/// Trials of a batch.
+const BATCH: u64 = 100;
+
+#[test]
+fn a_batch_of_a_killed_import_is_there_whole_or_not_at_all() {
+    const N_KILLS: u64 = 10;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("study.db");
+    let mut stream = test_stream(23);
+    let (mut n_trials, mut n_said) = (0, 0);
+    for _ in 0..N_KILLS {
+        let mut child = again::start("importer", file.to_str().unwrap());
+        std::thread::sleep(Duration::from_secs_f64(0.02 + 0.1 * stream.uniform()));
+        child.kill().unwrap();
+        let said: Vec<u64> =
+            again::said(&mut child, "imported ").map(|number| number.parse().unwrap()).collect();
+        child.wait().unwrap();
+        n_said += said.len() as u64;
+        let before = n_trials;
+        // Of the first process nothing may be left but a file that was begun.
+        let storage = SqliteStorage::open(&file, Mode::Create).unwrap();
+        let study = storage.create("study", "{}").unwrap().key;
+        assert_eq!(verify(&file).unwrap().problems, []);
+        let trials = storage.trials(study).unwrap();
+        n_trials = trials.len() as u64;
+        assert_eq!(n_trials % BATCH, 0, "{n_trials} trials");
+        let acknowledged = said.last().copied().unwrap_or(before);
+        // A kill may fall between a commit and its acknowledgement.
+        assert!((acknowledged..=acknowledged + BATCH).contains(&n_trials), "{n_trials}");
+        for trial in &trials {
+            assert_eq!(trial.value(), Some(value(trial.number)));
+        }
+    }
+    assert!(n_said > N_KILLS, "{n_said} batches");
 }
 
 fn start(file: &Path, limit: u64) -> Child {

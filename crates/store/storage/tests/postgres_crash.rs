@@ -12,7 +12,7 @@ mod proxy;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{acknowledged, new_trial, reports, start, work};
+use common::{acknowledged, batch, new_trial, reports, start, value, work};
 use fedbo_storage::{
     AddOutcome, Address, Mode, PostgresStorage, ReportOutcome, Storage, StorageError, StudyKey,
     TellAuthority, TellOutcome, Told, Trial, TrialState, Worker,
@@ -159,10 +159,14 @@ fn a_call_whose_connection_is_cut_at_its_commit_happens_once() {
         cut_once();
         let again = storage.finish(study, 1, teller, &Told::Value(-0.0)).unwrap();
         assert_eq!(again, TellOutcome::Already);
+        cut_once();
+        storage.add_told(study, &batch(2, 3)).unwrap();
+        let values: Vec<_> = trials(study).iter().skip(2).map(Trial::value).collect();
+        assert_eq!(values, [2, 3, 4].map(|number| Some(value(number))), "{cut:?}");
         // Reads are made again.
         cut_once();
         assert_eq!(storage.trials(study).unwrap(), trials(study));
-        assert_eq!(proxy.n_cuts(), 11, "each call was cut");
+        assert_eq!(proxy.n_cuts(), 12, "each call was cut");
     }
 }
 
