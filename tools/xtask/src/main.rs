@@ -6,6 +6,7 @@
     reason = "results go to standard output, all else to standard error"
 )]
 
+mod api;
 mod bench;
 mod deny;
 mod digests;
@@ -66,6 +67,8 @@ enum Verb {
     ///
     /// Packages that tests need are installed by pip into environments below the target folder.
     Python(python::Python),
+    /// Compare the public interface of the library with crates/fedbo/api.txt
+    Api(api::Api),
     /// Licences, advisories, sources and duplicates of all dependencies
     Deny(deny::Deny),
     /// Record what examples and experiments compute, or compare with the record after code was moved
@@ -99,6 +102,7 @@ fn main() -> ExitCode {
         Verb::Fuzz(fuzz) => fuzz.run(),
         Verb::Bench(bench) => bench.run(),
         Verb::Python(python) => python.run(),
+        Verb::Api(api) => api.run(),
         Verb::Deny(deny) => deny.run(),
         Verb::Digests(digests) => digests.run(),
         Verb::Docs(docs) => docs.run(),

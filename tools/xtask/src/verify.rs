@@ -10,6 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use crate::api;
 use crate::fuzz::Fuzz;
 use crate::ignored_tests::{Marked, Need};
 use crate::mutants::Mutants;
@@ -110,6 +111,7 @@ impl Test {
         stages.tests("feature otlp", with_otlp)?;
         stages.step("program without research", without_research)?;
         stages.step("packages", || packages(self.long))?;
+        stages.step("public interface of the library", api::check)?;
         stages.step("no seeded noise in production", production::has_no_seeded_noise)?;
         self.discard(&target(), &["doc"])?;
         self.discard(&target().join("debug"), &["deps", "build", "incremental", ".fingerprint"])?;

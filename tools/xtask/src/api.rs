@@ -1,0 +1,172 @@
+//! `api`: the public interface of the library `fedbo`, of which `crates/fedbo/api.txt` keeps a record.
+//!
+//! The library is a facade: the record has the items of other crates that it gives its users, each with its members and
+//! implementations, without those that the compiler makes. They are read from the documentation that the compiler writes for programs,
+//! whose form is not stable: the check needs the compiler named here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use public_api::PublicItem;
+
+use crate::process::{cargo, root, run, target};
+
+/// The compiler whose documentation the crate `public-api` reads.
+const COMPILER: &str = "rustc 1.95.";
+
+const HEAD: &str = "\
+# What Rust programs can name of the library, one line an item. `cargo xtask api` compares, `cargo xtask api --write` records.
+# A line that is gone or changed breaks programs: CHANGELOG.md names it.
+";
+
+/// The arguments of `cargo xtask api`.
+#[derive(clap::Args)]
+pub(crate) struct Api {
+    /// Record the interface as it is now
+    #[arg(long)]
+    write: bool,
+}
+
+impl Api {
+    pub(crate) fn run(&self) -> Result<()> {
+        ensure!(is_readable(), "reading the public interface needs {COMPILER}x");
+        let found = interface()?;
+        let record = record();
+        if self.write {
+            return fs::write(&record, found).with_context(|| record.display().to_string());
+        }
+        let kept = fs::read_to_string(&record).with_context(|| record.display().to_string())?;
+        let differences = differences(&kept, &found);
+        for line in &differences {
+            eprintln!("{line}");
+        }
+        if !differences.is_empty() {
+            bail!(
+                "the public interface is not as {} has it: if that is meant, `cargo xtask api --write` records it",
+                record.display()
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Compares the interface with its record, or says that this compiler's documentation cannot be read.
+pub(crate) fn check() -> Result<()> {
+    if !is_readable() {
+        eprintln!("xtask: not compared, as this is not {COMPILER}x: the public interface");
+        return Ok(());
+    }
+    Api { write: false }.run()
+}
+
+fn is_readable() -> bool {
+    let version = Command::new("rustc").arg("--version").current_dir(root()).output();
+    version.is_ok_and(|output| output.stdout.starts_with(COMPILER.as_bytes()))
+}
+
+fn record() -> PathBuf {
+    root().join("crates/fedbo/api.txt")
+}
+
+/// The text of the record.
+fn interface() -> Result<String> {
+    let facade = root().join("crates/fedbo/src/lib.rs");
+    let facade = fs::read_to_string(&facade).with_context(|| facade.display().to_string())?;
+    let mut text = HEAD.to_owned();
+    for (name, paths) in given(&facade) {
+        let mut rustdoc = cargo(["rustdoc", "--quiet", "--lib", "--package"]);
+        rustdoc.arg(name.replace('_', "-")).args(["--", "-Zunstable-options", "--output-format"]);
+        run(rustdoc.arg("json").env("RUSTC_BOOTSTRAP", "1"))?;
+        let json = target().join("doc").join(format!("{name}.json"));
+        let all = public_api::Builder::from_rustdoc_json(&json)
+            .omit_blanket_impls(true)
+            .omit_auto_trait_impls(true)
+            .omit_auto_derived_impls(true)
+            .build()
+            .with_context(|| json.display().to_string())?;
+        let lines: Vec<String> = all.items().map(PublicItem::to_string).collect();
+        for path in &paths {
+            let known = lines.iter().any(|line| begins_with(line, path));
+            ensure!(known, "the facade gives {path}, which {name} does not have");
+        }
+        for line in lines.iter().filter(|line| paths.iter().any(|path| concerns(line, path))) {
+            text += line;
+            text.push('\n');
+        }
+    }
+    Ok(text)
+}
+
+/// The paths that a facade takes from crates of the workspace, crate by crate.
+fn given(facade: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut given: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for taken in facade.split("pub use ").skip(1) {
+        let taken = taken.split(';').next().unwrap_or_default();
+        let taken: String = taken.chars().filter(|c| !c.is_whitespace()).collect();
+        let (module, names) = match taken.split_once("::{") {
+            Some((module, names)) => (module, names.trim_end_matches('}')),
+            None => taken.rsplit_once("::").unwrap_or((&taken, "")),
+        };
+        if module.starts_with("fedbo_") {
+            let name = module.split("::").next().unwrap_or(module);
+            let paths = names.split(',').filter(|name| !name.is_empty());
+            let paths = paths.map(|name| format!("{module}::{name}"));
+            given.entry(name.to_owned()).or_default().extend(paths);
+        }
+    }
+    given
+}
+
+/// Returns true if a line is of an item or of what is below it.
+fn begins_with(line: &str, path: &str) -> bool {
+    let root = path.split("::").next().unwrap_or(path);
+    line.find(&format!("{root}::")).is_some_and(|at| is_at(&line[at..], path))
+}
+
+/// The same, or an implementation in which the item has a part.
+fn concerns(line: &str, path: &str) -> bool {
+    let anywhere = || line.match_indices(path).any(|(at, _)| is_at(&line[at..], path));
+    begins_with(line, path) || (line.starts_with("impl") && anywhere())
+}
+
+fn is_at(text: &str, path: &str) -> bool {
+    let next = text.strip_prefix(path).map(|rest| rest.chars().next());
+    next.is_some_and(|next| next.is_none_or(|c| !c.is_alphanumeric() && c != '_'))
+}
+
+/// Lines that are gone, then new ones.
+fn differences(kept: &str, found: &str) -> Vec<String> {
+    let all = |text: &str| text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
+    let (kept, found) = (all(kept), all(found));
+    let gone = kept.difference(&found).map(|line| format!("- {line}"));
+    gone.chain(found.difference(&kept).map(|line| format!("+ {line}"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_facade_gives_what_it_takes_from_crates() {
+        let facade = "pub use fedbo_a::B;\npub mod c {\n    pub use fedbo_a::d::{E, f};\n    pub use crate::G;\n}\n";
+        let paths = ["fedbo_a::B", "fedbo_a::d::E", "fedbo_a::d::f"].map(str::to_owned);
+        assert_eq!(given(facade), BTreeMap::from([("fedbo_a".to_owned(), paths.into())]));
+    }
+
+    #[test]
+    fn a_line_is_of_the_item_that_it_is_about() {
+        let path = "fedbo_a::Seed";
+        assert!(concerns("pub fn fedbo_a::Seed::child(&self) -> Self", path));
+        assert!(concerns("impl core::fmt::Debug for fedbo_a::Seed", path));
+        assert!(!concerns("pub struct fedbo_a::Seeds", path));
+        assert!(!concerns("pub fn fedbo_a::other(fedbo_a::Seed)", path));
+    }
+
+    #[test]
+    fn lines_that_are_gone_and_new_are_named() {
+        assert_eq!(differences("a\nb\n", "b\nc\n"), ["- a", "+ c"]);
+    }
+}
