@@ -241,7 +241,7 @@ impl Home {
             head: None,
         };
         Study::of(&draft, &self.key)?;
-        if federation.network.is_sharded && self.store.shards().is_none() {
+        if federation.network.is_sharded && self.store.shared().is_none() {
             return Err(StudyUnusable::NoShards.into());
         }
         let record = self.store.create_study(&federation.name, config, &roster)?;

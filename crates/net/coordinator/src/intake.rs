@@ -7,7 +7,7 @@ use fedbo_protocol::{Inbox as Checker, MessageRejected};
 use fedbo_wire::SigningKey;
 
 use crate::store::{
-    Arrived, Inbox, Lead, Owner, Place, Posted, Posting, Seal, SealError, Store, StoreError,
+    Arrived, Lead, Owner, Place, Posted, PostgresStore, Posting, Seal, SealError, Store, StoreError,
 };
 use crate::study::Study;
 
@@ -52,7 +52,7 @@ impl Intake {
         store: &Arc<dyn Store>,
         key: &SigningKey,
     ) -> Option<Arc<Self>> {
-        store.inbox()?;
+        store.shared()?;
         Some(Arc::new(Self {
             checker: Checker::new(study.n_features as usize, study.map),
             study: Arc::clone(study),
@@ -61,9 +61,9 @@ impl Intake {
         }))
     }
 
-    fn inbox(&self) -> Result<&dyn Inbox, StoreError> {
+    fn inbox(&self) -> Result<&PostgresStore, StoreError> {
         // Asked before this was made; a store does not change its kind.
-        self.store.inbox().ok_or(StoreError::Superseded)
+        self.store.shared().ok_or(StoreError::Superseded)
     }
 
     /// Takes a vector; it is stored when this returns. The refusals are those of the round's machine, which sees the vector later.
@@ -143,14 +143,14 @@ impl Intake {
     }
 
     pub(crate) fn shut(&self, lead: &Lead) -> Result<(), StoreError> {
-        self.inbox()?.shut(lead)
+        self.inbox()?.shut_inbox(lead)
     }
 
     pub(crate) fn forget(&self, lead: &Lead, round: u64) -> Result<(), StoreError> {
-        self.inbox()?.forget(lead, round)
+        self.inbox()?.forget_vectors(lead, round)
     }
 
     pub(crate) fn epoch(&self) -> Result<i64, StoreError> {
-        self.inbox()?.epoch()
+        self.inbox()?.inbox_epoch()
     }
 }

@@ -14,9 +14,8 @@ use std::thread::{scope, sleep};
 use std::time::Duration;
 
 use fedbo_coordinator::store::{
-    Arrived, FreeRelease, Inbox, Lead, NextRound, Opening, Participants, Posted, PostgresStore,
-    Posting, ShardId, ShardReport, ShardView, SqliteStore, Store, StoreError, StudyRecord,
-    StudyState,
+    Arrived, FreeRelease, Lead, NextRound, Opening, Participants, Posted, PostgresStore, Posting,
+    ShardId, ShardReport, ShardView, SqliteStore, Store, StoreError, StudyRecord, StudyState,
 };
 use fedbo_database::Mode;
 use fedbo_testkit::postgres::Server;
@@ -300,9 +299,9 @@ fn fencing(store: &dyn Store) {
     assert_eq!(store.begin_round(&old, next(4)), Err(StoreError::Superseded));
     assert_eq!(store.note_head(&old, "1:aa"), Err(StoreError::Superseded));
     assert_eq!(store.add_release(&old, &release), Err(StoreError::Superseded));
-    if let Some(inbox) = store.inbox() {
-        assert_eq!(inbox.shut(&old), Err(StoreError::Superseded));
-        assert_eq!(inbox.forget(&old, 3), Err(StoreError::Superseded));
+    if let Some(inbox) = store.shared() {
+        assert_eq!(inbox.shut_inbox(&old), Err(StoreError::Superseded));
+        assert_eq!(inbox.forget_vectors(&old, 3), Err(StoreError::Superseded));
     }
     assert_eq!(store.study("labs").unwrap(), before);
     assert_eq!(store.free_releases(study.key).unwrap(), []);
@@ -414,7 +413,13 @@ fn races(store: &dyn Store) {
     assert_eq!(store.generation().unwrap(), before + 6);
 }
 
-fn post(inbox: &dyn Inbox, study: &StudyRecord, slot: u32, round: u64, vector: &[u8]) -> Posted {
+fn post(
+    inbox: &PostgresStore,
+    study: &StudyRecord,
+    slot: u32,
+    round: u64,
+    vector: &[u8],
+) -> Posted {
     inbox
         .post(&Posting { study: study.key, round, slot, mark: Some(&vector[..1]), sealed: vector })
         .unwrap()
@@ -426,7 +431,7 @@ fn post(inbox: &dyn Inbox, study: &StudyRecord, slot: u32, round: u64, vector: &
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn inbox_contract() {
     let store = postgres(&server().new_database());
-    let inbox = store.inbox().unwrap();
+    let inbox = store.shared().unwrap();
     let study = create(&store);
     assert_eq!(post(inbox, &study, 0, 0, b"a"), Posted::BeforeTheFirst, "nobody plays rounds yet");
     let lead = lead(&store, &study, "a");
@@ -447,12 +452,12 @@ fn inbox_contract() {
     assert_eq!(arrived(4, &[0])[0], Arrived { slot: 2, sealed: b"abc".to_vec() });
     assert_eq!(arrived(3, &[]), []);
     // Shut: repeats are answered as before, others are late.
-    inbox.shut(&lead).unwrap();
+    inbox.shut_inbox(&lead).unwrap();
     assert_eq!(post(inbox, &study, 1, 4, b"abc"), Posted::Late);
     assert!(!inbox.awaits(study.key, 1, 4).unwrap());
     assert_eq!(post(inbox, &study, 2, 4, b"abc"), Posted::Taken);
     assert_eq!(slots(&[]), [0, 2]);
-    inbox.forget(&lead, 4).unwrap();
+    inbox.forget_vectors(&lead, 4).unwrap();
     assert_eq!(slots(&[]), [0; 0]);
     store.begin_round(&lead, next(5)).unwrap();
     assert_eq!(post(inbox, &study, 2, 4, b"abc"), Posted::Taken, "a repeat of what counted");
@@ -462,7 +467,7 @@ fn inbox_contract() {
     assert_eq!(post(inbox, &study, 2, 4, b"abc"), Posted::Taken);
     assert_eq!(arrived(5, &[]), [Arrived { slot: 2, sealed: b"new".to_vec() }]);
     // Forgotten without being shut before: no vector comes after its round's release.
-    inbox.forget(&lead, 5).unwrap();
+    inbox.forget_vectors(&lead, 5).unwrap();
     assert_eq!(post(inbox, &study, 0, 5, b"abc"), Posted::Late);
     assert!(!inbox.awaits(study.key, 0, 5).unwrap());
     // A round that takes none.
@@ -477,9 +482,9 @@ fn inbox_contract() {
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn shards_contract() {
     let store = postgres(&server().new_database());
-    let shards = store.shards().unwrap();
-    shards.prepare().unwrap();
-    shards.prepare().unwrap();
+    let shards = store.shared().unwrap();
+    shards.prepare_shards().unwrap();
+    shards.prepare_shards().unwrap();
     let study = create(&store);
     let lease = 60_000;
     let [a, b] = [ShardId(-7), ShardId(5)];
@@ -500,7 +505,7 @@ fn shards_contract() {
     assert!(report(b, opening, &[2], false));
     assert_eq!(view(a).others, [vec![2]]);
     assert!(shards.view(study.key, a, 0).unwrap().others.is_empty(), "it is gone");
-    store.inbox().unwrap().shut(&lead).unwrap();
+    store.shared().unwrap().shut_inbox(&lead).unwrap();
     assert!(!report(ShardId(9), opening, &[4], false), "it comes too late");
     assert!(!report(b, opening, &[6], false), "no more vectors");
     assert!(report(a, opening, &[3], true));
@@ -542,7 +547,7 @@ fn shards_contract() {
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn what_was_taken_can_be_read_once_the_inbox_is_shut() {
     let store = postgres(&server().new_database());
-    let inbox = store.inbox().unwrap();
+    let inbox = store.shared().unwrap();
     let study = create(&store);
     let lead = lead(&store, &study, "a");
     for round in 0..5 {
@@ -553,7 +558,7 @@ fn what_was_taken_can_be_read_once_the_inbox_is_shut() {
                 .map(|thread| {
                     scope.spawn(move || {
                         let slots = (0..40).map(|n| 4 * n + thread);
-                        let inbox = store.inbox().unwrap();
+                        let inbox = store.shared().unwrap();
                         slots
                             .filter(|slot| post(inbox, study, *slot, round, b"v") == Posted::Taken)
                             .collect::<Vec<_>>()
@@ -561,7 +566,7 @@ fn what_was_taken_can_be_read_once_the_inbox_is_shut() {
                 })
                 .collect();
             sleep(Duration::from_millis(12));
-            inbox.shut(&lead).unwrap();
+            inbox.shut_inbox(&lead).unwrap();
             let read = inbox.arrived(study.key, round, &[]).unwrap();
             let taken = threads.into_iter().flat_map(|thread| thread.join().unwrap());
             (taken.collect::<Vec<_>>(), read)
@@ -605,9 +610,9 @@ fn an_answer_that_is_lost_changes_nothing() {
         store.note_head(&lead, "1:aa").unwrap();
         due();
         assert!(store.renew(&lead, 60_000).unwrap());
-        let inbox = store.inbox().unwrap();
+        let inbox = store.shared().unwrap();
         due();
-        inbox.shut(&lead).unwrap();
+        inbox.shut_inbox(&lead).unwrap();
         assert_eq!(proxy.n_cuts(), 11, "{cut:?}: each call was cut");
         assert_eq!(store.studies().unwrap().len(), 1);
         assert_eq!(store.slots(study.key).unwrap().len(), 3);
@@ -621,13 +626,13 @@ fn an_answer_that_is_lost_changes_nothing() {
 fn database_killed() {
     let mut server = Server::start();
     let store: Arc<PostgresStore> = postgres(&server.new_database()).into();
-    let inbox = store.inbox().unwrap();
+    let inbox = store.shared().unwrap();
     let study = create(&*store);
     let lead = lead(&*store, &study, "a");
     store.begin_round(&lead, next(2)).unwrap();
     store.note_head(&lead, "1:aa").unwrap();
-    let epoch = inbox.epoch().unwrap();
-    assert_eq!(inbox.epoch().unwrap(), epoch);
+    let epoch = inbox.inbox_epoch().unwrap();
+    assert_eq!(inbox.inbox_epoch().unwrap(), epoch);
     assert_eq!(post(inbox, &study, 0, 2, b"abc"), Posted::Taken);
     let before = store.study("labs").unwrap();
     server.kill_all();
@@ -636,7 +641,7 @@ fn database_killed() {
     assert!(matches!(gone, Err(StoreError::Refused { .. })), "{gone:?}");
     server.restart();
     assert_eq!(store.study("labs").unwrap(), before);
-    assert_ne!(inbox.epoch().unwrap(), epoch);
+    assert_ne!(inbox.inbox_epoch().unwrap(), epoch);
     assert!(inbox.awaits(study.key, 0, 2).unwrap(), "it is asked for again");
     assert_eq!(post(inbox, &study, 0, 2, b"abc"), Posted::Taken);
     store.begin_round(&lead, next(3)).unwrap();

@@ -134,7 +134,7 @@ fn sum(shared: &Shared, study: &Study) -> Result<Option<Arc<SumIntake>>, LinkErr
     let Some(sum) = study.sum.clone() else {
         return Ok(None);
     };
-    if shared.store.inbox().is_some() {
+    if shared.store.shared().is_some() {
         let message =
             "replicas that share a database do not serve studies with [secure_sum]; use a folder";
         return Err(LinkError::Setting(message.to_owned()));

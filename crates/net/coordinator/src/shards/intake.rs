@@ -14,8 +14,8 @@ use zeroize::Zeroizing;
 use super::SlotSet;
 use crate::intake::{IntakeError, NotTaken};
 use crate::store::{
-    Lead, Opening, Owner, Place, Seal, SealError, ShardId, ShardPart, ShardReport, ShardView,
-    Shards, Store, StoreError,
+    Lead, Opening, Owner, Place, PostgresStore, Seal, SealError, ShardId, ShardPart, ShardReport,
+    ShardView, Store, StoreError,
 };
 use crate::study::Study;
 
@@ -87,10 +87,10 @@ impl ShardIntake {
         let Collaboration::Released(releases) = &study.federation.collaboration else {
             return Ok(None);
         };
-        let Some(shards) = store.shards().filter(|_| study.federation.network.is_sharded) else {
+        let Some(shards) = store.shared().filter(|_| study.federation.network.is_sharded) else {
             return Ok(None);
         };
-        shards.prepare()?;
+        shards.prepare_shards()?;
         let ReleaseMechanism::Lattice(mechanism) = releases.mechanism(study.federation.own_arm())
         else {
             return Ok(None); // the file's check lets no other have shards
@@ -110,9 +110,9 @@ impl ShardIntake {
         })))
     }
 
-    fn shards(&self) -> Result<&dyn Shards, StoreError> {
+    fn shards(&self) -> Result<&PostgresStore, StoreError> {
         // Asked before this was made; a store does not change its kind.
-        self.store.shards().ok_or(StoreError::Superseded)
+        self.store.shared().ok_or(StoreError::Superseded)
     }
 
     fn lease_ms(&self) -> u64 {
@@ -278,7 +278,7 @@ impl ShardIntake {
     }
 
     /// Takes part in a round that is open: from the moment on at which whoever leads knows of this shard.
-    fn take_part(&self, view: &ShardView, shards: &dyn Shards) -> Result<(), IntakeError> {
+    fn take_part(&self, view: &ShardView, shards: &PostgresStore) -> Result<(), IntakeError> {
         let Some(opening) = view.opening.filter(|_| view.is_open) else {
             return Ok(());
         };
@@ -332,7 +332,7 @@ impl ShardIntake {
 
     fn report(
         &self,
-        shards: &dyn Shards,
+        shards: &PostgresStore,
         opening: Opening,
         is_final: bool,
     ) -> Result<(), IntakeError> {
@@ -356,7 +356,7 @@ impl ShardIntake {
     /// Reads the vectors that count, adds them up, and leaves the sum for whoever leads.
     fn hand_in(
         &self,
-        shards: &dyn Shards,
+        shards: &PostgresStore,
         opening: Opening,
         counts: Vec<u8>,
     ) -> Result<(), IntakeError> {
@@ -437,7 +437,7 @@ impl ShardIntake {
 
     /// Removes the sums of a round whose release is durable.
     pub(crate) fn forget(&self, lead: &Lead, round: u64) -> Result<(), StoreError> {
-        self.shards()?.forget(lead, round)
+        self.shards()?.forget_sums(lead, round)
     }
 
     /// Forgets sums that were kept for a round that begins anew.

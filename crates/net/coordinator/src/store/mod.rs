@@ -1,7 +1,7 @@
 //! The store of a coordinator: studies, their agents, and which round is being played.
 //!
 //! A store decides what is durable and in which order changes happen. Vectors do not outlive their round (INV-16): a
-//! store that one process uses does not hold them, and the [`Inbox`] of a store that replicas share holds them sealed.
+//! store that one process uses does not hold them, and the inbox of a store that replicas share holds them sealed.
 
 mod error;
 mod inbox;
@@ -18,10 +18,10 @@ use fedbo_wire::{Digest, PublicKey};
 
 pub use error::StoreError;
 pub use fedbo_wire::StudyState;
-pub use inbox::{Arrived, Inbox, Posted, Posting};
+pub use inbox::{Arrived, Posted, Posting};
 pub use postgres::PostgresStore;
 pub use seal::{Owner, Place, Seal, SealError};
-pub use shards::{Opening, ShardId, ShardPart, ShardReport, ShardView, Shards};
+pub use shards::{Opening, ShardId, ShardPart, ShardReport, ShardView};
 pub use sqlite::SqliteStore;
 
 /// The key of a study in a store.
@@ -131,13 +131,9 @@ impl Participants {
 
 /// The store of a coordinator's studies. Every call is one transaction, durable when it returns.
 pub trait Store: Send + Sync + fmt::Debug {
-    /// The inbox in which replicas leave vectors for each other; none where one process takes all of them.
-    fn inbox(&self) -> Option<&dyn Inbox> {
-        None
-    }
-
-    /// The place where shards meet; none where one process takes all vectors.
-    fn shards(&self) -> Option<&dyn Shards> {
+    /// This store where replicas share it: it has an inbox in which they leave vectors for each other, and a place where shards meet.
+    /// None where one process takes all vectors.
+    fn shared(&self) -> Option<&PostgresStore> {
         None
     }
 

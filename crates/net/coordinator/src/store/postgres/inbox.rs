@@ -6,10 +6,17 @@ use postgres::types::Type;
 
 use super::rows::{Outcome, bytes, forget_before, int, no_study, signed, slot_number, unsigned};
 use super::{PATIENCE, PostgresStore};
-use crate::store::{Arrived, Inbox, Lead, Posted, Posting, StoreError, StudyKey};
+use crate::store::{Arrived, Lead, Posted, Posting, StoreError, StudyKey};
 
-impl Inbox for PostgresStore {
-    fn post(&self, posting: &Posting<'_>) -> Result<Posted, StoreError> {
+/// The inbox in which replicas leave vectors for the leader. Its content ends with the round, and with a crash of the
+/// database: then agents are asked for it again.
+impl PostgresStore {
+    /// Takes a vector if its round is open, in one transaction; the first of a slot and round counts (INV-6). A repeat is
+    /// answered as the first was, also after the round.
+    ///
+    /// # Errors
+    /// If the store cannot be written.
+    pub fn post(&self, posting: &Posting<'_>) -> Result<Posted, StoreError> {
         let (slot, round) = (i64::from(posting.slot), signed(posting.round));
         // One statement is one transaction. The lock is shared among vectors; whoever shuts the inbox waits for them.
         let sql = "
@@ -72,7 +79,11 @@ impl Inbox for PostgresStore {
         })
     }
 
-    fn awaits(&self, study: StudyKey, slot: u32, round: u64) -> Result<bool, StoreError> {
+    /// Returns true if a vector of this slot and round would be taken, and has not come.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn awaits(&self, study: StudyKey, slot: u32, round: u64) -> Result<bool, StoreError> {
         let (slot, round) = (i64::from(slot), signed(round));
         let rows = self.pool.statement(
             Patience::of(PATIENCE),
@@ -84,7 +95,11 @@ impl Inbox for PostgresStore {
         Ok(!rows.is_empty())
     }
 
-    fn arrived(
+    /// The vectors of a round but for those of `known` slots.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn arrived(
         &self,
         study: StudyKey,
         round: u64,
@@ -107,7 +122,11 @@ impl Inbox for PostgresStore {
         arrived.map_err(|ended| self.refusal(ended, Operation::Read))
     }
 
-    fn shut(&self, lead: &Lead) -> Result<(), StoreError> {
+    /// Takes no more vectors of the round that is being played. What was taken before can be read when this returns.
+    ///
+    /// # Errors
+    /// [`StoreError::Superseded`] if somebody else leads; or if the store cannot be written.
+    pub fn shut_inbox(&self, lead: &Lead) -> Result<(), StoreError> {
         self.lead_on(lead, |tx, _| {
             tx.query_typed(
                 "UPDATE fedbo_coordinator.studies SET is_open = false WHERE id = $1",
@@ -117,7 +136,11 @@ impl Inbox for PostgresStore {
         })
     }
 
-    fn forget(&self, lead: &Lead, round: u64) -> Result<(), StoreError> {
+    /// Deletes the vectors of all rounds up to this one, and takes no more of them (INV-16).
+    ///
+    /// # Errors
+    /// [`StoreError::Superseded`] if somebody else leads; or if the store cannot be written.
+    pub fn forget_vectors(&self, lead: &Lead, round: u64) -> Result<(), StoreError> {
         let round = signed(round);
         self.lead_on(lead, |tx, _| {
             tx.query_typed(
@@ -128,7 +151,11 @@ impl Inbox for PostgresStore {
         })
     }
 
-    fn epoch(&self) -> Result<i64, StoreError> {
+    /// A number that is another one after a crash of the database has emptied the inbox.
+    ///
+    /// # Errors
+    /// If the store cannot be used.
+    pub fn inbox_epoch(&self) -> Result<i64, StoreError> {
         const LOOK: &str = "SELECT number FROM fedbo_coordinator.inbox_epoch";
         let ask = |sql: &str| {
             let rows = self.pool.statement(Patience::of(PATIENCE), sql, &[]);

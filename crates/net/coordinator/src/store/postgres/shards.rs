@@ -7,14 +7,20 @@ use super::PostgresStore;
 use super::layout::SHARDS;
 use super::rows::{Outcome, bytes, int, no_study, signed, unsigned};
 use crate::store::{
-    Lead, Opening, ShardId, ShardPart, ShardReport, ShardView, Shards, StoreError, StudyKey,
+    Lead, Opening, ShardId, ShardPart, ShardReport, ShardView, StoreError, StudyKey,
 };
 
 /// Milliseconds since 1970 by the server's clock.
 const NOW_MS: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
-impl Shards for PostgresStore {
-    fn prepare(&self) -> Result<(), StoreError> {
+/// The place where shards and the replica that leads meet. Sums are removed when the round's release is durable; all of it goes with a crash of
+/// the database, and live shards report again. Sets of slots are bits, the lowest first.
+impl PostgresStore {
+    /// Makes the place where shards meet ready, once.
+    ///
+    /// # Errors
+    /// If the store cannot be written.
+    pub fn prepare_shards(&self) -> Result<(), StoreError> {
         self.write(|tx| {
             // Of replicas that start at once, one lays it out.
             tx.query_typed("SELECT FROM fedbo_coordinator.generation FOR UPDATE", &[])?;
@@ -26,7 +32,11 @@ impl Shards for PostgresStore {
         })
     }
 
-    fn view(
+    /// The round, and what is known of other shards that have reported within `lease_ms`.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn view(
         &self,
         study: StudyKey,
         shard: ShardId,
@@ -68,7 +78,12 @@ impl Shards for PostgresStore {
         })
     }
 
-    fn report(&self, report: &ShardReport<'_>) -> Result<bool, StoreError> {
+    /// Notes what a shard has. False if the round is not that, or takes no vectors any more and the shard was not there while it did: a shard
+    /// may take vectors of a round only after it was true once.
+    ///
+    /// # Errors
+    /// If the store cannot be written.
+    pub fn report(&self, report: &ShardReport<'_>) -> Result<bool, StoreError> {
         let (study, shard) = (report.study, report.shard);
         let (round, began_ms) = (signed(report.opening.round), signed(report.opening.began_ms));
         // Whoever shuts the round waits for the lock, so it sees every shard that was told it may take vectors.
@@ -92,7 +107,11 @@ impl Shards for PostgresStore {
         })
     }
 
-    fn hand_in(
+    /// Leaves the sum of a shard's vectors that count.
+    ///
+    /// # Errors
+    /// If the store cannot be written.
+    pub fn hand_in(
         &self,
         study: StudyKey,
         shard: ShardId,
@@ -112,7 +131,11 @@ impl Shards for PostgresStore {
         })
     }
 
-    fn leave(&self, study: StudyKey, shard: ShardId) -> Result<(), StoreError> {
+    /// Notes that a shard ends: nobody waits for it, and its agents are asked again. A sum that it has left still counts.
+    ///
+    /// # Errors
+    /// If the store cannot be written.
+    pub fn leave(&self, study: StudyKey, shard: ShardId) -> Result<(), StoreError> {
         self.write(|tx| {
             // A sum that it has handed in still counts.
             let sql =
@@ -122,7 +145,11 @@ impl Shards for PostgresStore {
         })
     }
 
-    fn parts(
+    /// The parts of a round, by shard.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn parts(
         &self,
         study: StudyKey,
         opening: Opening,
@@ -149,7 +176,11 @@ impl Shards for PostgresStore {
         parts.map_err(|ended| self.refusal(ended, Operation::Read))
     }
 
-    fn forget(&self, lead: &Lead, round: u64) -> Result<(), StoreError> {
+    /// Removes the sums of all rounds up to this one, and takes no more of them (INV-16).
+    ///
+    /// # Errors
+    /// [`StoreError::Superseded`] if somebody else leads; or if the store cannot be written.
+    pub fn forget_sums(&self, lead: &Lead, round: u64) -> Result<(), StoreError> {
         let round = signed(round);
         self.lead_on(lead, |tx, _| {
             // What is handed in later finds nothing that counts.
@@ -162,7 +193,11 @@ impl Shards for PostgresStore {
         })
     }
 
-    fn choose(
+    /// Says which vectors count at each shard, and forgets shards of earlier rounds that are gone.
+    ///
+    /// # Errors
+    /// [`StoreError::Superseded`] if somebody else leads; or if the store cannot be written.
+    pub fn choose(
         &self,
         lead: &Lead,
         opening: Opening,

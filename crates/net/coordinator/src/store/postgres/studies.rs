@@ -12,16 +12,12 @@ use super::rows::{
     locked, now_ms, signed, slot_number, study, study_named, text, unsigned, void_tokens,
 };
 use crate::store::{
-    Enrolment, FreeRelease, Inbox, Lead, NextRound, Participants, Shards, SlotRecord, Store,
-    StoreError, StudyKey, StudyRecord, StudyState, agreed, may_become,
+    Enrolment, FreeRelease, Lead, NextRound, Participants, SlotRecord, Store, StoreError, StudyKey,
+    StudyRecord, StudyState, agreed, may_become,
 };
 
 impl Store for PostgresStore {
-    fn inbox(&self) -> Option<&dyn Inbox> {
-        Some(self)
-    }
-
-    fn shards(&self) -> Option<&dyn Shards> {
+    fn shared(&self) -> Option<&Self> {
         Some(self)
     }
 
