@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fedbo_peer::{Ended, Observer, Overrides, PeerFile};
+use fedbo_peer::{Ended, NeighbourStatus, Observer, Overrides, PeerFile, PeerStatus};
 use fedbo_protocol::{ReportRejected, Trial};
 use fedbo_space::Point;
 use fedbo_storage::Told;
@@ -100,8 +100,8 @@ impl Peer {
     /// The document that it prints with `--json`; none of taking part.
     pub(crate) fn answer(&self) -> Option<anyhow::Result<String>> {
         let Look::Status(status) = self.command.as_ref()?;
-        let document = status.document();
-        Some(document.and_then(|document| Ok(serde_json::to_string_pretty(&document)?)))
+        let status = status.status();
+        Some(status.and_then(|status| Ok(serde_json::to_string_pretty(&status)?)))
     }
 
     fn take_part(&self) -> anyhow::Result<Exit> {
@@ -169,86 +169,43 @@ struct RunSummary {
     storage: String,
 }
 
-#[derive(Serialize)]
-struct StatusDocument {
-    federation: String,
-    peer: String,
-    key: PublicKey,
-    reports: u64,
-    rounds: u64,
-    trials: u64,
-    best: Option<f64>,
-    conflicts: u64,
-    neighbours: Vec<NeighbourDocument>,
-}
-
-#[derive(Serialize)]
-struct NeighbourDocument {
-    name: String,
-    url: String,
-    key: Option<PublicKey>,
-    confirmed: u64,
-    received: u64,
-    contact_at_ms: Option<u64>,
-}
-
 impl Status {
-    fn document(&self) -> anyhow::Result<StatusDocument> {
+    fn status(&self) -> anyhow::Result<PeerStatus> {
         let file = PeerFile::load(self.place.checked()?, self.place.overrides())?;
         let home = file.home.display();
         let Some(status) = fedbo_peer::status(&file.home)? else {
             let message = format!("{home}: no peer has begun here; run it with `fedbo peer`");
             return Err(BadInput(message).into());
         };
-        let neighbours = status.neighbours.into_iter().map(|known| NeighbourDocument {
-            name: known.name,
-            url: known.url,
-            key: known.key,
-            confirmed: known.confirmed,
-            received: known.received,
-            contact_at_ms: known.contact_at_ms,
-        });
-        Ok(StatusDocument {
-            neighbours: neighbours.collect(),
-            federation: status.federation,
-            peer: status.name,
-            key: status.key,
-            reports: status.reports,
-            rounds: status.rounds,
-            trials: status.n_trials,
-            best: status.best,
-            conflicts: status.n_conflicts,
-        })
+        Ok(status)
     }
 
     fn run(&self) -> anyhow::Result<Exit> {
-        let document = self.document()?;
+        let status = self.status()?;
         if self.json {
-            console::result(&serde_json::to_string_pretty(&document)?)?;
+            console::result(&serde_json::to_string_pretty(&status)?)?;
             return Ok(Exit::Done);
         }
-        let best = document
-            .best
-            .map_or_else(|| "no value yet".to_owned(), |best| format!("best {best:?}"));
-        let round = match document.reports {
+        let best =
+            status.best.map_or_else(|| "no value yet".to_owned(), |best| format!("best {best:?}"));
+        let round = match status.reports {
             0 => "initial points".to_owned(),
-            reports if reports > document.rounds => "all rounds are done".to_owned(),
-            reports => format!("round {reports} of {}", document.rounds),
+            reports if reports > status.rounds => "all rounds are done".to_owned(),
+            reports => format!("round {reports} of {}", status.rounds),
         };
         console::result(&format!(
             "{:?} of {}: {round}; {} trials, {best}\nkey {}\n",
-            document.peer, document.federation, document.trials, document.key
+            status.name, status.federation, status.n_trials, status.key
         ))?;
-        if document.conflicts > 0 {
+        if status.n_conflicts > 0 {
             let home = PeerFile::load(self.place.checked()?, self.place.overrides())?.home;
             console::note(&format!(
                 "warning: of {} rounds a neighbour has signed two reports; both are in {}/peer.db",
-                document.conflicts,
+                status.n_conflicts,
                 home.display()
             ));
         }
-        let texts =
-            |of: fn(&NeighbourDocument) -> String| document.neighbours.iter().map(of).collect();
+        let texts = |of: fn(&NeighbourStatus) -> String| status.neighbours.iter().map(of).collect();
         let columns = vec![
             Column::words("neighbour", texts(|known| known.name.clone()), 0),
             Column::numbers("confirmed", texts(|known| known.confirmed.to_string()), 0),

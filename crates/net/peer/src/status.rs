@@ -5,16 +5,18 @@ use std::path::Path;
 use fedbo_party::{HomeError, look as look_at_trials};
 use fedbo_space::Direction;
 use fedbo_wire::PublicKey;
+use serde::Serialize;
 
 use crate::records::look;
 use crate::{OtherHome, PeerError};
 
-/// The status of a peer.
-#[derive(Clone, Debug, PartialEq)]
+/// The status of a peer; `fedbo peer status --json` prints it like this.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PeerStatus {
     /// Name of the federation.
     pub federation: String,
     /// The peer's own name.
+    #[serde(rename = "peer")]
     pub name: String,
     /// Its key, which neighbours may name in their files.
     pub key: PublicKey,
@@ -23,17 +25,19 @@ pub struct PeerStatus {
     /// The last round.
     pub rounds: u64,
     /// Trials that have ended.
+    #[serde(rename = "trials")]
     pub n_trials: u64,
     /// The best value.
     pub best: Option<f64>,
+    /// Rounds of which somebody has signed two reports.
+    #[serde(rename = "conflicts")]
+    pub n_conflicts: u64,
     /// Those that it shares with.
     pub neighbours: Vec<NeighbourStatus>,
-    /// Rounds of which somebody has signed two reports.
-    pub n_conflicts: u64,
 }
 
 /// The status of a peer's exchange with a neighbour.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NeighbourStatus {
     /// Its name.
     pub name: String,
