@@ -9,7 +9,7 @@ use fedbo_strategies::Collaborator;
 use crate::{Aggregate, UpdateRejected};
 
 /// A handout that every agent gets when a round begins.
-pub trait Handout: Clone {
+pub trait Handout: Clone + Send + Sync {
     /// The round that this starts: 1 is the first with a query by the algorithm, 0 the exchange before it.
     fn round(&self) -> u64;
 

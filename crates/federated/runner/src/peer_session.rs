@@ -4,20 +4,17 @@
 //! values give equal results, whatever the number of threads.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use fedbo_objective::{Objective, Outcome, TrialId, evaluate_guarded};
 use fedbo_protocol::{
-    AgentError, MessageRejected, Peer, PeerEffect, PeerEvent, Report, ReportRejected, Tick, Trial,
+    AgentError, MessageRejected, Peer, PeerEffect, PeerEvent, Report, ReportRejected, Tick,
     UpdateRejected,
 };
-use fedbo_space::Direction;
 use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 
-use crate::session::{Decoder, Ended, Observer, SessionError, TrialRecord};
+use crate::session::{Ended, Observer, Running, Seat, SessionError, TrialRecord};
 
 /// Ticks of a trial of usual length.
 const TRIAL: f64 = 1000.0;
@@ -65,11 +62,7 @@ pub struct PeerMember {
     /// The state machine.
     pub peer: Peer,
     /// The objective that it tunes.
-    pub objective: Arc<dyn Objective>,
-    /// From coordinates to points.
-    pub decoder: Decoder,
-    /// The direction in which values are better.
-    pub direction: Direction,
+    pub seat: Seat,
 }
 
 /// An event at an instant.
@@ -86,36 +79,11 @@ struct MemberState<'a> {
     sent: BTreeMap<u32, usize>,
 }
 
-struct Running {
-    trial: Trial,
-    ask_seconds: f64,
-    /// Once it was evaluated, which may be before it ends in virtual time.
-    record: Option<TrialRecord>,
-}
-
 impl MemberState<'_> {
     /// Evaluates the running trial, if that was not done. False if it was interrupted.
     fn evaluate(&mut self, observer: &dyn Observer) -> bool {
-        let Some(running) = self.running.as_mut().filter(|r| r.record.is_none()) else {
-            return true;
-        };
-        let agent = self.member.peer.id();
-        let point = (self.member.decoder)(&running.trial.unit);
-        let id = TrialId { agent: u64::from(agent), trial: running.trial.index };
-        let outcome = evaluate_guarded(self.member.objective.as_ref(), &point, id);
-        if matches!(outcome, Outcome::Interrupted) {
-            return false;
-        }
-        let record = TrialRecord {
-            agent,
-            trial: running.trial.clone(),
-            point,
-            outcome,
-            ask_seconds: running.ask_seconds,
-        };
-        observer.trial_ended(&record);
-        running.record = Some(record);
-        true
+        let PeerMember { peer, seat } = &*self.member;
+        self.running.as_mut().is_none_or(|running| running.evaluate(peer.id(), seat, observer))
     }
 
     /// Feeds what fell due; effects with the seconds that each took, and the trial that ended.
@@ -132,11 +100,7 @@ impl MemberState<'_> {
                     let Some(record) = self.running.take().and_then(|r| r.record) else {
                         continue; // a trial ends once
                     };
-                    let value = match &record.outcome {
-                        Outcome::Value(value) => Some(self.member.direction.to_maximize(*value)),
-                        // Trials of a federation have one number: with others they fail.
-                        Outcome::Failed(_) | Outcome::Interrupted | Outcome::Numbers(_) => None,
-                    };
+                    let value = record.told(self.member.seat.direction);
                     let trial = record.trial.index;
                     fed.record = Some(record);
                     let event = PeerEvent::Evaluated { trial, value };
@@ -294,7 +258,7 @@ impl Queue {
                     let ask_seconds = if trial.round == 0 { 0.0 } else { ask_seconds };
                     let ends = now + network.trial(seed, id, trial.index);
                     self.push(ends, Due::TrialEnds { of: id });
-                    state.running = Some(Running { trial, ask_seconds, record: None });
+                    state.running = Some(Running::new(trial, ask_seconds, ends));
                 }
                 PeerEffect::Rejected(ReportRejected::NoModel { sender, reason }) => {
                     let reason = MessageRejected::Implausible { sender, reason };

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use fedbo_gp::MapHash;
-use fedbo_objective::{Objective, Outcome, TrialId, evaluate_guarded};
+use fedbo_objective::{Objective, Outcome, Problem, TrialId, evaluate_guarded};
 use fedbo_protocol::{
     Agent, AgentEffect, AgentError, AgentEvent, AgentUpdate, Broadcast, Coordinator, Effect,
     Handout, Relay, ReportRejected, RoundError, Tick, Trial, UpdateRejected, UsesHandouts,
 };
-use fedbo_space::{Direction, Point};
+use fedbo_space::{Direction, Point, Space};
 use rayon::prelude::*;
 
 use crate::release_store::{NullReleaseStore, ReleaseStore};
@@ -34,16 +34,38 @@ pub struct FreeTimes {
 /// The map from unit-cube coordinates to a point of the agent's objective.
 pub type Decoder = Arc<dyn Fn(&[f64]) -> Point + Send + Sync>;
 
-/// An agent that optimizes, with its objective.
-pub struct Member<S: UsesHandouts> {
-    /// The state machine.
-    pub agent: Agent<S>,
+/// The objective of a member, and the way to it from the cube in which its machine works.
+#[derive(Clone)]
+pub struct Seat {
     /// The objective that it tunes.
     pub objective: Arc<dyn Objective>,
     /// From coordinates to points.
     pub decoder: Decoder,
     /// The direction in which values are better.
     pub direction: Direction,
+}
+
+impl Seat {
+    /// The seat of an objective in a space.
+    #[must_use]
+    pub fn new(space: Space, objective: Arc<dyn Objective>, direction: Direction) -> Self {
+        Self { objective, decoder: Arc::new(move |unit| space.decode(unit)), direction }
+    }
+
+    /// The seat of a problem in its own space.
+    #[must_use]
+    pub fn of(problem: Arc<dyn Problem>) -> Self {
+        let (space, direction) = (problem.space().clone(), problem.direction());
+        Self::new(space, problem, direction)
+    }
+}
+
+/// An agent that optimizes, with its objective.
+pub struct Member<S: UsesHandouts> {
+    /// The state machine.
+    pub agent: Agent<S>,
+    /// The objective that it tunes.
+    pub seat: Seat,
 }
 
 /// One finished trial.
@@ -59,6 +81,17 @@ pub struct TrialRecord {
     pub outcome: Outcome,
     /// Seconds that the agent took to decide on the query; 0 for initial points.
     pub ask_seconds: f64,
+}
+
+impl TrialRecord {
+    /// The value that the machine is told, to be maximized; none if the trial failed.
+    pub(crate) fn told(&self, direction: Direction) -> Option<f64> {
+        match &self.outcome {
+            Outcome::Value(value) => Some(direction.to_maximize(*value)),
+            // Trials of a federation have one number: with others they fail.
+            Outcome::Failed(_) | Outcome::Interrupted | Outcome::Numbers(_) => None,
+        }
+    }
 }
 
 /// The events that the owner of a driver can observe.
@@ -131,13 +164,37 @@ pub enum SessionError {
 }
 
 /// A trial that is under way.
-struct Running {
+pub(crate) struct Running {
     trial: Trial,
     ask_seconds: f64,
     /// The instant at which it ends.
     ends: Tick,
     /// Present once it was evaluated, which may be before it ends in virtual time.
-    record: Option<TrialRecord>,
+    pub(crate) record: Option<TrialRecord>,
+}
+
+impl Running {
+    pub(crate) fn new(trial: Trial, ask_seconds: f64, ends: Tick) -> Self {
+        Self { trial, ask_seconds, ends, record: None }
+    }
+
+    /// Evaluates the trial, unless that was done; false if it was interrupted.
+    pub(crate) fn evaluate(&mut self, agent: u32, seat: &Seat, observer: &dyn Observer) -> bool {
+        if self.record.is_some() {
+            return true;
+        }
+        let point = (seat.decoder)(&self.trial.unit);
+        let id = TrialId { agent: u64::from(agent), trial: self.trial.index };
+        let outcome = evaluate_guarded(seat.objective.as_ref(), &point, id);
+        if matches!(outcome, Outcome::Interrupted) {
+            return false;
+        }
+        let (trial, ask_seconds) = (self.trial.clone(), self.ask_seconds);
+        let record = TrialRecord { agent, trial, point, outcome, ask_seconds };
+        observer.trial_ended(&record);
+        self.record = Some(record);
+        true
+    }
 }
 
 /// A member with what it has to do next.
@@ -180,7 +237,7 @@ impl<'a, S: UsesHandouts> MemberState<'a, S> {
             match effect {
                 AgentEffect::Evaluate(trial) => {
                     let ends = self.now.saturating_add(self.trial_time);
-                    self.running = Some(Running { trial, ask_seconds, ends, record: None });
+                    self.running = Some(Running::new(trial, ask_seconds, ends));
                 }
                 AgentEffect::Upload(update) => self.upload = Some(update),
                 AgentEffect::Refused(rejected) => refused.push(rejected),
@@ -191,21 +248,8 @@ impl<'a, S: UsesHandouts> MemberState<'a, S> {
 
     /// Evaluates the running trial, unless that was done; false if it was interrupted.
     fn evaluate(&mut self, observer: &dyn Observer) -> bool {
-        let Some(running) = self.running.as_mut().filter(|running| running.record.is_none()) else {
-            return true;
-        };
-        let agent = self.member.agent.id();
-        let point = (self.member.decoder)(&running.trial.unit);
-        let id = TrialId { agent: u64::from(agent), trial: running.trial.index };
-        let outcome = evaluate_guarded(self.member.objective.as_ref(), &point, id);
-        if matches!(outcome, Outcome::Interrupted) {
-            return false;
-        }
-        let (trial, ask_seconds) = (running.trial.clone(), running.ask_seconds);
-        let record = TrialRecord { agent, trial, point, outcome, ask_seconds };
-        observer.trial_ended(&record);
-        running.record = Some(record);
-        true
+        let Member { agent, seat } = &*self.member;
+        self.running.as_mut().is_none_or(|running| running.evaluate(agent.id(), seat, observer))
     }
 
     /// Tells the agent the trial that has ended by now, if one has.
@@ -216,12 +260,7 @@ impl<'a, S: UsesHandouts> MemberState<'a, S> {
         else {
             return Ok(None);
         };
-        let value = match &record.outcome {
-            Outcome::Value(value) => Some(self.member.direction.to_maximize(*value)),
-            // Trials of a federation have one number: with others they fail.
-            Outcome::Failed(_) | Outcome::Interrupted | Outcome::Numbers(_) => None,
-        };
-        let trial = record.trial.index;
+        let (trial, value) = (record.trial.index, record.told(self.member.seat.direction));
         let effects = self.member.agent.handle(AgentEvent::Evaluated { trial, value })?;
         self.take(effects, 0.0, &mut Vec::new());
         Ok(Some(record))
@@ -256,19 +295,14 @@ pub fn run_relayed<S: UsesHandouts<Handout = Broadcast>>(
 /// # Errors
 /// If an agent, the coordinator, the store or the observer fails; everything finished before has been handed to the
 /// observer.
-pub fn run_session<S, C>(
+pub fn run_session<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
     members: &mut [Member<S>],
     contributions: Vec<AgentUpdate>,
     coordinator: &mut C,
     store: &mut dyn ReleaseStore,
     observer: &mut dyn Observer,
     stop: &AtomicBool,
-) -> Result<Ended, SessionError>
-where
-    S: UsesHandouts,
-    S::Handout: Send + Sync,
-    C: Coordinator<Handout = S::Handout>,
-{
+) -> Result<Ended, SessionError> {
     let mut driver = CoordinatorDriver { coordinator, store, handout: None };
     driver.start(observer)?;
     driver.deliver(contributions, NOW, observer)?;
@@ -305,19 +339,14 @@ where
 ///
 /// # Errors
 /// As [`run_session`].
-pub fn run_free_session<S, C>(
+pub fn run_free_session<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
     members: &mut [Member<S>],
     times: &FreeTimes,
     coordinator: &mut C,
     store: &mut dyn ReleaseStore,
     observer: &mut dyn Observer,
     stop: &AtomicBool,
-) -> Result<Ended, SessionError>
-where
-    S: UsesHandouts,
-    S::Handout: Send + Sync,
-    C: Coordinator<Handout = S::Handout>,
-{
+) -> Result<Ended, SessionError> {
     let mut driver = CoordinatorDriver { coordinator, store, handout: None };
     driver.start(observer)?;
     let timed = members.iter_mut().zip(&times.trials);
@@ -364,15 +393,11 @@ fn start<S: UsesHandouts>(states: &mut [MemberState<'_, S>]) -> Result<(), Sessi
 
 /// Evaluates what is running, in parallel, and ends the trials whose time has come. False if a trial was interrupted or the observer ends
 /// the session; what was evaluated has been handed to it then.
-fn end_trials<S>(
+fn end_trials<S: UsesHandouts>(
     states: &mut [MemberState<'_, S>],
     now: Tick,
     observer: &mut dyn Observer,
-) -> Result<bool, SessionError>
-where
-    S: UsesHandouts,
-    S::Handout: Send + Sync,
-{
+) -> Result<bool, SessionError> {
     let shared: &dyn Observer = observer;
     let is_due = |state: &MemberState<'_, S>| {
         let running = state.running.as_ref();
@@ -409,16 +434,12 @@ where
 }
 
 /// Tells an event to the members that `hears` it, in parallel.
-fn tell<S>(
+fn tell<S: UsesHandouts>(
     states: &mut [MemberState<'_, S>],
     hears: impl Fn(&MemberState<'_, S>) -> bool + Sync + Send,
     event: &AgentEvent<S::Handout>,
     observer: &dyn Observer,
-) -> Result<(), SessionError>
-where
-    S: UsesHandouts,
-    S::Handout: Send + Sync,
-{
+) -> Result<(), SessionError> {
     let refused: Vec<Result<Vec<UpdateRejected>, AgentError>> = states
         .par_iter_mut()
         .filter(|state| hears(state))

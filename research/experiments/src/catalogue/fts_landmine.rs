@@ -11,7 +11,7 @@ use fedbo_gp::{
     Family, FeatureDescription, FeatureMap, FitCriterion, FitOptions, Hyperparameters, Kernel,
     LengthscaleLaw,
 };
-use fedbo_objective::{Objective, Outcome};
+use fedbo_objective::Outcome;
 use fedbo_optim::Direct;
 use fedbo_problems::data_sets::{FTS_SUMMARY, figures, without_figures};
 use fedbo_problems::{N_FIELDS, Problem};
@@ -28,7 +28,7 @@ use super::landmine_fields::{DIM, Fields, N_DESIGNS, N_TARGETS};
 use super::{Call, ExperimentResult};
 use fedbo_report::{Clusters, FigureSpec, Metric, PanelBy, Reference, Summary, SummaryRequest};
 use fedbo_runner::RowLabels;
-use fedbo_runner::{Ended, Member, Observer, TrialRecord, run_relayed};
+use fedbo_runner::{Ended, Member, Observer, Seat, TrialRecord, run_relayed};
 
 /// t_n, the queries of the other agents, and T.
 pub(super) const N_ROUNDS: u64 = 50;
@@ -357,21 +357,15 @@ fn member(
     seed: Seed,
 ) -> anyhow::Result<Member<AnyAgent>> {
     let svm = Arc::clone(&fields.svms[field]);
-    let space = svm.space().clone();
     let id = u32::try_from(field)?;
     let fts = Fts::new(
-        Domain::Space(space.clone()),
+        Domain::Space(svm.space().clone()),
         settings,
         Arc::clone(map),
         seed.child(Purpose::Agent, field as u64),
     )?;
     let plan = AgentPlan { id, history, initial, n_rounds: N_ROUNDS };
-    Ok(Member {
-        agent: Agent::new(Box::new(fts) as AnyAgent, plan, seed)?,
-        direction: svm.direction(),
-        objective: svm as Arc<dyn Objective>,
-        decoder: Arc::new(move |unit| space.decode(unit)),
-    })
+    Ok(Member { agent: Agent::new(Box::new(fts) as AnyAgent, plan, seed)?, seat: Seat::of(svm) })
 }
 
 /// The paper's and the authors' setting: SE with one length scale, raw outputs, maximum likelihood with ten starts after

@@ -1,11 +1,12 @@
 //! Functions on the papers' grid of 1000 points, observed with noise.
 
+use std::sync::Arc;
+
 use fedbo_objective::{Failure, Objective, Outcome, TrialId};
 use fedbo_problems::N_GRID;
-use fedbo_space::{Point, Value};
+use fedbo_runner::{Decoder, Seat};
+use fedbo_space::{Direction, Point, Value};
 use fedbo_streams::{Purpose, Seed};
-
-use fedbo_runner::Decoder;
 
 /// Values on the grid with Gaussian noise that depends on the trial's number alone.
 pub(super) struct GridObjective {
@@ -26,7 +27,12 @@ impl Objective for GridObjective {
 
 /// A coordinate as the point of one parameter `x`.
 pub(super) fn grid_decoder() -> Decoder {
-    std::sync::Arc::new(|unit: &[f64]| Point::new(vec![("x".to_owned(), Value::Float(unit[0]))]))
+    Arc::new(|unit: &[f64]| Point::new(vec![("x".to_owned(), Value::Float(unit[0]))]))
+}
+
+/// The seat of a member that maximizes a function on the grid.
+pub(super) fn grid_seat(objective: GridObjective) -> Seat {
+    Seat { objective: Arc::new(objective), decoder: grid_decoder(), direction: Direction::Maximize }
 }
 
 /// Index of a grid point.

@@ -269,18 +269,18 @@ fn run_session_of(unit: &RowLabels, session: Session, stop: &AtomicBool) -> JobR
         name_of,
     } = session;
     let mut tallies = BTreeMap::new();
-    let mut seats = Vec::with_capacity(members.len());
+    let mut all = Vec::with_capacity(members.len());
     for (name, member) in members {
         let unit = RowLabels { agent: name, ..unit.clone() };
         tallies.insert(
             member.agent.id(),
-            (RowBuilder::new(unit, member.direction, n_initial, optimum), Vec::new()),
+            (RowBuilder::new(unit, member.seat.direction, n_initial, optimum), Vec::new()),
         );
-        seats.push(member);
+        all.push(member);
     }
-    seats.extend(others);
+    all.extend(others);
     let mut collector = Collector { tallies, truth, name_of };
-    let ended = run_relayed(&mut seats, contributions, message_len, map, &mut collector, stop)?;
+    let ended = run_relayed(&mut all, contributions, message_len, map, &mut collector, stop)?;
     let rows = collector.tallies.into_values().flat_map(|(_, rows)| rows).collect();
     Ok((rows, ended))
 }
@@ -308,6 +308,7 @@ mod tests {
     use fedbo_federated::fts::AgentSampling;
     use fedbo_gp::{FeatureDescription, LengthscaleLaw};
     use fedbo_problems::{Function, Problem as _, TestFunction};
+    use fedbo_runner::Seat;
     use fedbo_strategies::{
         LocalProb, MessageSettings, Observation, Source, ThompsonSettings, UcbMultiplier,
     };
@@ -353,13 +354,9 @@ mod tests {
     }
 
     fn member(strategy: AnyAgent, plan: AgentPlan) -> Member<AnyAgent> {
-        let problem = branin();
-        let space = problem.space().clone();
         Member {
             agent: Agent::new(strategy, plan, Seed::new(5)).unwrap(),
-            direction: problem.direction(),
-            objective: Arc::new(problem),
-            decoder: Arc::new(move |unit| space.decode(unit)),
+            seat: Seat::of(Arc::new(branin())),
         }
     }
 

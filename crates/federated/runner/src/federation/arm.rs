@@ -18,7 +18,7 @@ use super::study_ledger::StudyLedger;
 use crate::peer_session::{PeerMember, SimulatedNetwork, run_peers};
 use crate::release_store::{NullReleaseStore, ReleaseStore};
 use crate::session::{
-    Ended, FreeTimes, Member, Observer, run_free_session, run_relayed, run_session,
+    Ended, FreeTimes, Member, Observer, Seat, run_free_session, run_relayed, run_session,
 };
 use fedbo_federated::VirtualNetwork;
 use fedbo_federation::{
@@ -115,12 +115,9 @@ impl<'a> ArmRun<'a> {
             let name = || agent.name.clone();
             let peer = federation.peer(neighbours, self.arm, id);
             let peer = peer.map_err(|source| AgentError::Strategy { agent: id, source })?;
-            let space = federation.space.clone();
             members.push(PeerMember {
                 peer: peer.ok_or_else(|| RunError::NoStart { agent: name() })?,
-                objective,
-                decoder: Arc::new(move |unit| space.decode(unit)),
-                direction: federation.direction,
+                seat: Seat::new(federation.space.clone(), objective, federation.direction),
             });
         }
         let VirtualNetwork { spread, delay, loss } = neighbours.exchange().network;
@@ -213,16 +210,13 @@ impl<'a> ArmRun<'a> {
             let strategy = strategy(federation.agent_seed(id))?;
             let plan = federation.agent_plan(id);
             let plan = plan.ok_or_else(|| RunError::NoStart { agent: name() })?;
-            let space = federation.space.clone();
             let agent = Agent::new(strategy, plan, seed)?;
             members.push(Member {
                 agent: match federation.free_pace() {
                     Some(pace) => agent.at_free_pace(pace),
                     None => agent,
                 },
-                objective,
-                decoder: Arc::new(move |unit| space.decode(unit)),
-                direction: federation.direction,
+                seat: Seat::new(federation.space.clone(), objective, federation.direction),
             });
         }
         Ok(members)

@@ -12,7 +12,7 @@ use fedbo_objective::Outcome;
 use fedbo_privacy::mechanism::SimNoise;
 use fedbo_protocol::{Agent, Aggregator, Instants, Mailbox, Relay, UsesHandouts};
 use fedbo_runner::{
-    Decoder, FreeTimes, Member, NullReleaseStore, Observer, TrialRecord, run_free_session,
+    FreeTimes, Member, NullReleaseStore, Observer, Seat, TrialRecord, run_free_session,
     run_relayed, run_session,
 };
 use fedbo_space::Point;
@@ -93,17 +93,13 @@ fn all<S: UsesHandouts>(federation: &Federation, strategy: impl Fn(Seed) -> S) -
     let member = |id: u32| {
         let plan = federation.agent_plan(id).unwrap();
         let strategy = strategy(federation.agent_seed(id));
-        let space = federation.space.clone();
-        let decoder: Decoder = Arc::new(move |unit: &[f64]| space.decode(unit));
         let agent = Agent::new(strategy, plan, Seed::new(federation.seed)).unwrap();
         Member {
             agent: match federation.free_pace() {
                 Some(pace) => agent.at_free_pace(pace),
                 None => agent,
             },
-            objective: Arc::new(Bump),
-            decoder,
-            direction: federation.direction,
+            seat: Seat::new(federation.space.clone(), Arc::new(Bump), federation.direction),
         }
     };
     (0..u32::try_from(federation.agents.len()).unwrap()).map(member).collect()

@@ -16,7 +16,7 @@ use fedbo_streams::{Purpose, Seed};
 use fedbo_topology::{Graph, GraphSpec};
 
 use fedbo_runner::{Ended, Observer, TrialRecord};
-use fedbo_runner::{PeerMember, SimulatedNetwork, run_peers};
+use fedbo_runner::{PeerMember, Seat, SimulatedNetwork, run_peers};
 
 /// Private initial points of each agent, as in the authors' code.
 const N_INITIAL: usize = 10;
@@ -125,12 +125,9 @@ impl Team {
             let settings = self.settings(space.dim());
             let strategy = DistributedTs::new(Domain::Space(space.clone()), settings, seed)?;
             let plan = self.plan(arm, id, &graph, &space, seed);
-            let decoder = space.clone();
             members.push(PeerMember {
                 peer: Peer::new(Box::new(strategy), plan, seed),
-                objective: Arc::clone(&problem) as Arc<_>,
-                decoder: Arc::new(move |unit| decoder.decode(unit)),
-                direction: problem.direction(),
+                seat: Seat::new(space.clone(), Arc::clone(&problem) as Arc<_>, problem.direction()),
             });
         }
         let mut instants =

@@ -13,10 +13,10 @@ use fedbo_federated::fts::{AgentSampling, Fts, FtsSettings};
 use fedbo_federated::shared_prior::SharedPriorAgent;
 use fedbo_federated::{Alone, MessageAgent};
 use fedbo_gp::{FeatureDescription, FeatureMap, LengthscaleLaw, Posterior};
-use fedbo_objective::{Objective, Outcome, Problem, TrialId};
+use fedbo_objective::{Outcome, Problem, TrialId};
 use fedbo_protocol::{Agent, AgentPlan, AgentUpdate, Broadcast};
 use fedbo_report::{Clusters, FigureSpec, Metric, PanelBy, PrimaryComparison, SummaryRequest};
-use fedbo_runner::{Member, RowLabels};
+use fedbo_runner::{Member, RowLabels, Seat};
 use fedbo_strategies::meta::{MessageEnsemble, Rgpe, RgpeSettings, Taf, TafSettings, Unranked};
 use fedbo_strategies::{
     Domain, LocalProb, LogEiSettings, MessageContent, MessageSettings, Observation, OthersUse,
@@ -430,13 +430,8 @@ fn member(
     let problem = &family.tasks[task];
     let id = u32::try_from(task)?;
     let plan = AgentPlan { id, history: Vec::new(), initial: Vec::new(), n_rounds };
-    let space = problem.space().clone();
-    let member = Member {
-        agent: Agent::new(agent, plan, seed)?,
-        direction: problem.direction(),
-        objective: Arc::clone(problem) as Arc<dyn Objective>,
-        decoder: Arc::new(move |unit| space.decode(unit)),
-    };
+    let member =
+        Member { agent: Agent::new(agent, plan, seed)?, seat: Seat::of(Arc::clone(problem)) };
     Ok((format!("{} {task}", family.party), member))
 }
 
