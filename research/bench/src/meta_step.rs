@@ -8,7 +8,8 @@ use fedbo_gp::{FeatureMap, Hyperparameters, Prior, WeightPosterior};
 use fedbo_optim::{MultiStart, Points};
 use fedbo_space::{ParameterSpec, Space};
 use fedbo_strategies::meta::{
-    FeatureReport, FeatureTask, MetaTask, Rgpe, RgpeSettings, Taf, TafSettings, TaskModel,
+    EnsembleSettings, FeatureReport, FeatureTask, MetaTask, Rgpe, RgpeSettings, Taf, TafSettings,
+    TaskModel,
 };
 use fedbo_strategies::{
     Domain, HyperparameterPolicy, LocalProb, LogEiSettings, Maximizer, MessageSettings,
@@ -53,24 +54,16 @@ pub(crate) fn rows(setting: &Setting, limits: &Limits) -> Result<Vec<Value>> {
     let models = received(&map, &others)?;
     let target = observed("target".into(), 0, setting.t);
     let (last, before) = told(&target);
+    let ensemble =
+        EnsembleSettings { surrogate: surrogate()?, maximizer: search(), repeats: Repeats::Avoid };
     let mut rows = Vec::new();
     for &n_samples in &setting.samples {
-        let settings = RgpeSettings {
-            surrogate: surrogate()?,
-            maximizer: search(),
-            n_samples,
-            repeats: Repeats::Avoid,
-            ..RgpeSettings::for_study(DIM, true)
-        };
+        let standard = RgpeSettings::for_study(DIM, true);
+        let settings = RgpeSettings { ensemble: ensemble.clone(), n_samples, ..standard };
         let rgpe = Rgpe::with_models(square()?, models.clone(), settings, Seed::new(1))?;
         rows.push(row("RGPE", Some(n_samples), setting, rgpe, &before, &last, limits)?);
     }
-    let settings = TafSettings {
-        surrogate: surrogate()?,
-        maximizer: search(),
-        repeats: Repeats::Avoid,
-        ..TafSettings::for_study(DIM, true)
-    };
+    let settings = TafSettings { ensemble, ..TafSettings::for_study(DIM, true) };
     let taf = Taf::with_models(square()?, models, settings, Seed::new(1))?;
     rows.push(row("TAF", None, setting, taf, &before, &last, limits)?);
     let joined = Joined::new(&map, &others)?;

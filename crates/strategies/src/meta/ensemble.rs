@@ -12,8 +12,8 @@ use super::ranking::Ranked;
 use super::{MetaTask, OutputScale, TaskModel, TaskModels};
 use crate::proposer::Proposer;
 use crate::{
-    Domain, Maximizer, Observation, OutputOption, Proposal, Repeats, Source, StrategyError,
-    Surrogate, SurrogateSettings,
+    Domain, LogEiSettings, Maximizer, Observation, OutputOption, Proposal, Repeats, Source,
+    StrategyError, Surrogate, SurrogateSettings,
 };
 
 /// A model's prediction at one point: mean and variance of its latent function.
@@ -31,6 +31,36 @@ pub(super) trait Acquisition: Sync {
 
     /// Its value, and its derivatives in every mean and variance.
     fn slopes(&self, x: &[f64], moments: &[Moments], slopes: &mut [Moments]) -> f64;
+}
+
+/// The settings that RGPE and TAF have in common: models and search.
+#[derive(Clone, Debug)]
+pub struct EnsembleSettings {
+    /// The surrogates of the target and of every meta-task; their sampler and any power transform are not used, and
+    /// `standardize` only where models are given.
+    pub surrogate: SurrogateSettings,
+    /// The search for the acquisition function's maximum.
+    pub maximizer: Maximizer,
+    /// Repeated points.
+    pub repeats: Repeats,
+}
+
+impl EnsembleSettings {
+    /// Defaults for one party's study.
+    ///
+    /// # Panics
+    /// If `dim` is 0.
+    pub fn for_study(dim: usize, noisy: bool) -> Self {
+        LogEiSettings::for_study(dim, noisy).into()
+    }
+}
+
+impl From<LogEiSettings> for EnsembleSettings {
+    /// Model and search of an agent that improves on its own.
+    fn from(own: LogEiSettings) -> Self {
+        let LogEiSettings { surrogate, maximizer, repeats, .. } = own;
+        Self { surrogate, maximizer, repeats }
+    }
 }
 
 /// A target and its meta-tasks.
@@ -59,24 +89,17 @@ impl Ensemble {
     pub(super) fn fit(
         domain: Domain,
         tasks: &[MetaTask],
-        surrogate: SurrogateSettings,
-        maximizer: Maximizer,
-        repeats: Repeats,
+        settings: EnsembleSettings,
         seed: Seed,
     ) -> Result<Self, StrategyError> {
         let dims = tasks.iter().map(|task| (task.inputs.dim(), &task.name[..]));
         check_dims(&domain, dims)?;
-        let models = TaskModels::fit(tasks, OutputScale::Own, &surrogate, seed)?;
+        let models = TaskModels::fit(tasks, OutputScale::Own, &settings.surrogate, seed)?;
         let shared = models.tasks().iter().cloned();
         let shared = shared.map(|task| Arc::new(task) as Arc<dyn TaskModel>);
-        let mut ensemble = Self::new(
-            domain,
-            shared.collect(),
-            models.target_settings(surrogate),
-            maximizer,
-            repeats,
-            seed,
-        )?;
+        let surrogate = models.target_settings(settings.surrogate);
+        let settings = EnsembleSettings { surrogate, ..settings };
+        let mut ensemble = Self::new(domain, shared.collect(), settings, seed)?;
         for (known, task) in ensemble.known.iter_mut().zip(models.tasks()) {
             let outputs = task.outputs();
             let best = (0..outputs.len()).max_by(|a, b| outputs[*a].total_cmp(&outputs[*b]));
@@ -89,12 +112,11 @@ impl Ensemble {
     pub(super) fn new(
         domain: Domain,
         tasks: Vec<Arc<dyn TaskModel>>,
-        surrogate: SurrogateSettings,
-        maximizer: Maximizer,
-        repeats: Repeats,
+        settings: EnsembleSettings,
         seed: Seed,
     ) -> Result<Self, StrategyError> {
         check_dims(&domain, tasks.iter().map(|task| (task.dim(), task.name())))?;
+        let EnsembleSettings { surrogate, maximizer, repeats } = settings;
         let surrogate = surrogate.with_outputs(OutputOption::None); // means of several models are added
         let proposer = Proposer::new(domain, surrogate, maximizer, repeats, false, seed)?;
         let mut ensemble =

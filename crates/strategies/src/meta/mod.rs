@@ -35,6 +35,7 @@ pub(crate) use ensemble::check_dims;
 
 pub use belief::{InitialDesign, MetaBeliefSettings};
 pub use comparison::OutputScale;
+pub use ensemble::EnsembleSettings;
 pub use feature_task::{FeatureReport, FeatureTask};
 pub use function_gap::{GapBound, GapSummary};
 pub use message_ensemble::{MessageEnsemble, ModelEnsemble};

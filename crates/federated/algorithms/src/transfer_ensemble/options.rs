@@ -50,9 +50,7 @@ pub(super) fn rgpe(reading: &Reading<'_>) -> Result<Read, FileError> {
     let Tables { rgpe: table, .. } = check.file.parse()?;
     let standard = RgpeSettings::for_study(space.dim(), false);
     let settings = RgpeSettings {
-        surrogate: log_ei.surrogate.clone(),
-        maximizer: log_ei.maximizer.clone(),
-        repeats: log_ei.repeats,
+        ensemble: log_ei.clone().into(),
         n_samples: match table.samples {
             Some(samples) => check.count(&["rgpe", "samples"], samples, N_SAMPLES_MAX)?,
             None => standard.n_samples,
@@ -70,9 +68,7 @@ pub(super) fn taf(reading: &Reading<'_>) -> Result<Read, FileError> {
     let Tables { taf: table, .. } = check.file.parse()?;
     let standard = TafSettings::for_study(space.dim(), false);
     let settings = TafSettings {
-        surrogate: log_ei.surrogate.clone(),
-        maximizer: log_ei.maximizer.clone(),
-        repeats: log_ei.repeats,
+        ensemble: log_ei.clone().into(),
         bandwidth: match table.bandwidth {
             Some(bandwidth) => check.positive(&["taf", "bandwidth"], bandwidth)?,
             None => standard.bandwidth,

@@ -1,7 +1,7 @@
 use fedbo_testkit::{test_stream, uniform_points};
 
 use super::*;
-use crate::meta::rgpe::tests::{fixed, observed, peak, told, unit_square};
+use crate::meta::rgpe::tests::{ensemble, fixed, observed, peak, told, unit_square};
 use crate::meta::{GpTask, Rgpe, RgpeSettings, Taf, TafSettings};
 use crate::{Incumbent, LogEi, LogEiSettings, Source, Strategy};
 
@@ -73,12 +73,12 @@ fn odd_observations_stop_nobody() {
     for history in histories {
         for standardize in [true, false] {
             let rgpe = RgpeSettings {
-                surrogate: fixed(standardize),
+                ensemble: ensemble(standardize),
                 n_samples: 50,
                 ..RgpeSettings::for_study(2, false)
             };
             let taf =
-                TafSettings { surrogate: fixed(standardize), ..TafSettings::for_study(2, false) };
+                TafSettings { ensemble: ensemble(standardize), ..TafSettings::for_study(2, false) };
             let rivals: [Box<dyn Strategy>; 2] = [
                 Box::new(Rgpe::new(unit_square(), &tasks, rgpe, Seed::new(1)).unwrap()),
                 Box::new(Taf::new(unit_square(), &tasks, taf, Seed::new(1)).unwrap()),
@@ -104,9 +104,12 @@ fn without_tasks_both_are_expected_improvement() {
         incumbent: Incumbent::BestObservation,
         ..LogEiSettings::for_study(2, false)
     };
-    let rgpe =
-        RgpeSettings { surrogate: fixed(true), n_samples: 50, ..RgpeSettings::for_study(2, false) };
-    let taf = TafSettings { surrogate: fixed(true), ..TafSettings::for_study(2, false) };
+    let rgpe = RgpeSettings {
+        ensemble: ensemble(true),
+        n_samples: 50,
+        ..RgpeSettings::for_study(2, false)
+    };
+    let taf = TafSettings { ensemble: ensemble(true), ..TafSettings::for_study(2, false) };
     let mut strategies: [Box<dyn Strategy>; 3] = [
         Box::new(LogEi::new(unit_square(), alone, Seed::new(1)).unwrap()),
         Box::new(Rgpe::with_models(unit_square(), Vec::new(), rgpe, Seed::new(1)).unwrap()),

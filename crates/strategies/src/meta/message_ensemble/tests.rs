@@ -4,7 +4,7 @@ use fedbo_testkit::test_stream;
 
 use super::*;
 use crate::SharedPriorSettings;
-use crate::meta::rgpe::tests::{fixed, observed, peak, told, unit_square};
+use crate::meta::rgpe::tests::{ensemble, observed, peak, told, unit_square};
 use crate::meta::{MetaTask, Rgpe, RgpeSettings, Taf, TafSettings, Unranked};
 
 const RANK: usize = 12;
@@ -20,7 +20,7 @@ fn map() -> Arc<FeatureMap> {
 
 fn rgpe_settings() -> RgpeSettings {
     RgpeSettings {
-        surrogate: fixed(true),
+        ensemble: ensemble(true),
         n_samples: 400,
         unranked: Unranked::Random,
         ..RgpeSettings::for_study(2, false)
@@ -40,7 +40,7 @@ fn rgpe() -> MessageEnsemble<Rgpe> {
 }
 
 fn taf() -> MessageEnsemble<Taf> {
-    let settings = TafSettings { surrogate: fixed(true), ..TafSettings::for_study(2, false) };
+    let settings = TafSettings { ensemble: ensemble(true), ..TafSettings::for_study(2, false) };
     party(Taf::with_models(unit_square(), Vec::new(), settings, Seed::new(1)).unwrap())
 }
 

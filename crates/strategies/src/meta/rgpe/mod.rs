@@ -6,12 +6,12 @@ use fedbo_optim::{Direct, Points};
 use fedbo_streams::{Purpose, Seed, Stream};
 use serde::{Deserialize, Serialize};
 
-use super::ensemble::{Acquisition, Ensemble, Moments};
+use super::ensemble::{Acquisition, Ensemble, EnsembleSettings, Moments};
 use super::ranking::ModelWeights;
 use super::{MetaTask, ModelEnsemble, TaskModel, TaskTrust, Transfer};
 use crate::{
-    Domain, Earlier, Maximizer, MetaOptions, Observation, Proposal, Repeats, Setup, Strategy,
-    StrategyError, Surrogate, SurrogateSettings, log_expected_improvement,
+    Domain, Earlier, Maximizer, MetaOptions, Observation, Proposal, Setup, Strategy, StrategyError,
+    Surrogate, log_expected_improvement,
 };
 
 /// The options of `rgpe`: none.
@@ -26,10 +26,8 @@ impl MetaOptions for RgpeOptions {
         setup: &Setup<'_>,
         earlier: &Earlier<'_>,
     ) -> Result<Box<dyn Strategy>, StrategyError> {
-        let settings = RgpeSettings {
-            surrogate: earlier.surrogate(setup),
-            ..RgpeSettings::for_study(setup.dim(), setup.noisy)
-        };
+        let mut settings = RgpeSettings::for_study(setup.dim(), setup.noisy);
+        settings.ensemble.surrogate = earlier.surrogate(setup);
         let strategy = Rgpe::new(setup.domain(), earlier.tasks, settings, setup.seed)?;
         Ok(Box::new(strategy))
     }
@@ -75,11 +73,8 @@ pub enum Unranked {
 /// Settings of an [`Rgpe`] strategy.
 #[derive(Clone, Debug)]
 pub struct RgpeSettings {
-    /// The surrogates of the target and of every meta-task; their sampler and any power transform are not used, and
-    /// `standardize` only where models are given.
-    pub surrogate: SurrogateSettings,
-    /// The search for the acquisition function's maximum.
-    pub maximizer: Maximizer,
+    /// Models and search.
+    pub ensemble: EnsembleSettings,
     /// S: samples of each model from which the ranking losses are computed. 500 in the thesis, 100 in the authors' FTS code.
     pub n_samples: usize,
     /// The law by which samples are drawn.
@@ -92,8 +87,6 @@ pub struct RgpeSettings {
     pub target_variance: TargetVariance,
     /// The scale on which the improvement is maximized.
     pub improvement: ImprovementScale,
-    /// Repeated points.
-    pub repeats: Repeats,
 }
 
 impl RgpeSettings {
@@ -103,15 +96,13 @@ impl RgpeSettings {
     /// If `dim` is 0.
     pub fn for_study(dim: usize, noisy: bool) -> Self {
         Self {
-            surrogate: SurrogateSettings::for_study(dim, noisy),
-            maximizer: Maximizer::of_acquisition(dim),
+            ensemble: EnsembleSettings::for_study(dim, noisy),
             n_samples: 500,
             draws: RankingDraws::Joint,
             dilution_guard: true,
             unranked: Unranked::Ensemble,
             target_variance: TargetVariance::Latent,
             improvement: ImprovementScale::Log,
-            repeats: Repeats::for_study(noisy),
         }
     }
 
@@ -123,7 +114,7 @@ impl RgpeSettings {
     #[must_use]
     pub fn as_in_authors_code(self) -> Self {
         Self {
-            maximizer: authors_search(),
+            ensemble: EnsembleSettings { maximizer: authors_search(), ..self.ensemble },
             n_samples: 100,
             draws: RankingDraws::IndependentPairs,
             target_variance: TargetVariance::WithNoise,
@@ -159,12 +150,7 @@ pub(super) fn authors_search() -> Maximizer {
 #[derive(Clone, Debug)]
 pub struct Rgpe {
     ensemble: Ensemble,
-    n_samples: usize,
-    draws: RankingDraws,
-    dilution_guard: bool,
-    unranked: Unranked,
-    target_variance: TargetVariance,
-    improvement: ImprovementScale,
+    settings: RgpeSettings,
     /// For the observations told so far, once asked for.
     weights: OnceLock<ModelWeights>,
 }
@@ -180,10 +166,8 @@ impl Rgpe {
         settings: RgpeSettings,
         seed: Seed,
     ) -> Result<Self, StrategyError> {
-        let (surrogate, maximizer) = (settings.surrogate.clone(), settings.maximizer.clone());
-        let repeats = settings.repeats;
-        let ensemble = Ensemble::fit(domain, tasks, surrogate, maximizer, repeats, seed)?;
-        Self::of(ensemble, &settings)
+        let ensemble = Ensemble::fit(domain, tasks, settings.ensemble.clone(), seed)?;
+        Self::of(ensemble, settings)
     }
 
     /// The same with given models, such as [`super::FeatureTask`]s that other agents sent (FTS section 3.2). Their outputs
@@ -197,24 +181,13 @@ impl Rgpe {
         settings: RgpeSettings,
         seed: Seed,
     ) -> Result<Self, StrategyError> {
-        let (surrogate, maximizer) = (settings.surrogate.clone(), settings.maximizer.clone());
-        let repeats = settings.repeats;
-        let ensemble = Ensemble::new(domain, tasks, surrogate, maximizer, repeats, seed)?;
-        Self::of(ensemble, &settings)
+        let ensemble = Ensemble::new(domain, tasks, settings.ensemble.clone(), seed)?;
+        Self::of(ensemble, settings)
     }
 
-    fn of(ensemble: Ensemble, settings: &RgpeSettings) -> Result<Self, StrategyError> {
+    fn of(ensemble: Ensemble, settings: RgpeSettings) -> Result<Self, StrategyError> {
         StrategyError::ensure(settings.n_samples > 0, "n_samples", "0", "at least 1")?;
-        Ok(Self {
-            ensemble,
-            n_samples: settings.n_samples,
-            draws: settings.draws,
-            dilution_guard: settings.dilution_guard,
-            unranked: settings.unranked,
-            target_variance: settings.target_variance,
-            improvement: settings.improvement,
-            weights: OnceLock::new(),
-        })
+        Ok(Self { ensemble, settings, weights: OnceLock::new() })
     }
 
     fn weights(&self) -> Result<&ModelWeights, StrategyError> {
@@ -239,18 +212,19 @@ impl Rgpe {
             let seed = self.ensemble.seed();
             seed.stream(Purpose::MetaTask, step, model as u64)
         };
-        let own = ranked.own_losses(posterior, self.n_samples, &mut stream(tasks.len()))?;
+        let own =
+            ranked.own_losses(posterior, self.settings.n_samples, &mut stream(tasks.len()))?;
         let of_tasks = tasks.iter().enumerate().map(|(index, task)| {
             let (task, stream) = (task.as_ref(), &mut stream(index));
-            match self.draws {
-                RankingDraws::Joint => ranked.joint_losses(task, self.n_samples, stream),
+            match self.settings.draws {
+                RankingDraws::Joint => ranked.joint_losses(task, self.settings.n_samples, stream),
                 RankingDraws::IndependentPairs => {
-                    Ok(ranked.independent_losses(task, self.n_samples, stream))
+                    Ok(ranked.independent_losses(task, self.settings.n_samples, stream))
                 }
             }
         });
         let of_tasks = of_tasks.collect::<Result<Vec<_>, _>>()?;
-        Ok(ModelWeights::by_vote(&own, &of_tasks, self.dilution_guard))
+        Ok(ModelWeights::by_vote(&own, &of_tasks, self.settings.dilution_guard))
     }
 }
 
@@ -273,20 +247,20 @@ impl Strategy for Rgpe {
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
         let target = self.ensemble.target(pending)?;
         let is_unranked = !target.is_empty() && self.ensemble.ranked().n_pairs() == 0;
-        if is_unranked && self.unranked == Unranked::Random {
+        if is_unranked && self.settings.unranked == Unranked::Random {
             return self.ensemble.random(pending, stream);
         }
         let weights = self.weights()?;
         let taking_part = weights.tasks.iter().copied().filter(|weight| *weight > 0.0);
         let acquisition = EnsembleImprovement {
             weights: std::iter::once(weights.target).chain(taking_part).collect(),
-            noise_variance: match self.target_variance {
+            noise_variance: match self.settings.target_variance {
                 TargetVariance::Latent => 0.0,
                 TargetVariance::WithNoise => target.noise_variance(),
             },
             incumbent: self.ensemble.incumbent(),
             least_variance: LEAST_VARIANCE * target.kernel().outputscale(),
-            scale: self.improvement,
+            scale: self.settings.improvement,
         };
         self.ensemble.propose(&target, &weights.tasks, &acquisition, pending, stream)
     }

@@ -4,7 +4,7 @@ use fedbo_testkit::{test_stream, uniform_points};
 
 use super::*;
 use crate::meta::{Taf, TafSettings};
-use crate::{HyperparameterPolicy, Source, expected_improvement};
+use crate::{HyperparameterPolicy, Source, SurrogateSettings, expected_improvement};
 
 pub(crate) fn unit_square() -> Domain {
     let unit = ParameterSpec::float(0.0, 1.0);
@@ -41,8 +41,14 @@ pub(crate) fn peak(x: &[f64]) -> f64 {
     (-8.0 * ((x[0] - 0.7).powi(2) + (x[1] - 0.3).powi(2))).exp()
 }
 
+/// Models with that surrogate.
+pub(crate) fn ensemble(standardize: bool) -> EnsembleSettings {
+    EnsembleSettings { surrogate: fixed(standardize), ..EnsembleSettings::for_study(2, false) }
+}
+
 fn settings() -> RgpeSettings {
-    RgpeSettings { surrogate: fixed(true), n_samples: 200, ..RgpeSettings::for_study(2, false) }
+    let ensemble = ensemble(true);
+    RgpeSettings { ensemble, n_samples: 200, ..RgpeSettings::for_study(2, false) }
 }
 
 fn tasks() -> Vec<MetaTask> {
@@ -156,14 +162,11 @@ fn equal_tellings_give_equal_runs() {
         Maximizer::Direct(search) => Maximizer::Direct(Direct { max_evaluations: 500, ..search }),
         other => other,
     };
-    let rgpe = RgpeSettings { surrogate: SurrogateSettings::for_study(2, false), ..settings() };
-    let taf = TafSettings {
-        surrogate: SurrogateSettings::for_study(2, false),
-        ..TafSettings::for_study(2, false)
-    };
+    let rgpe = RgpeSettings { ensemble: EnsembleSettings::for_study(2, false), ..settings() };
+    let taf = TafSettings::for_study(2, false);
     let mut authors = (rgpe.clone().as_in_authors_code(), taf.clone().as_in_authors_code());
-    authors.0.maximizer = small(authors.0.maximizer);
-    authors.1.maximizer = small(authors.1.maximizer);
+    authors.0.ensemble.maximizer = small(authors.0.ensemble.maximizer);
+    authors.1.ensemble.maximizer = small(authors.1.ensemble.maximizer);
     let strategies = || -> Vec<Box<dyn Strategy>> {
         let ensemble = |settings| Rgpe::new(unit_square(), &tasks(), settings, Seed::new(3));
         let transfer = |settings| Taf::new(unit_square(), &tasks(), settings, Seed::new(3));

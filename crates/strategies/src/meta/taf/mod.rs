@@ -6,13 +6,13 @@ use fedbo_optim::Points;
 use fedbo_streams::{Purpose, Seed, Stream};
 use serde::{Deserialize, Serialize};
 
-use super::ensemble::{Acquisition, Ensemble, Moments};
+use super::ensemble::{Acquisition, Ensemble, EnsembleSettings, Moments};
 use super::ranking::{ModelWeights, Ranked};
 use super::rgpe::{LEAST_VARIANCE, TargetVariance, authors_search, transfer_of};
 use super::{MetaTask, ModelEnsemble, TaskModel, Transfer};
 use crate::{
-    Domain, Earlier, Maximizer, MetaOptions, Observation, Proposal, Repeats, Setup, Strategy,
-    StrategyError, Surrogate, SurrogateSettings, log_expected_improvement,
+    Domain, Earlier, MetaOptions, Observation, Proposal, Setup, Strategy, StrategyError, Surrogate,
+    log_expected_improvement,
 };
 
 /// The options of `taf`: none.
@@ -27,10 +27,8 @@ impl MetaOptions for TafOptions {
         setup: &Setup<'_>,
         earlier: &Earlier<'_>,
     ) -> Result<Box<dyn Strategy>, StrategyError> {
-        let settings = TafSettings {
-            surrogate: earlier.surrogate(setup),
-            ..TafSettings::for_study(setup.dim(), setup.noisy)
-        };
+        let mut settings = TafSettings::for_study(setup.dim(), setup.noisy);
+        settings.ensemble.surrogate = earlier.surrogate(setup);
         let strategy = Taf::new(setup.domain(), earlier.tasks, settings, setup.seed)?;
         Ok(Box::new(strategy))
     }
@@ -82,11 +80,8 @@ impl MetaIncumbent {
 /// Settings of a [`Taf`] strategy.
 #[derive(Clone, Debug)]
 pub struct TafSettings {
-    /// The surrogates of the target and of every meta-task; their sampler and any power transform are not used, and
-    /// `standardize` only where models are given.
-    pub surrogate: SurrogateSettings,
-    /// The search for the acquisition function's maximum.
-    pub maximizer: Maximizer,
+    /// Models and search.
+    pub ensemble: EnsembleSettings,
     /// ρ > 0: tasks at this distance or beyond weigh 0. 0.5 in the papers.
     pub bandwidth: f64,
     /// The distance.
@@ -97,8 +92,6 @@ pub struct TafSettings {
     pub meta_incumbent: MetaIncumbent,
     /// The target's variance in its own term.
     pub target_variance: TargetVariance,
-    /// Repeated points.
-    pub repeats: Repeats,
 }
 
 impl TafSettings {
@@ -108,14 +101,12 @@ impl TafSettings {
     /// If `dim` is 0.
     pub fn for_study(dim: usize, noisy: bool) -> Self {
         Self {
-            surrogate: SurrogateSettings::for_study(dim, noisy),
-            maximizer: Maximizer::of_acquisition(dim),
+            ensemble: EnsembleSettings::for_study(dim, noisy),
             bandwidth: 0.5,
             distance: RankingDistance::Share,
             meta_improvement: MetaImprovement::Predicted,
             meta_incumbent: MetaIncumbent::BestPredicted,
             target_variance: TargetVariance::Latent,
-            repeats: Repeats::for_study(noisy),
         }
     }
 
@@ -127,7 +118,7 @@ impl TafSettings {
     #[must_use]
     pub fn as_in_authors_code(self) -> Self {
         Self {
-            maximizer: authors_search(),
+            ensemble: EnsembleSettings { maximizer: authors_search(), ..self.ensemble },
             distance: RankingDistance::Vanishing,
             meta_improvement: MetaImprovement::RandomDraw,
             meta_incumbent: MetaIncumbent::OwnBest,
@@ -150,11 +141,7 @@ impl TafSettings {
 #[derive(Clone, Debug)]
 pub struct Taf {
     ensemble: Ensemble,
-    bandwidth: f64,
-    distance: RankingDistance,
-    meta_improvement: MetaImprovement,
-    meta_incumbent: MetaIncumbent,
-    target_variance: TargetVariance,
+    settings: TafSettings,
     /// For the observations told so far, once asked for.
     belief: OnceLock<Belief>,
 }
@@ -180,10 +167,8 @@ impl Taf {
         settings: TafSettings,
         seed: Seed,
     ) -> Result<Self, StrategyError> {
-        let (surrogate, maximizer) = (settings.surrogate.clone(), settings.maximizer.clone());
-        let repeats = settings.repeats;
-        let ensemble = Ensemble::fit(domain, tasks, surrogate, maximizer, repeats, seed)?;
-        Self::of(ensemble, &settings)
+        let ensemble = Ensemble::fit(domain, tasks, settings.ensemble.clone(), seed)?;
+        Self::of(ensemble, settings)
     }
 
     /// The same with given models: see [`super::Rgpe::with_models`].
@@ -197,13 +182,11 @@ impl Taf {
         settings: TafSettings,
         seed: Seed,
     ) -> Result<Self, StrategyError> {
-        let (surrogate, maximizer) = (settings.surrogate.clone(), settings.maximizer.clone());
-        let repeats = settings.repeats;
-        let ensemble = Ensemble::new(domain, tasks, surrogate, maximizer, repeats, seed)?;
-        Self::of(ensemble, &settings)
+        let ensemble = Ensemble::new(domain, tasks, settings.ensemble.clone(), seed)?;
+        Self::of(ensemble, settings)
     }
 
-    fn of(ensemble: Ensemble, settings: &TafSettings) -> Result<Self, StrategyError> {
+    fn of(ensemble: Ensemble, settings: TafSettings) -> Result<Self, StrategyError> {
         StrategyError::ensure(
             settings.bandwidth.is_finite() && settings.bandwidth > 0.0,
             "bandwidth",
@@ -217,15 +200,7 @@ impl Taf {
                 "a finite number, or meta_incumbent = best predicted",
             ));
         }
-        Ok(Self {
-            ensemble,
-            bandwidth: settings.bandwidth,
-            distance: settings.distance,
-            meta_improvement: settings.meta_improvement,
-            meta_incumbent: settings.meta_incumbent,
-            target_variance: settings.target_variance,
-            belief: OnceLock::new(),
-        })
+        Ok(Self { ensemble, settings, belief: OnceLock::new() })
     }
 
     fn belief(&self) -> &Belief {
@@ -237,10 +212,10 @@ impl Taf {
             };
             for task in self.ensemble.tasks() {
                 let means = task.mean_variances(ranked.inputs()).0;
-                let ratio = self.distance.of(&ranked, &means) / self.bandwidth;
+                let ratio = self.settings.distance.of(&ranked, &means) / self.settings.bandwidth;
                 let weight = KERNEL_PEAK * (1.0 - ratio * ratio).max(0.0);
                 belief.weights.tasks.push(weight);
-                belief.incumbents.push(match self.meta_incumbent {
+                belief.incumbents.push(match self.settings.meta_incumbent {
                     MetaIncumbent::BestPredicted => {
                         means.into_iter().reduce(f64::max).unwrap_or(0.0)
                     }
@@ -262,7 +237,7 @@ impl ModelEnsemble for Taf {
     }
 
     fn set_models(&mut self, tasks: Vec<Arc<dyn TaskModel>>) {
-        let missing = self.meta_incumbent.missing(&tasks);
+        let missing = self.settings.meta_incumbent.missing(&tasks);
         assert!(missing.is_none(), "{missing:?} was sent without the incumbent that is asked for");
         self.ensemble.set_tasks(tasks);
         self.belief = OnceLock::new();
@@ -293,12 +268,12 @@ impl Strategy for Taf {
                 .zip(incumbents)
                 .map(|(weight, incumbent)| Term { weight, incumbent })
                 .collect(),
-            noise_variance: match self.target_variance {
+            noise_variance: match self.settings.target_variance {
                 TargetVariance::Latent => 0.0,
                 TargetVariance::WithNoise => target.noise_variance(),
             },
             least_variance: LEAST_VARIANCE * target.kernel().outputscale(),
-            form: self.meta_improvement,
+            form: self.settings.meta_improvement,
             draws: Seed::new(u64::from(stream.bits()) << 32 | u64::from(stream.bits())),
         };
         let weights = &belief.weights.tasks;

@@ -2,7 +2,7 @@ use fedbo_testkit::test_stream;
 
 use super::*;
 use crate::expected_improvement;
-use crate::meta::rgpe::tests::{check_slopes, fixed, observed, peak, told, unit_square};
+use crate::meta::rgpe::tests::{check_slopes, ensemble, observed, peak, told, unit_square};
 use crate::meta::{FeatureReport, FeatureTask};
 
 fn acquisition(form: MetaImprovement) -> TransferImprovement {
@@ -63,7 +63,7 @@ fn random_draws_are_a_function_of_the_point() {
 }
 
 fn settings() -> TafSettings {
-    TafSettings { surrogate: fixed(true), ..TafSettings::for_study(2, false) }
+    TafSettings { ensemble: ensemble(true), ..TafSettings::for_study(2, false) }
 }
 
 /// A copy of the target keeps its weight, an opposite has none; with the authors' distance both come to weigh the same.

@@ -7,11 +7,12 @@ use fedbo_gp::FeatureMap;
 use fedbo_optim::{Direct, MultiStart};
 use fedbo_protocol::AgentPlan;
 use fedbo_strategies::meta::{
-    FeatureReport, FeatureTask, MetaTask, Rgpe, RgpeSettings, Taf, TafSettings, TaskModel,
+    EnsembleSettings, FeatureReport, FeatureTask, MetaTask, Rgpe, RgpeSettings, Taf, TafSettings,
+    TaskModel,
 };
 use fedbo_strategies::{
     Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise, Observation,
-    Points, Strategy, Surrogate, SurrogateSettings,
+    Points, Strategy, Surrogate, SurrogateSettings, ThompsonSettings,
 };
 use fedbo_streams::{Purpose, Seed};
 
@@ -193,30 +194,22 @@ impl Arm {
                 Ok(Box::new(fts))
             }
             Rule::Rgpe(form) => {
-                let rgpe = RgpeSettings {
-                    surrogate: settings.own.surrogate,
-                    repeats: settings.own.repeats,
-                    ..RgpeSettings::for_study(DIM, false)
-                };
+                let rgpe = RgpeSettings::for_study(DIM, false);
                 let rgpe = match form {
                     Form::Authors => rgpe.as_in_authors_code(),
                     Form::Paper | Form::Placebo => rgpe,
                 };
-                let rgpe = RgpeSettings { maximizer: self.maximizer(), ..rgpe };
+                let rgpe = RgpeSettings { ensemble: self.ensemble(settings.own), ..rgpe };
                 let models = self.models(map, others, form, false, &seed)?;
                 Ok(Box::new(Rgpe::with_models(domain, models, rgpe, seed)?))
             }
             Rule::Taf(form) => {
-                let taf = TafSettings {
-                    surrogate: settings.own.surrogate,
-                    repeats: settings.own.repeats,
-                    ..TafSettings::for_study(DIM, false)
-                };
+                let taf = TafSettings::for_study(DIM, false);
                 let taf = match form {
                     Form::Authors => taf.as_in_authors_code(),
                     Form::Paper | Form::Placebo => taf,
                 };
-                let taf = TafSettings { maximizer: self.maximizer(), ..taf };
+                let taf = TafSettings { ensemble: self.ensemble(settings.own), ..taf };
                 let models = self.models(map, others, form, true, &seed)?;
                 Ok(Box::new(Taf::with_models(domain, models, taf, seed)?))
             }
@@ -285,6 +278,12 @@ impl Arm {
             n_refine: 5,
             ..MultiStart::for_dim(DIM)
         })
+    }
+
+    /// The own model of RGPE and TAF, and their search.
+    fn ensemble(&self, own: ThompsonSettings) -> EnsembleSettings {
+        let ThompsonSettings { surrogate, repeats, .. } = own;
+        EnsembleSettings { surrogate, maximizer: self.maximizer(), repeats }
     }
 }
 

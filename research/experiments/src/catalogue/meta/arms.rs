@@ -198,14 +198,16 @@ impl Rule {
                 Box::new(RmGpTs::new(domain, tasks, settings, seed)?)
             }
             Self::Rgpe | Self::RgpeAuthors => {
-                let mut settings = RgpeSettings { repeats, ..RgpeSettings::for_study(dim, true) };
+                let mut settings = RgpeSettings::for_study(dim, true);
+                settings.ensemble.repeats = repeats;
                 if self == Self::RgpeAuthors {
                     settings = settings.as_in_authors_code();
                 }
                 Box::new(Rgpe::new(domain, tasks, settings, seed)?)
             }
             Self::Taf | Self::TafAuthors => {
-                let mut settings = TafSettings { repeats, ..TafSettings::for_study(dim, true) };
+                let mut settings = TafSettings::for_study(dim, true);
+                settings.ensemble.repeats = repeats;
                 if self == Self::TafAuthors {
                     settings = settings.as_in_authors_code();
                 }

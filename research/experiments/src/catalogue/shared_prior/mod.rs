@@ -166,17 +166,15 @@ impl Arm {
         seed: Seed,
     ) -> anyhow::Result<AnyAgent> {
         let (dim, rank, terms) = (domain.dim(), settings.rank, settings.terms());
-        let LogEiSettings { surrogate, maximizer, repeats, .. } = settings.own;
+        let ensemble = settings.own.into();
         if self == Self::Rgpe {
             let standard = RgpeSettings::for_study(dim, false);
-            let unranked = Unranked::Random;
-            let settings = RgpeSettings { surrogate, maximizer, repeats, unranked, ..standard };
+            let settings = RgpeSettings { ensemble, unranked: Unranked::Random, ..standard };
             let rgpe = Rgpe::with_models(domain, Vec::new(), settings, seed)?;
             let party = MessageEnsemble::new(rgpe, map, rank, terms)?;
             return Ok(Box::new(MessageAgent::of(party, false)));
         }
-        let standard = TafSettings::for_study(dim, false);
-        let settings = TafSettings { surrogate, maximizer, repeats, ..standard };
+        let settings = TafSettings { ensemble, ..TafSettings::for_study(dim, false) };
         let taf = Taf::with_models(domain, Vec::new(), settings, seed)?;
         let party = MessageEnsemble::new(taf, map, rank, terms)?;
         Ok(Box::new(MessageAgent::of(party, false)))
