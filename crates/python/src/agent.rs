@@ -3,16 +3,13 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
-use fedbo_agent::{
-    AgentFile, BudgetReached, Ended, EnrolOptions, Misconduct, Observer, RunOptions,
-};
+use fedbo_agent::{AgentFile, Ended, EnrolOptions, Notice, Observer, RunOptions};
 use fedbo_objective::Objective;
-use fedbo_protocol::{Trial, UpdateRejected};
+use fedbo_protocol::Trial;
 use fedbo_space::Point;
 use fedbo_storage::Told;
-use fedbo_wire::{EnrolmentToken, Problem, ServerCard, StudyState, TokenUnreadable};
+use fedbo_wire::{EnrolmentToken, ServerCard, TokenUnreadable};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -135,30 +132,9 @@ impl Events {
             self.stop.store(true, Ordering::Relaxed);
         }
     }
-
-    fn say(&self, kind: &'static str, message: impl Into<String>) {
-        self.tell(PartyEvent::new(kind, message));
-    }
-
-    fn say_of(&self, kind: &'static str, round: u64, message: impl Into<String>) {
-        self.tell(PartyEvent::new(kind, message).of_round(round));
-    }
 }
 
 impl Observer for Events {
-    fn study_opened(&self, promise: &str) {
-        self.say("opened", promise);
-    }
-
-    fn rounds_are_short(&self, warning: &str) {
-        self.say("short-rounds", warning);
-    }
-
-    fn round_began(&self, round: u64, collects: bool) {
-        let silent = if collects { "" } else { ", nothing is sent in it" };
-        self.say_of("round", round, format!("round {round}{silent}"));
-    }
-
     fn trial_started(&self, trial: &Trial, point: &Point) {
         self.tell(PartyEvent::trial_started(trial, point));
     }
@@ -167,37 +143,21 @@ impl Observer for Events {
         self.tell(PartyEvent::trial_ended(trial, point, told));
     }
 
-    fn upload_sent(&self, round: u64) {
-        self.say_of("upload-sent", round, format!("round {round}: sent"));
-    }
-
-    fn upload_missed(&self, round: u64, why: &Problem) {
-        let message = format!("round {round} goes on without this agent: {}", why.message);
-        self.say_of("upload-missed", round, message);
-    }
-
-    fn upload_resent(&self, round: u64) {
-        let message = format!("round {round}: sent once more, as the coordinator asked for it");
-        self.say_of("upload-resent", round, message);
-    }
-
-    fn retrying(&self, why: &str, next: Duration) {
-        self.say("retrying", format!("{why}; trying again in {:.1} s", next.as_secs_f64()));
-    }
-
-    fn study_waits(&self, state: StudyState) {
-        self.say("waiting", format!("the study is {state}"));
-    }
-
-    fn budget_reached(&self, reached: &BudgetReached) {
-        self.say("budget-spent", format!("nothing more is sent: {reached}"));
-    }
-
-    fn refused(&self, rejected: &UpdateRejected) {
-        self.say("refused", rejected.to_string());
-    }
-
-    fn coordinator_refused(&self, misconduct: &Misconduct) {
-        self.say("misconduct", misconduct.to_string());
+    fn notice(&self, notice: &Notice<'_>) {
+        let (kind, round) = match notice {
+            Notice::StudyOpened(_) => ("opened", None),
+            Notice::RoundsAreShort(_) => ("short-rounds", None),
+            Notice::RoundBegan(round, _) => ("round", Some(*round)),
+            Notice::UploadSent(round) => ("upload-sent", Some(*round)),
+            Notice::UploadMissed(round, _) => ("upload-missed", Some(*round)),
+            Notice::UploadResent(round) => ("upload-resent", Some(*round)),
+            Notice::Retrying(..) => ("retrying", None),
+            Notice::StudyWaits(_) => ("waiting", None),
+            Notice::WaitsToDeliver => return,
+            Notice::BudgetReached(_) => ("budget-spent", None),
+            Notice::Refused(_) => ("refused", None),
+            Notice::CoordinatorRefused(_) => ("misconduct", None),
+        };
+        self.tell(PartyEvent::new(kind, notice.to_string(), round));
     }
 }

@@ -19,22 +19,18 @@ pub(crate) struct PartyEvent {
 }
 
 impl PartyEvent {
-    pub(crate) fn new(kind: &'static str, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), round: None, trial: None, value: None }
+    pub(crate) fn new(kind: &'static str, message: String, round: Option<u64>) -> Self {
+        Self { kind, message, round, trial: None, value: None }
     }
 
-    pub(crate) fn of_round(self, round: u64) -> Self {
-        Self { round: Some(round), ..self }
-    }
-
-    fn of_trial(self, trial: &Trial, point: &Point) -> Self {
+    fn of_trial(kind: &'static str, message: String, trial: &Trial, point: &Point) -> Self {
         let told = (trial.index, point.clone(), trial.source.to_string());
-        Self { trial: Some(told), ..self.of_round(trial.round) }
+        Self { trial: Some(told), ..Self::new(kind, message, Some(trial.round)) }
     }
 
     /// A trial is about to be evaluated.
     pub(crate) fn trial_started(trial: &Trial, point: &Point) -> Self {
-        Self::new("trial-started", format!("trial {}", trial.index)).of_trial(trial, point)
+        Self::of_trial("trial-started", format!("trial {}", trial.index), trial, point)
     }
 
     /// A trial was told.
@@ -50,7 +46,7 @@ impl PartyEvent {
             // A party's trials report nothing, so none is stopped.
             Told::Stopped { because, .. } => (format!("trial {number} stopped: {because}"), None),
         };
-        Self { value, ..Self::new("trial-ended", message).of_trial(trial, point) }
+        Self { value, ..Self::of_trial("trial-ended", message, trial, point) }
     }
 
     /// As a dict with the fields of Python's `PartyEvent`.

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 
 use fedbo_objective::Objective;
-use fedbo_peer::{Ended, Observer, Overrides, PeerFile};
-use fedbo_protocol::{ReportRejected, Trial};
+use fedbo_peer::{Ended, Notice, Observer, Overrides, PeerFile};
+use fedbo_protocol::Trial;
 use fedbo_space::Point;
 use fedbo_storage::Told;
-use fedbo_wire::PublicKey;
 use pyo3::prelude::*;
 
 use crate::agent::Stop;
@@ -77,17 +76,9 @@ impl Events {
     fn note(&self, event: PartyEvent) {
         self.0.note(move |py| event.to_python(py));
     }
-
-    fn say(&self, kind: &'static str, message: impl Into<String>) {
-        self.note(PartyEvent::new(kind, message));
-    }
 }
 
 impl Observer for Events {
-    fn listens(&self, url: &str) {
-        self.say("listening", format!("peer on {url}"));
-    }
-
     fn trial_started(&self, trial: &Trial, point: &Point) {
         self.note(PartyEvent::trial_started(trial, point));
     }
@@ -96,41 +87,18 @@ impl Observer for Events {
         self.note(PartyEvent::trial_ended(trial, point, told));
     }
 
-    fn waits_for(&self, round: u64, neighbours: &[&str]) {
-        let message = format!("round {round} waits for {}", neighbours.join(", "));
-        self.note(PartyEvent::new("waiting", message).of_round(round));
-    }
-
-    fn went_on_without(&self, round: u64, neighbours: &[&str]) {
-        let message = format!("round {round} goes on without {}", neighbours.join(", "));
-        self.note(PartyEvent::new("went-on", message).of_round(round));
-    }
-
-    fn stays_for(&self, neighbours: &[&str]) {
-        let names = neighbours.join(", ");
-        self.say(
-            "staying",
-            format!("all rounds are done; it stays until the rest is shared with {names}"),
-        );
-    }
-
-    fn away(&self, neighbour: &str, why: &str) {
-        self.say("away", format!("{neighbour} is away: {why}"));
-    }
-
-    fn is_back(&self, neighbour: &str) {
-        self.say("back", format!("{neighbour} is back"));
-    }
-
-    fn trusts(&self, neighbour: &str, key: &PublicKey) {
-        self.say("trusts", format!("{neighbour} has the key {key}, which is believed from now on"));
-    }
-
-    fn rejected(&self, rejected: &ReportRejected) {
-        self.say("refused", format!("{rejected}; it is not used"));
-    }
-
-    fn misconduct(&self, what: &str) {
-        self.say("misconduct", what);
+    fn notice(&self, notice: &Notice<'_>) {
+        let (kind, round) = match notice {
+            Notice::Listens(_) => ("listening", None),
+            Notice::WaitsFor(round, _) => ("waiting", Some(*round)),
+            Notice::WentOnWithout(round, _) => ("went-on", Some(*round)),
+            Notice::StaysFor(_) => ("staying", None),
+            Notice::Away(..) => ("away", None),
+            Notice::IsBack(_) => ("back", None),
+            Notice::Trusts(..) => ("trusts", None),
+            Notice::Rejected(_) => ("refused", None),
+            Notice::Misconduct(_) => ("misconduct", None),
+        };
+        self.note(PartyEvent::new(kind, notice.to_string(), round));
     }
 }

@@ -2,19 +2,17 @@
 
 use std::cell::Cell;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use fedbo_agent::{
-    AgentFile, BudgetReached, Ended, EnrolOptions, HOME, Home, Misconduct, Observer, RunOptions,
-    UploadCounts,
+    AgentFile, Ended, EnrolOptions, HOME, Home, Notice, Observer, RunOptions, UploadCounts,
 };
 use fedbo_config::choices_to_write;
 use fedbo_federation::Federation;
 use fedbo_privacy::accounting::Budget;
-use fedbo_protocol::{Trial, UpdateRejected};
+use fedbo_protocol::Trial;
 use fedbo_space::Point;
 use fedbo_storage::Told;
-use fedbo_wire::{EnrolmentToken, Problem, ServerCard, StudyState};
+use fedbo_wire::{EnrolmentToken, ServerCard};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
@@ -452,19 +450,6 @@ struct ConsoleObserver {
 }
 
 impl Observer for ConsoleObserver {
-    fn study_opened(&self, promise: &str) {
-        console::note(promise);
-    }
-
-    fn rounds_are_short(&self, warning: &str) {
-        console::note(&format!("warning: {warning}"));
-    }
-
-    fn round_began(&self, round: u64, collects: bool) {
-        let silent = if collects { "" } else { ", nothing is sent in it" };
-        console::remark(&format!("round {round}{silent}"));
-    }
-
     fn trial_ended(&self, trial: &Trial, _point: &Point, told: &Told) {
         self.n_trials.set(self.n_trials.get() + 1);
         match told {
@@ -478,41 +463,26 @@ impl Observer for ConsoleObserver {
         }
     }
 
-    fn upload_missed(&self, round: u64, why: &Problem) {
-        console::note(&format!("round {round} goes on without this agent: {}", why.message));
-    }
-
-    fn upload_resent(&self, round: u64) {
-        console::remark(&format!("round {round}: sent once more, as the coordinator asked for it"));
-    }
-
-    fn waits_to_deliver(&self) {
-        console::note(
-            "all trials are done; what they showed last is sent in the next window (Ctrl-C ends the wait, and no trial is lost)",
-        );
-    }
-
-    fn retrying(&self, why: &str, next: Duration) {
-        console::note(&format!("{why}; trying again in {:.1} s", next.as_secs_f64()));
-    }
-
-    fn study_waits(&self, state: StudyState) {
-        console::remark(&format!("the study is {state}"));
-    }
-
-    fn budget_reached(&self, reached: &BudgetReached) {
-        self.over_budget.set(true);
-        console::note(&format!(
-            "nothing more is sent: {reached}; the agent goes on with what others release"
-        ));
-    }
-
-    fn refused(&self, rejected: &UpdateRejected) {
-        console::note(&format!("warning: {rejected}"));
-    }
-
-    fn coordinator_refused(&self, misconduct: &Misconduct) {
-        console::note(&format!("warning: {misconduct}"));
+    fn notice(&self, notice: &Notice<'_>) {
+        match notice {
+            Notice::UploadSent(_) => {}
+            Notice::RoundBegan(..) | Notice::UploadResent(_) | Notice::StudyWaits(_) => {
+                console::remark(&notice.to_string());
+            }
+            Notice::StudyOpened(_) | Notice::UploadMissed(..) | Notice::Retrying(..) => {
+                console::note(&notice.to_string());
+            }
+            Notice::RoundsAreShort(_) | Notice::Refused(_) | Notice::CoordinatorRefused(_) => {
+                console::note(&format!("warning: {notice}"));
+            }
+            Notice::WaitsToDeliver => {
+                console::note(&format!("{notice} (Ctrl-C ends the wait, and no trial is lost)"));
+            }
+            Notice::BudgetReached(_) => {
+                self.over_budget.set(true);
+                console::note(&format!("{notice}; the agent goes on with what others release"));
+            }
+        }
     }
 }
 

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fedbo_peer::{Ended, NeighbourStatus, Observer, Overrides, PeerFile, PeerStatus};
-use fedbo_protocol::{ReportRejected, Trial};
+use fedbo_peer::{Ended, NeighbourStatus, Notice, Observer, Overrides, PeerFile, PeerStatus};
+use fedbo_protocol::Trial;
 use fedbo_space::Point;
 use fedbo_storage::Told;
-use fedbo_wire::PublicKey;
 use serde::Serialize;
 
 use super::parse_listen;
@@ -225,10 +224,6 @@ struct ConsoleObserver {
 }
 
 impl Observer for ConsoleObserver {
-    fn listens(&self, url: &str) {
-        console::note(&format!("peer on {url}"));
-    }
-
     fn trial_ended(&self, trial: &Trial, _point: &Point, told: &Told) {
         self.n_trials.fetch_add(1, Ordering::Relaxed);
         let (round, index) = (trial.round, trial.index);
@@ -245,40 +240,19 @@ impl Observer for ConsoleObserver {
         }
     }
 
-    fn waits_for(&self, round: u64, neighbours: &[&str]) {
-        console::remark(&format!("round {round} waits for {}", neighbours.join(", ")));
-    }
-
-    fn went_on_without(&self, round: u64, neighbours: &[&str]) {
-        console::note(&format!("round {round} goes on without {}", neighbours.join(", ")));
-    }
-
-    fn stays_for(&self, neighbours: &[&str]) {
-        console::note(&format!(
-            "all rounds are done; it stays until the rest is shared with {} (Ctrl-C ends it)",
-            neighbours.join(", ")
-        ));
-    }
-
-    fn away(&self, neighbour: &str, why: &str) {
-        console::note(&format!("{neighbour} is away: {why}"));
-    }
-
-    fn is_back(&self, neighbour: &str) {
-        console::remark(&format!("{neighbour} is back"));
-    }
-
-    fn trusts(&self, neighbour: &str, key: &PublicKey) {
-        console::note(&format!(
-            "{neighbour} has the key {key}, which is believed from now on; its owner sees it in `fedbo peer status`"
-        ));
-    }
-
-    fn rejected(&self, rejected: &ReportRejected) {
-        console::note(&format!("warning: {rejected}; it is not used"));
-    }
-
-    fn misconduct(&self, what: &str) {
-        console::note(&format!("warning: {what}"));
+    fn notice(&self, notice: &Notice<'_>) {
+        match notice {
+            Notice::WaitsFor(..) | Notice::IsBack(_) => console::remark(&notice.to_string()),
+            Notice::Listens(_) | Notice::WentOnWithout(..) | Notice::Away(..) => {
+                console::note(&notice.to_string());
+            }
+            Notice::Rejected(_) | Notice::Misconduct(_) => {
+                console::note(&format!("warning: {notice}"));
+            }
+            Notice::StaysFor(_) => console::note(&format!("{notice} (Ctrl-C ends it)")),
+            Notice::Trusts(..) => {
+                console::note(&format!("{notice}; its owner sees it in `fedbo peer status`"));
+            }
+        }
     }
 }

@@ -18,7 +18,7 @@ use crate::link::{Place, Poll, Polled, Progress};
 use crate::log::{MadeUpload, NewUpload, TakenHandout, UploadState};
 use crate::pace::Instant;
 use crate::session::{Ended, Session, Step};
-use crate::{Misconduct, RunError};
+use crate::{Misconduct, Notice, RunError};
 
 /// Seconds that a coordinator may take to answer when there is nothing new: less than proxies are known to wait.
 const POLL_S: u64 = 25;
@@ -124,12 +124,12 @@ impl Session<'_> {
                 self.log().end(round, UploadState::Acknowledged, self.clock.now_ms())?;
                 pass("agent: an upload is noted as answered");
                 self.delivered = Some(round);
-                self.observer.upload_sent(round);
+                self.observer.notice(&Notice::UploadSent(round));
                 Ok(true)
             }
             Sent::Missed(why) => {
                 self.log().end(round, UploadState::Missed, self.clock.now_ms())?;
-                self.observer.upload_missed(round, why);
+                self.observer.notice(&Notice::UploadMissed(round, why));
                 Ok(true)
             }
             Sent::Stands(_) | Sent::Undecided(_) => Ok(false),
@@ -184,7 +184,7 @@ impl Session<'_> {
             None => self.log().end(round, UploadState::Missed, now_ms)?,
         }
         let why = Problem { code: ProblemCode::Late, message: why.to_owned() };
-        self.observer.upload_missed(round, &why);
+        self.observer.notice(&Notice::UploadMissed(round, &why));
         Ok(())
     }
 
@@ -286,7 +286,7 @@ impl Session<'_> {
             Charged::Withheld(reached) => {
                 if !self.said_budget {
                     self.said_budget = true;
-                    self.observer.budget_reached(&reached);
+                    self.observer.notice(&Notice::BudgetReached(&reached));
                 }
                 Ok(UploadState::Withheld)
             }
@@ -316,7 +316,7 @@ impl Session<'_> {
     fn wait_for_the_study(&mut self, state: StudyState) -> Result<Step, RunError> {
         if self.said_state != Some(state) {
             self.said_state = Some(state);
-            self.observer.study_waits(state);
+            self.observer.notice(&Notice::StudyWaits(state));
         }
         let poll = Poll {
             after: self.follower.round(),
@@ -365,12 +365,12 @@ impl Session<'_> {
         match self.send(round, &made.bytes)? {
             Sent::Acknowledged => {
                 self.resend = None;
-                self.observer.upload_resent(round);
+                self.observer.notice(&Notice::UploadResent(round));
                 Ok(Step::Waits(POLL_PAUSE))
             }
             Sent::Missed(why) => {
                 self.resend = None;
-                self.observer.upload_missed(round, &why);
+                self.observer.notice(&Notice::UploadMissed(round, &why));
                 Ok(Step::Waits(POLL_PAUSE))
             }
             undecided @ (Sent::Stands(_) | Sent::Undecided(_)) => self.step_after(undecided),
@@ -482,7 +482,7 @@ impl Session<'_> {
         self.pace.began(round, elapsed_ms.unwrap_or(0), now_ms);
         self.n_attempts = 0;
         self.said_state = None;
-        self.observer.round_began(round, collects);
+        self.observer.notice(&Notice::RoundBegan(round, collects));
         Ok(verified)
     }
 
@@ -495,7 +495,7 @@ impl Session<'_> {
     fn accuse(&mut self, misconduct: Misconduct) -> RunError {
         // Where that fails, the misconduct is the news all the same.
         let _ = self.log().forget_all();
-        self.observer.coordinator_refused(&misconduct);
+        self.observer.notice(&Notice::CoordinatorRefused(&misconduct));
         self.accused = Some(misconduct.clone());
         misconduct.into()
     }
@@ -532,7 +532,7 @@ impl Session<'_> {
             self.said_state = None;
         } else if self.said_state != Some(progress.state) {
             self.said_state = Some(progress.state);
-            self.observer.study_waits(progress.state);
+            self.observer.notice(&Notice::StudyWaits(progress.state));
         }
         let now_ms = self.clock.now_ms();
         if now_ms.abs_diff(self.membership.contact_at_ms) > CONTACT_MS {
@@ -619,7 +619,7 @@ impl Session<'_> {
             };
             let asked = error.retry_after().unwrap_or_default();
             let next = next.max(asked.min(RETRY_AFTER_MAX));
-            self.observer.retrying(&error.to_string(), next);
+            self.observer.notice(&Notice::Retrying(&error.to_string(), next));
             return Ok(Step::Waits(next));
         }
         Err(match error {

@@ -20,12 +20,12 @@ use fedbo_protocol::{AgentEffect, Trial};
 use fedbo_space::Point;
 use fedbo_wire::{Problem, ProblemCode, StudyState};
 
-use crate::RunError;
 use crate::exchange::Sent;
 use crate::link::Polled;
 use crate::log::{UploadState, forget_used};
 use crate::pace::Instant;
 use crate::session::{Ended, Session, Step};
+use crate::{Notice, RunError};
 
 /// The longest time that a step says to wait.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -145,7 +145,7 @@ impl Session<'_> {
         match self.queue.pop_front() {
             Some(AgentEffect::Evaluate(trial)) => return self.begin_beside(trial),
             Some(AgentEffect::Refused(rejected)) => {
-                self.observer.refused(&rejected);
+                self.observer.notice(&Notice::Refused(&rejected));
                 return Ok(Step::Went);
             }
             Some(AgentEffect::Finished) => {
@@ -176,7 +176,7 @@ impl Session<'_> {
                 }
                 if !self.free.said_done {
                     self.free.said_done = true;
-                    self.observer.waits_to_deliver();
+                    self.observer.notice(&Notice::WaitsToDeliver);
                 }
             }
         }

@@ -46,7 +46,7 @@ pub use log::UploadCounts;
 pub use mail::{Mail, MailLink, RequestId, enrol_by_mail, run_by_mail};
 pub use membership::Membership;
 pub use misconduct::Misconduct;
-pub use observer::{Observer, Silent};
+pub use observer::{Notice, Observer, Silent};
 pub use pace::short_rounds;
 pub use protection::{Unprotected, protection};
 pub use reader::ReleaseDefect;

@@ -9,7 +9,7 @@ use fedbo_transport::{LinkError, SystemClock};
 
 use crate::rotate::LinkTo;
 use crate::{
-    AgentFile, Ended, Home, HttpLink, Link, Membership, Observer, Parts, RunError, Session,
+    AgentFile, Ended, Home, HttpLink, Link, Membership, Notice, Observer, Parts, RunError, Session,
     protection, short_rounds,
 };
 
@@ -129,9 +129,9 @@ impl Opened {
         let promise = protection(&parts.federation);
         let warning = short_rounds(&parts.federation);
         let mut session = Session::open(parts)?;
-        observer.study_opened(&promise);
+        observer.notice(&Notice::StudyOpened(&promise));
         if let Some(warning) = warning {
-            observer.rounds_are_short(&warning);
+            observer.notice(&Notice::RoundsAreShort(&warning));
         }
         session.run()
     }

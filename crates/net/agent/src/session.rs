@@ -29,7 +29,7 @@ use crate::log::{Log, forget_used};
 use crate::machine::{Machine, machine};
 use crate::pace::Pace;
 use crate::protection;
-use crate::{Home, Link, Membership, Misconduct, Observer, RunError};
+use crate::{Home, Link, Membership, Misconduct, Notice, Observer, RunError};
 
 /// The interval at which a session that waits looks whether to stop; and while a trial is under way beside it, whether that has ended.
 const TICK: Duration = Duration::from_millis(100);
@@ -273,7 +273,7 @@ impl<'a> Session<'a> {
             Some(AgentEffect::Evaluate(trial)) => self.evaluate(trial),
             Some(AgentEffect::Upload(update)) => self.deliver(update),
             Some(AgentEffect::Refused(rejected)) => {
-                self.observer.refused(&rejected);
+                self.observer.notice(&Notice::Refused(&rejected));
                 Ok(Step::Went)
             }
             Some(AgentEffect::Finished) => {

@@ -27,7 +27,7 @@ mod status;
 pub use error::{OtherHome, PeerError};
 pub use member::Member;
 pub use memory::{Event, Logged, Memory, Taken};
-pub use observer::{Observer, Silent};
+pub use observer::{Notice, Observer, Silent};
 pub use peer_file::{HOME, Overrides, PeerFile};
 pub use records::NeighbourMemory;
 pub use session::{Address, Ended, Parts, run};

@@ -7,9 +7,9 @@ use fedbo_party::HomeError;
 use fedbo_transport::{Backoff, HttpClient, LinkError, Signer, SystemClock};
 use fedbo_wire::{Digest, PeerIdentity, ProblemCode, Receipt};
 
-use crate::PeerError;
 use crate::hub::Work;
 use crate::shared::Shared;
+use crate::{Notice, PeerError};
 
 /// Waits after the first failure, and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
@@ -82,7 +82,7 @@ impl Link {
                 }
                 Err(StepError::Fatal(error)) => {
                     // The session hears of it when its trial has ended; who watches, now.
-                    self.shared.observer.misconduct(&error.to_string());
+                    self.shared.observer.notice(&Notice::Misconduct(&error.to_string()));
                     return self.shared.hub.fail(error);
                 }
                 Err(StepError::Stopped) => return,
@@ -162,7 +162,7 @@ impl Link {
             None => {
                 self.shared.memory.pin(slot, identity.key)?;
                 self.shared.hub.change(slot, |link| link.key = Some(identity.key));
-                self.shared.observer.trusts(name, &identity.key);
+                self.shared.observer.notice(&Notice::Trusts(name, &identity.key));
             }
         }
         Ok(slot)
@@ -253,14 +253,14 @@ impl Link {
             self.shared.hub.change(slot, |link| std::mem::replace(&mut link.is_away, false));
         if was_away {
             let name = self.shared.member.name_of(slot);
-            self.shared.observer.is_back(name);
+            self.shared.observer.notice(&Notice::IsBack(name));
         }
     }
 
     fn missed(&mut self, why: &str) {
         let Some(slot) = self.slot else {
             if !std::mem::replace(&mut self.said_away, true) {
-                self.shared.observer.away(&self.url, why);
+                self.shared.observer.notice(&Notice::Away(&self.url, why));
             }
             return;
         };
@@ -273,7 +273,7 @@ impl Link {
         });
         if !was_away {
             let name = self.shared.member.name_of(slot);
-            self.shared.observer.away(name, why);
+            self.shared.observer.notice(&Notice::Away(name, why));
         }
     }
 

@@ -1,17 +1,63 @@
 //! Observers of a peer.
 
+use std::fmt;
+
 use fedbo_protocol::{ReportRejected, Trial};
 use fedbo_space::Point;
 use fedbo_storage::Told;
 use fedbo_wire::PublicKey;
 
+/// Something that a peer does or meets beside its trials; displayed in a sentence.
+#[derive(Clone, Copy, Debug)]
+pub enum Notice<'a> {
+    /// The peer answers at this address.
+    Listens(&'a str),
+    /// A round cannot begin before these neighbours have reported. Said once a round, after a moment.
+    WaitsFor(u64, &'a [&'a str]),
+    /// A round has begun without the reports of these neighbours.
+    WentOnWithout(u64, &'a [&'a str]),
+    /// The peer's plan is done; it stays for these neighbours. Said again when they change.
+    StaysFor(&'a [&'a str]),
+    /// A neighbour cannot be reached, for this reason. Said once until it is.
+    Away(&'a str, &'a str),
+    /// A neighbour that was away is reached.
+    IsBack(&'a str),
+    /// A neighbour's key is trusted on first use, as nobody has named one.
+    Trusts(&'a str, &'a PublicKey),
+    /// Something in a report is not used.
+    Rejected(&'a ReportRejected),
+    /// A neighbour, or somebody in its name, did what none may do; it was refused.
+    Misconduct(&'a str),
+}
+
+impl fmt::Display for Notice<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Listens(url) => write!(f, "peer on {url}"),
+            Self::WaitsFor(round, names) => {
+                write!(f, "round {round} waits for {}", names.join(", "))
+            }
+            Self::WentOnWithout(round, names) => {
+                write!(f, "round {round} goes on without {}", names.join(", "))
+            }
+            Self::StaysFor(names) => write!(
+                f,
+                "all rounds are done; it stays until the rest is shared with {}",
+                names.join(", ")
+            ),
+            Self::Away(name, why) => write!(f, "{name} is away: {why}"),
+            Self::IsBack(name) => write!(f, "{name} is back"),
+            Self::Trusts(name, key) => {
+                write!(f, "{name} has the key {key}, which is believed from now on")
+            }
+            Self::Rejected(rejected) => write!(f, "{rejected}; it is not used"),
+            Self::Misconduct(what) => f.write_str(what),
+        }
+    }
+}
+
 /// Hears what a peer does, from any of its threads. What it hears is durable already.
 pub trait Observer: Send + Sync {
-    /// The peer answers at this address.
-    fn listens(&self, url: &str) {
-        let _ = url;
-    }
-
     /// A trial is about to be evaluated.
     fn trial_started(&self, trial: &Trial, point: &Point) {
         let (_, _) = (trial, point);
@@ -22,44 +68,9 @@ pub trait Observer: Send + Sync {
         let (_, _, _) = (trial, point, told);
     }
 
-    /// A round cannot begin before these neighbours have reported. Said once a round, after a moment.
-    fn waits_for(&self, round: u64, neighbours: &[&str]) {
-        let (_, _) = (round, neighbours);
-    }
-
-    /// A round has begun without the reports of these neighbours.
-    fn went_on_without(&self, round: u64, neighbours: &[&str]) {
-        let (_, _) = (round, neighbours);
-    }
-
-    /// The peer's plan is done; it stays for these neighbours. Said again when they change.
-    fn stays_for(&self, neighbours: &[&str]) {
-        let _ = neighbours;
-    }
-
-    /// A neighbour cannot be reached. Said once until it is.
-    fn away(&self, neighbour: &str, why: &str) {
-        let (_, _) = (neighbour, why);
-    }
-
-    /// A neighbour that was away is reached.
-    fn is_back(&self, neighbour: &str) {
-        let _ = neighbour;
-    }
-
-    /// A neighbour's key is trusted on first use, as nobody has named one.
-    fn trusts(&self, neighbour: &str, key: &PublicKey) {
-        let (_, _) = (neighbour, key);
-    }
-
-    /// Something in a report is not used.
-    fn rejected(&self, rejected: &ReportRejected) {
-        let _ = rejected;
-    }
-
-    /// A neighbour, or somebody in its name, did what none may do; it was refused.
-    fn misconduct(&self, what: &str) {
-        let _ = what;
+    /// Something else happened.
+    fn notice(&self, notice: &Notice<'_>) {
+        let _ = notice;
     }
 }
 

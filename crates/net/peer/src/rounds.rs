@@ -7,10 +7,10 @@ use fedbo_protocol::{PeerEffect, PeerEvent, Report, Shared as SharedPoint, Trial
 use fedbo_storage::Told;
 use fedbo_wire::{PeerReport, SharedObservation};
 
-use crate::PeerError;
 use crate::memory::{Event, Logged};
 use crate::session::{Ended, Session};
 use crate::shared::Shared;
+use crate::{Notice, PeerError};
 
 /// The time after which it is said for whom a round waits.
 const SAID_AFTER: Duration = Duration::from_secs(2);
@@ -94,9 +94,11 @@ impl Session {
             match effect {
                 PeerEffect::Evaluate(trial) => self.running = Some(trial),
                 PeerEffect::Shared(report) => self.share(&report)?,
-                PeerEffect::Rejected(rejected) if !self.is_replay => observer.rejected(&rejected),
+                PeerEffect::Rejected(rejected) if !self.is_replay => {
+                    observer.notice(&Notice::Rejected(&rejected));
+                }
                 PeerEffect::WentOnWithout { round, neighbours } if !self.is_replay => {
-                    observer.went_on_without(round, &self.names(&neighbours));
+                    observer.notice(&Notice::WentOnWithout(round, &self.names(&neighbours)));
                 }
                 PeerEffect::Rejected(_) | PeerEffect::WentOnWithout { .. } => {}
                 PeerEffect::Finished => self.is_finished = true,
@@ -176,7 +178,7 @@ impl Session {
                     let is_missing = |slot: &u32| !self.has_all_before(round, *slot);
                     let neighbours = self.machine.recipients().iter().copied();
                     let missing: Vec<u32> = neighbours.filter(is_missing).collect();
-                    self.shared.observer.waits_for(round, &self.names(&missing));
+                    self.shared.observer.notice(&Notice::WaitsFor(round, &self.names(&missing)));
                 }
             }
             _ => self.waits = Some((round, Instant::now(), false)),
@@ -218,7 +220,7 @@ impl Session {
         missing.retain(|slot| !complete(slot));
         if missing != self.stays_for {
             if !missing.is_empty() {
-                self.shared.observer.stays_for(&self.names(&missing));
+                self.shared.observer.notice(&Notice::StaysFor(&self.names(&missing)));
             }
             self.stays_for = missing;
         }

@@ -12,9 +12,9 @@ use fedbo_transport::{Length, Refusal, claimed_signature, json, of_type, read_au
 use fedbo_wire::{Digest, PeerIdentity, PeerReport, ProblemCode, PublicKey, RequestSignature};
 use serde::Deserialize;
 
-use crate::PeerError;
 use crate::memory::Taken;
 use crate::shared::Shared;
+use crate::{Notice, PeerError};
 
 /// The time that the body of a request may take.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
@@ -149,9 +149,10 @@ async fn report(
             Ok(Taken::Conflict { is_new }) => {
                 if is_new {
                     let name = shared.member.name_of(sender);
-                    shared.observer.misconduct(&format!(
+                    let what = format!(
                         "{name:?} has signed two reports of round {round}; the first counts, both are kept in peer.db"
-                    ));
+                    );
+                    shared.observer.notice(&Notice::Misconduct(&what));
                 }
                 let message = format!(
                     "another report of round {round} has come before; a home that was set back or begun anew cannot go on \
@@ -191,10 +192,11 @@ fn of_neighbour(
         Some(key) if key == signature.key => Ok((signature, key)),
         Some(_) => {
             if shared.hub.may_say_impostor(sender) {
-                shared.observer.misconduct(&format!(
+                let what = format!(
                     "somebody with the key {} speaks as {name:?}, whose key is another; it is refused",
                     signature.key
-                ));
+                );
+                shared.observer.notice(&Notice::Misconduct(&what));
             }
             let message = format!(
                 "{:?} knows {name:?} by another key than {}; if {name:?} was set up anew, its key is to be named there",

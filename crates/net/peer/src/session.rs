@@ -20,7 +20,7 @@ use crate::link::Link;
 use crate::records::key_of;
 use crate::service::router;
 use crate::shared::Shared;
-use crate::{Member, Memory, Observer, PeerError};
+use crate::{Member, Memory, Notice, Observer, PeerError};
 
 /// The parts of a session.
 pub struct Parts {
@@ -186,7 +186,7 @@ impl Session {
             let listening = Listening::start(&self.listen)?;
             let scheme = if self.listen.tls.is_some() { "https" } else { "http" };
             let url = format!("{scheme}://{}", listening.address());
-            self.shared.observer.listens(&url);
+            self.shared.observer.notice(&Notice::Listens(&url));
             let router = router(Arc::clone(&self.shared));
             runtime.spawn(listening.serve(router, ConnectionCounts::default(), ending))
         };

@@ -8,8 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fedbo_agent::{
-    BudgetReached, Ended, EnrolOptions, Home, Link, Misconduct, Observer, Parts, RunError, Session,
-    Step, enrol_with,
+    Ended, EnrolOptions, Home, Link, Notice, Observer, Parts, RunError, Session, Step, enrol_with,
 };
 use fedbo_federation::Federation;
 use fedbo_objective::{FailuresMax, Objective, Outcome, TrialId};
@@ -17,7 +16,7 @@ use fedbo_privacy::accounting::{Budget, Delta};
 use fedbo_protocol::Trial;
 use fedbo_space::Point;
 use fedbo_storage::{Mode, SqliteStorage, Storage as _, Told};
-use fedbo_wire::{EnrolmentToken, Problem};
+use fedbo_wire::EnrolmentToken;
 
 use crate::coordinator::{TestCoordinator, coordinator_key};
 use crate::ways::{Cutter, TestClock, TestLink, note, pass_time, token};
@@ -44,9 +43,6 @@ impl Ears {
 }
 
 impl Observer for Ears {
-    fn round_began(&self, round: u64, _: bool) {
-        self.hear(format!("round {round}"));
-    }
     fn trial_started(&self, trial: &Trial, _: &Point) {
         self.hear(format!("started {}", trial.index));
     }
@@ -54,26 +50,18 @@ impl Observer for Ears {
         pass_time(Duration::from_millis(self.ponders_ms.get()));
         self.hear(format!("ended {}", trial.index));
     }
-    fn upload_sent(&self, round: u64) {
-        self.hear(format!("sent {round}"));
-    }
-    fn upload_missed(&self, round: u64, why: &Problem) {
-        self.hear(format!("missed {round} {}", why.code));
-    }
-    fn upload_resent(&self, round: u64) {
-        self.hear(format!("resent {round}"));
-    }
-    fn retrying(&self, why: &str, next: Duration) {
-        self.hear(format!("retrying {} {why}", next.as_millis()));
-    }
-    fn study_waits(&self, state: fedbo_wire::StudyState) {
-        self.hear(format!("waits {state}"));
-    }
-    fn budget_reached(&self, reached: &BudgetReached) {
-        self.hear(format!("budget {}", reached.would_be));
-    }
-    fn coordinator_refused(&self, misconduct: &Misconduct) {
-        self.hear(format!("refused {misconduct}"));
+    fn notice(&self, notice: &Notice<'_>) {
+        self.hear(match notice {
+            Notice::RoundBegan(round, _) => format!("round {round}"),
+            Notice::UploadSent(round) => format!("sent {round}"),
+            Notice::UploadMissed(round, why) => format!("missed {round} {}", why.code),
+            Notice::UploadResent(round) => format!("resent {round}"),
+            Notice::Retrying(why, next) => format!("retrying {} {why}", next.as_millis()),
+            Notice::StudyWaits(state) => format!("waits {state}"),
+            Notice::BudgetReached(reached) => format!("budget {}", reached.would_be),
+            Notice::CoordinatorRefused(misconduct) => format!("refused {misconduct}"),
+            _ => return,
+        });
     }
 }
 
