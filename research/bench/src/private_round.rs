@@ -13,7 +13,7 @@ use fedbo_objective::{Objective, Outcome, TrialId};
 use fedbo_privacy::accounting::{NoiseMultiplier, SamplingRate};
 use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, SecureNoise};
 use fedbo_protocol::{Agent, AgentPlan, Aggregator, LatticeRounds, ReleaseSchedule};
-use fedbo_runner::{Member, NullReleaseStore, Observer, Seat, TrialRecord, run_session};
+use fedbo_runner::{Evaluation, Member, NullReleaseStore, Observer, TrialRecord, run_session};
 use fedbo_space::{Direction, ParameterSpec, Partition, Point, Space, Value};
 use fedbo_strategies::{
     Domain, HyperparameterPolicy, LocalProb, MessageSettings, OwnSampler, ThompsonSettings,
@@ -132,7 +132,7 @@ fn members(
         memory: Memory::Latest,
     };
     let seed = Seed::new(1);
-    let seat = Seat::new(space.clone(), Arc::new(Hill), Direction::Maximize);
+    let evaluation = Evaluation::new(space.clone(), Arc::new(Hill), Direction::Maximize);
     let mut members = Vec::with_capacity(n_agents as usize);
     for id in 0..n_agents {
         let own_seed = seed.child(Purpose::Agent, u64::from(id));
@@ -147,7 +147,10 @@ fn members(
             initial: (0..N_INITIAL).map(|_| point()).collect(),
             n_rounds,
         };
-        members.push(Member { agent: Agent::new(strategy, plan, seed)?, seat: seat.clone() });
+        members.push(Member {
+            agent: Agent::new(strategy, plan, seed)?,
+            evaluation: evaluation.clone(),
+        });
     }
     Ok(members)
 }

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 const GIVEN: &str = "FEDBO_TEST_GIVEN";
 
-/// What a test was given by the one that started it; `None` in an ordinary run.
+/// The text that a test was given by the one that started it; `None` in an ordinary run.
 pub fn given() -> Option<String> {
     std::env::var(GIVEN).ok()
 }
@@ -41,7 +41,7 @@ pub fn start(test: &str, given: &str) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// What a test that was started says behind this word, line by line up to its end.
+/// The lines that a test that was started says behind this word, up to its end.
 pub fn said<'a>(child: &mut Child, word: &'a str) -> impl Iterator<Item = String> + use<'a> {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.filter_map(move |line| Some(line.unwrap().split_once(word)?.1.to_owned()))

@@ -13,6 +13,6 @@ pub use peer_session::{PeerMember, SimulatedNetwork, run_peers};
 pub use release_store::{NullReleaseStore, ReleaseStore};
 pub use row_builder::{RowBuilder, RowLabels};
 pub use session::{
-    Decoder, Ended, FreeTimes, Member, NullObserver, Observer, Seat, SessionError, TrialRecord,
-    run_free_session, run_relayed, run_session,
+    Decoder, Ended, Evaluation, FreeTimes, Member, NullObserver, Observer, SessionError,
+    TrialRecord, run_free_session, run_relayed, run_session,
 };

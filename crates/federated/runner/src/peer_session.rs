@@ -14,7 +14,7 @@ use fedbo_protocol::{
 use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 
-use crate::session::{Ended, Observer, Running, Seat, SessionError, TrialRecord};
+use crate::session::{Ended, Evaluation, Observer, Running, SessionError, TrialRecord};
 
 /// Ticks of a trial of usual length.
 const TRIAL: f64 = 1000.0;
@@ -62,7 +62,7 @@ pub struct PeerMember {
     /// The state machine.
     pub peer: Peer,
     /// The objective that it tunes.
-    pub seat: Seat,
+    pub evaluation: Evaluation,
 }
 
 /// An event at an instant.
@@ -82,8 +82,10 @@ struct MemberState<'a> {
 impl MemberState<'_> {
     /// Evaluates the running trial, if that was not done. False if it was interrupted.
     fn evaluate(&mut self, observer: &dyn Observer) -> bool {
-        let PeerMember { peer, seat } = &*self.member;
-        self.running.as_mut().is_none_or(|running| running.evaluate(peer.id(), seat, observer))
+        let PeerMember { peer, evaluation } = &*self.member;
+        self.running
+            .as_mut()
+            .is_none_or(|running| running.evaluate(peer.id(), evaluation, observer))
     }
 
     /// Feeds what fell due; effects with the seconds that each took, and the trial that ended.
@@ -100,7 +102,7 @@ impl MemberState<'_> {
                     let Some(record) = self.running.take().and_then(|r| r.record) else {
                         continue; // a trial ends once
                     };
-                    let value = record.told(self.member.seat.direction);
+                    let value = record.told(self.member.evaluation.direction);
                     let trial = record.trial.index;
                     fed.record = Some(record);
                     let event = PeerEvent::Evaluated { trial, value };

@@ -34,9 +34,9 @@ pub struct FreeTimes {
 /// The map from unit-cube coordinates to a point of the agent's objective.
 pub type Decoder = Arc<dyn Fn(&[f64]) -> Point + Send + Sync>;
 
-/// The objective of a member, and the way to it from the cube in which its machine works.
+/// The evaluation of a member's points: its objective, and the way to it from the cube in which its machine works.
 #[derive(Clone)]
-pub struct Seat {
+pub struct Evaluation {
     /// The objective that it tunes.
     pub objective: Arc<dyn Objective>,
     /// From coordinates to points.
@@ -45,14 +45,14 @@ pub struct Seat {
     pub direction: Direction,
 }
 
-impl Seat {
-    /// The seat of an objective in a space.
+impl Evaluation {
+    /// The evaluation of an objective in a space.
     #[must_use]
     pub fn new(space: Space, objective: Arc<dyn Objective>, direction: Direction) -> Self {
         Self { objective, decoder: Arc::new(move |unit| space.decode(unit)), direction }
     }
 
-    /// The seat of a problem in its own space.
+    /// The evaluation of a problem in its own space.
     #[must_use]
     pub fn of(problem: Arc<dyn Problem>) -> Self {
         let (space, direction) = (problem.space().clone(), problem.direction());
@@ -65,7 +65,7 @@ pub struct Member<S: UsesHandouts> {
     /// The state machine.
     pub agent: Agent<S>,
     /// The objective that it tunes.
-    pub seat: Seat,
+    pub evaluation: Evaluation,
 }
 
 /// One finished trial.
@@ -179,13 +179,18 @@ impl Running {
     }
 
     /// Evaluates the trial, unless that was done; false if it was interrupted.
-    pub(crate) fn evaluate(&mut self, agent: u32, seat: &Seat, observer: &dyn Observer) -> bool {
+    pub(crate) fn evaluate(
+        &mut self,
+        agent: u32,
+        evaluation: &Evaluation,
+        observer: &dyn Observer,
+    ) -> bool {
         if self.record.is_some() {
             return true;
         }
-        let point = (seat.decoder)(&self.trial.unit);
+        let point = (evaluation.decoder)(&self.trial.unit);
         let id = TrialId { agent: u64::from(agent), trial: self.trial.index };
-        let outcome = evaluate_guarded(seat.objective.as_ref(), &point, id);
+        let outcome = evaluate_guarded(evaluation.objective.as_ref(), &point, id);
         if matches!(outcome, Outcome::Interrupted) {
             return false;
         }
@@ -248,8 +253,10 @@ impl<'a, S: UsesHandouts> MemberState<'a, S> {
 
     /// Evaluates the running trial, unless that was done; false if it was interrupted.
     fn evaluate(&mut self, observer: &dyn Observer) -> bool {
-        let Member { agent, seat } = &*self.member;
-        self.running.as_mut().is_none_or(|running| running.evaluate(agent.id(), seat, observer))
+        let Member { agent, evaluation } = &*self.member;
+        self.running
+            .as_mut()
+            .is_none_or(|running| running.evaluate(agent.id(), evaluation, observer))
     }
 
     /// Tells the agent the trial that has ended by now, if one has.
@@ -260,7 +267,7 @@ impl<'a, S: UsesHandouts> MemberState<'a, S> {
         else {
             return Ok(None);
         };
-        let (trial, value) = (record.trial.index, record.told(self.member.seat.direction));
+        let (trial, value) = (record.trial.index, record.told(self.member.evaluation.direction));
         let effects = self.member.agent.handle(AgentEvent::Evaluated { trial, value })?;
         self.take(effects, 0.0, &mut Vec::new());
         Ok(Some(record))

@@ -26,7 +26,7 @@ use self::costs::{Cost, DELTA};
 use super::jobs::{Job, JobResult};
 use super::population::PopulationMean;
 use super::{Call, ExperimentResult};
-use fedbo_runner::{Member, RowLabels, Seat};
+use fedbo_runner::{Evaluation, Member, RowLabels};
 
 /// Fields, each an agent: N.
 const N_AGENTS: usize = fedbo_problems::N_FIELDS;
@@ -160,7 +160,7 @@ fn member(
     });
     let plan =
         AgentPlan { id, history: Vec::new(), initial: initial.collect(), n_rounds: setup.n_rounds };
-    Ok(Member { agent: Agent::new(strategy, plan, *seed)?, seat: Seat::of(svm) })
+    Ok(Member { agent: Agent::new(strategy, plan, *seed)?, evaluation: Evaluation::of(svm) })
 }
 
 /// Fig. 3a with our results, and the same for our setting. Costs are those that the schedules would have with

@@ -23,7 +23,7 @@ use fedbo_strategies::{
 };
 use fedbo_streams::{Purpose, Seed};
 
-use super::grid::{GridObjective, grid_index, grid_seat};
+use super::grid::{GridObjective, grid_evaluation, grid_index};
 use super::jobs::{Job, JobResult};
 use super::population::{CollaborationMode, PopulationMean};
 use super::{Call, ExperimentResult};
@@ -164,7 +164,7 @@ fn members(
             AgentPlan { id, history: Vec::new(), initial: initial.collect(), n_rounds: N_ROUNDS };
         members.push(Member {
             agent: Agent::new(strategy, plan, *seed)?,
-            seat: grid_seat(GridObjective {
+            evaluation: grid_evaluation(GridObjective {
                 values: values.clone(),
                 noise_std: NOISE_VARIANCE.sqrt(),
                 seed: *seed,

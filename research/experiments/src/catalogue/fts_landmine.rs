@@ -28,7 +28,7 @@ use super::landmine_fields::{DIM, Fields, N_DESIGNS, N_TARGETS};
 use super::{Call, ExperimentResult};
 use fedbo_report::{Clusters, FigureSpec, Metric, PanelBy, Reference, Summary, SummaryRequest};
 use fedbo_runner::RowLabels;
-use fedbo_runner::{Ended, Member, Observer, Seat, TrialRecord, run_relayed};
+use fedbo_runner::{Ended, Evaluation, Member, Observer, TrialRecord, run_relayed};
 
 /// t_n, the queries of the other agents, and T.
 pub(super) const N_ROUNDS: u64 = 50;
@@ -365,7 +365,10 @@ fn member(
         seed.child(Purpose::Agent, field as u64),
     )?;
     let plan = AgentPlan { id, history, initial, n_rounds: N_ROUNDS };
-    Ok(Member { agent: Agent::new(Box::new(fts) as AnyAgent, plan, seed)?, seat: Seat::of(svm) })
+    Ok(Member {
+        agent: Agent::new(Box::new(fts) as AnyAgent, plan, seed)?,
+        evaluation: Evaluation::of(svm),
+    })
 }
 
 /// The paper's and the authors' setting: SE with one length scale, raw outputs, maximum likelihood with ten starts after

@@ -17,7 +17,7 @@ use fedbo_strategies::{
 };
 use fedbo_streams::{Purpose, Seed};
 
-use super::grid::{GridObjective, grid_index, grid_seat};
+use super::grid::{GridObjective, grid_evaluation, grid_index};
 use super::jobs::{AnyAgent, Job, Session, contribute};
 use super::{Call, ExperimentResult};
 use fedbo_report::{FigureSpec, Metric, PanelBy, SummaryRequest};
@@ -200,7 +200,7 @@ fn session(prior: &GridPrior, panel: &Panel, arm: &Arm, seed: Seed) -> anyhow::R
     let optimum = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let member = Member {
         agent: Agent::new(Box::new(fts) as AnyAgent, plan, seed)?,
-        seat: grid_seat(objective),
+        evaluation: grid_evaluation(objective),
     };
     Ok(Session {
         members: vec![("target".into(), member)],

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fedbo_objective::{Failure, Objective, Outcome, TrialId};
 use fedbo_problems::N_GRID;
-use fedbo_runner::{Decoder, Seat};
+use fedbo_runner::{Decoder, Evaluation};
 use fedbo_space::{Direction, Point, Value};
 use fedbo_streams::{Purpose, Seed};
 
@@ -30,9 +30,13 @@ pub(super) fn grid_decoder() -> Decoder {
     Arc::new(|unit: &[f64]| Point::new(vec![("x".to_owned(), Value::Float(unit[0]))]))
 }
 
-/// The seat of a member that maximizes a function on the grid.
-pub(super) fn grid_seat(objective: GridObjective) -> Seat {
-    Seat { objective: Arc::new(objective), decoder: grid_decoder(), direction: Direction::Maximize }
+/// The evaluation of a member that maximizes a function on the grid.
+pub(super) fn grid_evaluation(objective: GridObjective) -> Evaluation {
+    Evaluation {
+        objective: Arc::new(objective),
+        decoder: grid_decoder(),
+        direction: Direction::Maximize,
+    }
 }
 
 /// Index of a grid point.

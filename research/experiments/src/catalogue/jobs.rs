@@ -274,7 +274,7 @@ fn run_session_of(unit: &RowLabels, session: Session, stop: &AtomicBool) -> JobR
         let unit = RowLabels { agent: name, ..unit.clone() };
         tallies.insert(
             member.agent.id(),
-            (RowBuilder::new(unit, member.seat.direction, n_initial, optimum), Vec::new()),
+            (RowBuilder::new(unit, member.evaluation.direction, n_initial, optimum), Vec::new()),
         );
         all.push(member);
     }
@@ -308,7 +308,7 @@ mod tests {
     use fedbo_federated::fts::AgentSampling;
     use fedbo_gp::{FeatureDescription, LengthscaleLaw};
     use fedbo_problems::{Function, Problem as _, TestFunction};
-    use fedbo_runner::Seat;
+    use fedbo_runner::Evaluation;
     use fedbo_strategies::{
         LocalProb, MessageSettings, Observation, Source, ThompsonSettings, UcbMultiplier,
     };
@@ -356,7 +356,7 @@ mod tests {
     fn member(strategy: AnyAgent, plan: AgentPlan) -> Member<AnyAgent> {
         Member {
             agent: Agent::new(strategy, plan, Seed::new(5)).unwrap(),
-            seat: Seat::of(Arc::new(branin())),
+            evaluation: Evaluation::of(Arc::new(branin())),
         }
     }
 

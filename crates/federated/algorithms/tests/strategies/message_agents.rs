@@ -1,4 +1,4 @@
-//! What holds for every agent whose messages are statistics of observations.
+//! The contract of agents whose messages are statistics of observations.
 
 use fedbo_federated::MessageAgent;
 use fedbo_gp::MapHash;

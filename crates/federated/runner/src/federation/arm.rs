@@ -18,7 +18,7 @@ use super::study_ledger::StudyLedger;
 use crate::peer_session::{PeerMember, SimulatedNetwork, run_peers};
 use crate::release_store::{NullReleaseStore, ReleaseStore};
 use crate::session::{
-    Ended, FreeTimes, Member, Observer, Seat, run_free_session, run_relayed, run_session,
+    Ended, Evaluation, FreeTimes, Member, Observer, run_free_session, run_relayed, run_session,
 };
 use fedbo_federated::VirtualNetwork;
 use fedbo_federation::{
@@ -117,7 +117,11 @@ impl<'a> ArmRun<'a> {
             let peer = peer.map_err(|source| AgentError::Strategy { agent: id, source })?;
             members.push(PeerMember {
                 peer: peer.ok_or_else(|| RunError::NoStart { agent: name() })?,
-                seat: Seat::new(federation.space.clone(), objective, federation.direction),
+                evaluation: Evaluation::new(
+                    federation.space.clone(),
+                    objective,
+                    federation.direction,
+                ),
             });
         }
         let VirtualNetwork { spread, delay, loss } = neighbours.exchange().network;
@@ -216,7 +220,11 @@ impl<'a> ArmRun<'a> {
                     Some(pace) => agent.at_free_pace(pace),
                     None => agent,
                 },
-                seat: Seat::new(federation.space.clone(), objective, federation.direction),
+                evaluation: Evaluation::new(
+                    federation.space.clone(),
+                    objective,
+                    federation.direction,
+                ),
             });
         }
         Ok(members)

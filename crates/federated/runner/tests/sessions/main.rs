@@ -21,7 +21,7 @@ use fedbo_privacy::accounting::{NoiseMultiplier, PrivacyEvent, SamplingRate};
 use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, NoiseSource, SecureNoise, SimNoise};
 use fedbo_protocol::{Agent, AgentPlan, Aggregator, LatticeRounds, ReleaseSchedule};
 use fedbo_runner::{
-    Ended, Member, NullReleaseStore, Observer, ReleaseStore, Seat, SessionError, TrialRecord,
+    Ended, Evaluation, Member, NullReleaseStore, Observer, ReleaseStore, SessionError, TrialRecord,
     run_session,
 };
 use fedbo_space::{Partition, Point, Value};
@@ -102,7 +102,7 @@ fn members(rounds_of: impl Fn(u32) -> u64) -> Vec<Member<DpFtsDe>> {
         };
         Member {
             agent: Agent::new(strategy(&map), plan, Seed::new(4)).unwrap(),
-            seat: Seat {
+            evaluation: Evaluation {
                 objective: Arc::new(Bump),
                 decoder: Arc::new(|unit: &[f64]| {
                     Point::new(vec![("x".to_owned(), Value::Float(unit[0]))])

@@ -12,7 +12,7 @@ use fedbo_objective::Outcome;
 use fedbo_privacy::mechanism::SimNoise;
 use fedbo_protocol::{Agent, Aggregator, Instants, Mailbox, Relay, UsesHandouts};
 use fedbo_runner::{
-    FreeTimes, Member, NullReleaseStore, Observer, Seat, TrialRecord, run_free_session,
+    Evaluation, FreeTimes, Member, NullReleaseStore, Observer, TrialRecord, run_free_session,
     run_relayed, run_session,
 };
 use fedbo_space::Point;
@@ -99,7 +99,11 @@ fn all<S: UsesHandouts>(federation: &Federation, strategy: impl Fn(Seed) -> S) -
                 Some(pace) => agent.at_free_pace(pace),
                 None => agent,
             },
-            seat: Seat::new(federation.space.clone(), Arc::new(Bump), federation.direction),
+            evaluation: Evaluation::new(
+                federation.space.clone(),
+                Arc::new(Bump),
+                federation.direction,
+            ),
         }
     };
     (0..u32::try_from(federation.agents.len()).unwrap()).map(member).collect()

@@ -16,7 +16,7 @@ use fedbo_streams::{Purpose, Seed};
 use fedbo_topology::{Graph, GraphSpec};
 
 use fedbo_runner::{Ended, Observer, TrialRecord};
-use fedbo_runner::{PeerMember, Seat, SimulatedNetwork, run_peers};
+use fedbo_runner::{Evaluation, PeerMember, SimulatedNetwork, run_peers};
 
 /// Private initial points of each agent, as in the authors' code.
 const N_INITIAL: usize = 10;
@@ -127,7 +127,11 @@ impl Team {
             let plan = self.plan(arm, id, &graph, &space, seed);
             members.push(PeerMember {
                 peer: Peer::new(Box::new(strategy), plan, seed),
-                seat: Seat::new(space.clone(), Arc::clone(&problem) as Arc<_>, problem.direction()),
+                evaluation: Evaluation::new(
+                    space.clone(),
+                    Arc::clone(&problem) as Arc<_>,
+                    problem.direction(),
+                ),
             });
         }
         let mut instants =

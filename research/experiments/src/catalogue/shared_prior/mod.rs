@@ -16,7 +16,7 @@ use fedbo_gp::{FeatureDescription, FeatureMap, LengthscaleLaw, Posterior};
 use fedbo_objective::{Outcome, Problem, TrialId};
 use fedbo_protocol::{Agent, AgentPlan, AgentUpdate, Broadcast};
 use fedbo_report::{Clusters, FigureSpec, Metric, PanelBy, PrimaryComparison, SummaryRequest};
-use fedbo_runner::{Member, RowLabels, Seat};
+use fedbo_runner::{Evaluation, Member, RowLabels};
 use fedbo_strategies::meta::{MessageEnsemble, Rgpe, RgpeSettings, Taf, TafSettings, Unranked};
 use fedbo_strategies::{
     Domain, LocalProb, LogEiSettings, MessageContent, MessageSettings, Observation, OthersUse,
@@ -284,7 +284,7 @@ fn run_arms(
     call.conclude(&rows, ended, request, pairs_of)
 }
 
-/// What `known` finds in each repetition of each family, by family and run.
+/// The findings of `known` in each repetition of each family, by family and run.
 fn everything_known<T: Send>(
     call: Call<'_>,
     families: &[Family],
@@ -428,8 +428,10 @@ fn member(
     let problem = &family.tasks[task];
     let id = u32::try_from(task)?;
     let plan = AgentPlan { id, history: Vec::new(), initial: Vec::new(), n_rounds };
-    let member =
-        Member { agent: Agent::new(agent, plan, seed)?, seat: Seat::of(Arc::clone(problem)) };
+    let member = Member {
+        agent: Agent::new(agent, plan, seed)?,
+        evaluation: Evaluation::of(Arc::clone(problem)),
+    };
     Ok((format!("{} {task}", family.party), member))
 }
 
