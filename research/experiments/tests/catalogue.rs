@@ -6,12 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_experiments::catalogue::{ExperimentResult, RunOptions, find};
+use fedbo_experiments::catalogue::{ExperimentResult, RunOptions, catalogue, find};
 use fedbo_federation::Federation;
 use fedbo_objective::FailuresMax;
 use fedbo_report::{Difference, RESULTS_FILE, Summary, read_results};
 use fedbo_runner::Ended;
 use fedbo_runner::federation::{self, ExistingResults, run_federation};
+use fedbo_testkit::published_data;
 
 fn run(name: &str, runs: u32, threads: usize, out: &Path, stop: bool) -> ExperimentResult {
     let options = RunOptions { runs: Some(runs), ..RunOptions::once(3, out) };
@@ -29,6 +30,22 @@ fn results(folder: &Path) -> Vec<String> {
             format!("{row:?}")
         })
         .collect()
+}
+
+/// It ends so also while its parties are still being prepared.
+#[test]
+#[ignore = "data: run by cargo xtask test --all"]
+fn an_experiment_that_is_stopped_at_once_ends_as_interrupted() {
+    let data = Some(published_data("landmine"));
+    for experiment in catalogue() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = RunOptions { data: data.clone(), ..RunOptions::once(3, folder.path()) };
+        let result = experiment.run(&options, &(), &AtomicBool::new(true));
+        let result = result.unwrap_or_else(|error| panic!("{}: {error:#}", experiment.name));
+        assert_eq!(result.ended, Ended::Interrupted, "{}", experiment.name);
+        assert!(Summary::read(folder.path()).unwrap().interrupted, "{}", experiment.name);
+        assert!(results(folder.path()).is_empty(), "{}", experiment.name);
+    }
 }
 
 /// FTS section 5.1: with similar agents (d_n = 0.02) that hold many observations (t_n = 100) and M = 100, FTS is ahead of

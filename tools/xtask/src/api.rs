@@ -1,9 +1,9 @@
 //! `api`: the public interface of the library `fedbo`, of which `crates/fedbo/api.txt` keeps a record.
 //!
-//! The library is a facade: the record has the items of other crates that it gives its users, each with its members and
-//! implementations, without those that the compiler makes. They are read from the documentation that the compiler writes for programs,
-//! whose form is not stable: the check needs the compiler named here.
+//! The library is a facade: the record has its own lines, and the items of other crates that it gives its users, each with its members
+//! and implementations. They are read from rustdoc's JSON, whose form is not stable: the check needs the compiler named here.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
@@ -11,15 +11,17 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use public_api::PublicItem;
+use serde_json::Value;
 
 use crate::process::{cargo, root, run, target};
 
-/// The compiler whose documentation the crate `public-api` reads.
+/// The compiler whose JSON the crate `public-api` reads.
 const COMPILER: &str = "rustc 1.95.";
 
 const HEAD: &str = "\
-# What Rust programs can name of the library, one line an item. `cargo xtask api` compares, `cargo xtask api --write` records.
-# A line that is gone or changed breaks programs: CHANGELOG.md names it.
+# What Rust programs can name of the library, one line an item, without Send, Sync and other traits that the compiler finds by itself.
+# `cargo xtask api` compares, `cargo xtask api --write` records. A line that is gone or changed may break programs: CHANGELOG.md names it.
+# Types stand where they are defined: a path below another crate than `fedbo` is no promise.
 ";
 
 /// The arguments of `cargo xtask api`.
@@ -75,29 +77,69 @@ fn record() -> PathBuf {
 fn interface() -> Result<String> {
     let facade = root().join("crates/fedbo/src/lib.rs");
     let facade = fs::read_to_string(&facade).with_context(|| facade.display().to_string())?;
-    let mut text = HEAD.to_owned();
-    for (name, paths) in given(&facade) {
-        let mut rustdoc = cargo(["rustdoc", "--quiet", "--lib", "--package"]);
-        rustdoc.arg(name.replace('_', "-")).args(["--", "-Zunstable-options", "--output-format"]);
-        run(rustdoc.arg("json").env("RUSTC_BOOTSTRAP", "1"))?;
-        let json = target().join("doc").join(format!("{name}.json"));
+    let mut lines = Crate::read("fedbo")?.lines;
+    let mut open = given(&facade);
+    let mut crates: BTreeMap<String, (Crate, BTreeSet<String>)> = BTreeMap::new();
+    // A crate may take an item from another itself.
+    while let Some((name, paths)) = open.pop_first() {
+        let (known, all) = match crates.entry(name) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let read = Crate::read(entry.key())?;
+                entry.insert((read, BTreeSet::new()))
+            }
+        };
+        for path in paths {
+            let is_known = known.lines.iter().any(|line| begins_with(line, &path));
+            ensure!(is_known, "the facade gives {path}, which is not there");
+            if known.lines.contains(&format!("pub use {path}")) {
+                let source = known.source(&path)?;
+                let home = source.split("::").next().unwrap_or(&source).to_owned();
+                open.entry(home).or_default().insert(source);
+            }
+            all.insert(path);
+        }
+    }
+    for (known, paths) in crates.into_values() {
+        let of_it = |line: &String| paths.iter().any(|path| concerns(line, path));
+        lines.extend(known.lines.into_iter().filter(of_it));
+    }
+    Ok(format!("{HEAD}{}\n", lines.join("\n")))
+}
+
+/// The public interface of a crate.
+struct Crate {
+    lines: Vec<String>,
+    json: Value,
+}
+
+impl Crate {
+    fn read(name: &str) -> Result<Self> {
+        let target = target().join("api");
+        let mut rustdoc = cargo(["rustdoc", "--quiet", "--lib", "--all-features", "--package"]);
+        rustdoc.arg(name.replace('_', "-")).arg("--target-dir").arg(&target);
+        rustdoc.args(["--", "-Zunstable-options", "--output-format", "json"]);
+        run(rustdoc.env("RUSTC_BOOTSTRAP", "1"))?;
+        let json = target.join("doc").join(format!("{name}.json"));
         let all = public_api::Builder::from_rustdoc_json(&json)
             .omit_blanket_impls(true)
             .omit_auto_trait_impls(true)
-            .omit_auto_derived_impls(true)
             .build()
             .with_context(|| json.display().to_string())?;
-        let lines: Vec<String> = all.items().map(PublicItem::to_string).collect();
-        for path in &paths {
-            let known = lines.iter().any(|line| begins_with(line, path));
-            ensure!(known, "the facade gives {path}, which {name} does not have");
-        }
-        for line in lines.iter().filter(|line| paths.iter().any(|path| concerns(line, path))) {
-            text += line;
-            text.push('\n');
-        }
+        let text = fs::read_to_string(&json).with_context(|| json.display().to_string())?;
+        let lines = all.items().map(PublicItem::to_string).collect();
+        Ok(Self { lines, json: serde_json::from_str(&text)? })
     }
-    Ok(text)
+
+    /// The path from which the crate takes an item of another.
+    fn source(&self, path: &str) -> Result<String> {
+        let name = path.rsplit("::").next();
+        let items = self.json["index"].as_object().into_iter().flat_map(|index| index.values());
+        let taken = items.filter_map(|item| item["inner"].get("use"));
+        let mut sources = taken.filter(|taken| taken["name"].as_str() == name);
+        let source = sources.find_map(|taken| taken["source"].as_str());
+        Ok(source.with_context(|| format!("{path} is taken from nowhere"))?.to_owned())
+    }
 }
 
 /// The paths that a facade takes from crates of the workspace, crate by crate.

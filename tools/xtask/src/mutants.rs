@@ -164,7 +164,7 @@ pub(crate) fn listed() -> Result<Vec<Mutant>> {
     Ok(all)
 }
 
-/// Some that tests optimise are beside the point here, and are compiled before the first mutant.
+/// Crates that tests optimise and mutants do not need so: they are compiled before the first mutant.
 const CARGO_CONFIG: &str = r#"
 [profile.dev.package]
 fedbo-gp = { opt-level = 0 }

@@ -112,6 +112,7 @@ impl Test {
         stages.step("program without research", without_research)?;
         stages.step("packages", || packages(self.long))?;
         stages.step("public interface of the library", api::check)?;
+        self.discard(&target(), &["api"])?;
         stages.step("no seeded noise in production", production::has_no_seeded_noise)?;
         self.discard(&target(), &["doc"])?;
         self.discard(&target().join("debug"), &["deps", "build", "incremental", ".fingerprint"])?;

@@ -1,5 +1,6 @@
 //! Tests of what others can see: a capture of all that travels, and what the service says.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -67,7 +68,7 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
 /// If one is.
 pub(crate) fn check_holds_no_number(seen: &[u8], world: &World) -> usize {
     let mut n_looked_for = 0;
-    let mut short = Vec::new();
+    let mut short = BTreeSet::new();
     for agent in 0..world.n_agents {
         for [x, y, value] in world.trials(agent) {
             let unit = |x: f64| (x + 5.0) / 10.0;
@@ -78,14 +79,12 @@ pub(crate) fn check_holds_no_number(seen: &[u8], world: &World) -> usize {
                     n_looked_for += 1;
                     assert!(!contains(seen, &form), "{number} of agent {agent}: {form:?}");
                 }
-                if short_form(number).is_some_and(|form| contains(seen, &form)) {
-                    short.push((agent, number));
-                }
+                short.extend(short_form(number).filter(|form| contains(seen, form)));
             }
         }
     }
-    // Four bytes are there by chance now and then: one number in some 4,000 in a megabyte. What travels of purpose is of all agents.
-    assert!(short.len() < 2, "single precision, (agent, number): {short:?}");
+    // Four bytes are there by chance now and then: one number in some 4,000 in a megabyte. What is sent on purpose is sent by all agents.
+    assert!(short.len() < 2, "numbers in single precision: {short:?}");
     n_looked_for
 }
 

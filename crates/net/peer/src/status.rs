@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::records::look;
 use crate::{OtherHome, PeerError};
 
-/// The status of a peer; `fedbo peer status --json` prints it like this.
+/// The status of a peer; `fedbo peer status --json` prints it as JSON, under these names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PeerStatus {
     /// Name of the federation.

@@ -168,8 +168,8 @@ impl<'a> Call<'a> {
         )
     }
 
-    /// Does what must be known before the jobs, in parallel, as a stage of its own. What `make` stopped, or was not begun before
-    /// a stop, is `None`; `note` says which item has ended.
+    /// Does what must be known before the jobs, in parallel, as a stage of its own. `None` stands for an item that was stopped, or
+    /// not begun; `note` names an item that is done.
     ///
     /// # Errors
     /// If an item cannot be done.

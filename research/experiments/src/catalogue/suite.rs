@@ -39,7 +39,6 @@ struct Comparison {
     n_trials: u64,
     /// Trials after which arms are compared, besides the end.
     checkpoints: [i64; 2],
-    /// Instances of each function unless asked otherwise.
     /// True if runs are judged [`BY_VALUE`] and [`BY_MEAN`] instead of by halves, with arms that show what helps against noise.
     by_mean: bool,
 }

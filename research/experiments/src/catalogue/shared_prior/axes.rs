@@ -181,10 +181,10 @@ pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResu
                     for tasks in others.members(family.tasks.len()) {
                         let unit =
                             RowLabels::new(others.configuration(family), arm.name(), "", run);
-                        let known = &prepared[&(index, run)];
-                        let seed = unit_seed(seed, index, run);
+                        let (prepared, seed) = (&prepared, unit_seed(seed, index, run));
+                        // A session is made only if nothing was stopped: then all is prepared.
                         let job = Job::session(unit, move || {
-                            session(family, others, arm, &tasks, known, seed)
+                            session(family, others, arm, &tasks, &prepared[&(index, run)], seed)
                         });
                         jobs.push(job.in_columns(&columns));
                     }

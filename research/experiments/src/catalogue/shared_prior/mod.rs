@@ -243,10 +243,10 @@ fn run_arms(
                     for task in 0..family.tasks.len() {
                         let unit =
                             RowLabels::new(family.configuration(*outlook), arm.name(), "", run);
-                        let known = &prepared[&(index, run)];
-                        let seed = unit_seed(seed, index, run);
+                        let (prepared, seed) = (&prepared, unit_seed(seed, index, run));
+                        // A session is made only if nothing was stopped: then all is prepared.
                         let job = Job::session(unit, move || {
-                            session(family, *outlook, arm, task, known, seed)
+                            session(family, *outlook, arm, task, &prepared[&(index, run)], seed)
                         });
                         jobs.push(job.in_columns(&columns));
                     }

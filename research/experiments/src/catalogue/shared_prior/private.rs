@@ -43,7 +43,7 @@ const COMPARED: [usize; 2] = [50, 200];
 const N_FEATURES_FTS: usize = 40;
 
 /// The use that a party makes of a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Algorithm {
     SharedPrior,
     DpFtsDe,
@@ -138,6 +138,7 @@ pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResu
                         let unit = RowLabels::new(panel(family, *epsilon), arm.name(), "", run);
                         let (known, seed) = (&known, unit_seed(seed, index, run));
                         let job = Job::session(unit, move || {
+                            // Is called only if nothing was stopped: then all is known.
                             let [own, fts] = &known[&(index, run)];
                             let maps = |algorithm| match algorithm {
                                 Algorithm::SharedPrior => own,
@@ -222,7 +223,8 @@ fn primary(family: &Family) -> Vec<PrimaryComparison> {
     found
 }
 
-/// Shared features and the vectors of all parties, by a shared prior and by DP-FTS-DE: as many parties a task as the largest federation needs.
+/// Shared features and the vectors of all parties, by a shared prior and by DP-FTS-DE. Each task has as many parties as the largest
+/// federation needs.
 fn vectors(family: &Family, seed: Seed) -> anyhow::Result<[Known; 2]> {
     let dim = family.tasks[0].space().dim();
     let map = |n_features| {
