@@ -72,6 +72,17 @@ pub(crate) fn check_holds_no_number(seen: &[u8], world: &World) -> usize {
     for agent in 0..world.n_agents {
         for [x, y, value] in world.trials(agent) {
             let unit = |x: f64| (x + 5.0) / 10.0;
+            // A point in single precision is eight bytes, which no chance brings together; corners of the space apart.
+            for [first, second] in [[x, y], [unit(x), unit(y)]] {
+                if let Some((first, second)) = short_form(first).zip(short_form(second)) {
+                    n_looked_for += 1;
+                    let point = [first, second].concat();
+                    assert!(
+                        !contains(seen, &point),
+                        "({x}, {y}) of agent {agent} in single precision"
+                    );
+                }
+            }
             let numbers = [x, y, value, unit(x), unit(y)].into_iter();
             // Corners of the space are numbers like others: 0, 1, 5.
             for number in numbers.filter(|number| number.fract() != 0.0) {
