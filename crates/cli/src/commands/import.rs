@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use fedbo_storage::{Address, Mode};
-use fedbo_study::{Definition, ImportedTrials, Study, StudyFile, read_optuna, read_trials};
+use fedbo_study::{
+    Definition, ImportedTrials, OptunaStorage, Study, StudyFile, read_optuna, read_trials,
+};
 use serde::Serialize;
 
 use crate::console;
@@ -15,13 +17,13 @@ use crate::trial_record::SCHEMA_VERSION;
 /// Store the trials of a table or of an Optuna study as a study of their own, from which others can learn
 ///
 /// SOURCE is a file of comma-separated values: an export of fedbo, a table of Optuna or pandas with columns params_NAME, or one whose columns
-/// are the parameters, the study's numbers (value, unless it has several objectives) and, if there is one, state. Or it is a study in Optuna's storage, optuna:FILE or optuna:FILE#NAME
-/// where FILE, of SQLite or a journal, has several: it has its own space and directions. Trials that failed, were stopped or have not ended are left out; the others become
+/// are the parameters, the study's numbers (value, unless it has several objectives) and, if there is one, state. Or it is a study in Optuna's storage, optuna:STORAGE or
+/// optuna:STORAGE#NAME where it has several; STORAGE is a file of SQLite, a journal or postgresql://USER@HOST/DATABASE. Such a study has its own space and directions. Trials that failed, were stopped or have not ended are left out; the others become
 /// complete trials, in the order of the rows. Nothing is stored unless all of it can be used. Done again, it adds the trials that the
 /// source has got since, or those that an interrupted import had not stored.
 #[derive(clap::Args)]
 pub(crate) struct Import {
-    /// The table, or optuna:FILE[#NAME]
+    /// The table, or optuna:STORAGE[#NAME]
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
     /// A study's file that has the space, objectives and constraints of a table's trials, for instance study.toml
@@ -116,16 +118,8 @@ impl Import {
             Some((address, study)) => (address, Some(study)),
             None => (storage, None),
         };
-        // Optuna's own address has three slashes before a relative path.
-        let file = address.strip_prefix("sqlite:///").unwrap_or(address);
-        if file.contains("://") {
-            let message = format!(
-                "{file}: an Optuna study is read from a file of SQLite or a journal; copy it to one (optuna.copy_study), or write its \
-                 trials as a table, study.trials_dataframe().to_csv(..), and import that with --space"
-            );
-            return Err(BadInput(message).into());
-        }
-        Ok(read_optuna(Path::new(file), study, &self.name)?)
+        let address: OptunaStorage = address.parse().map_err(BadInput)?;
+        Ok(read_optuna(&address, study, &self.name)?)
     }
 
     /// The trials of a table.

@@ -55,7 +55,7 @@ impl Connector {
     /// # Errors
     /// If there is no such server, it is too old, or it may lose what it acknowledged.
     pub fn connect(&self) -> Result<Client, Problem> {
-        let mut client = self.config.connect(self.tls.clone())?;
+        let mut client = self.connect_unchecked()?;
         let row = client.query_typed_one(
             "SELECT current_setting('server_version_num')::bigint, current_setting('server_version'),
                     current_setting('server_encoding'), current_setting('fsync'), current_setting('full_page_writes'),
@@ -83,6 +83,14 @@ impl Connector {
             client.batch_execute("SET synchronous_commit = on")?;
         }
         Ok(client)
+    }
+
+    /// A new connection to a server of any version and settings, for what others keep there.
+    ///
+    /// # Errors
+    /// If there is no such server.
+    pub fn connect_unchecked(&self) -> Result<Client, Problem> {
+        Ok(self.config.connect(self.tls.clone())?)
     }
 }
 

@@ -11,7 +11,7 @@ use fedbo_storage::{Storage, TrialState};
 use crate::trial_table::{TableDefect, TrialTable};
 use crate::{Definition, LeftOut, Study, StudyError};
 
-pub use optuna::read_optuna;
+pub use optuna::{OptunaStorage, read_optuna};
 
 /// Trials that an import stores in one transaction, for which others who write to the storage wait.
 const IMPORTED_AT_A_TIME: usize = 100;
@@ -30,18 +30,18 @@ pub struct ImportedTrials {
 /// The reason why a table cannot be imported.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
-    /// The file cannot be read.
+    /// The file or the database cannot be read.
     #[error("cannot read {}: {message}", path.display())]
     Unreadable {
-        /// The file.
+        /// The file, or the database's address.
         path: PathBuf,
-        /// The system's message.
+        /// The message of the system or the server.
         message: String,
     },
     /// Its content cannot be used.
     #[error("{}{}: {message}", path.display(), line.map_or_else(String::new, |line| format!(", line {line}")))]
     Table {
-        /// The file.
+        /// The file, or the database's address.
         path: PathBuf,
         /// The line, from 1, if it is one.
         line: Option<u64>,

@@ -43,7 +43,9 @@ pub use early_stopping::{EarlyStoppingError, EarlyStoppingSpec, RunningTrial};
 pub use error::StudyError;
 pub use fedbo_strategies::{StoppingRuleSpec, StrategySpec};
 pub use file::{JOBS_MAX, StudyFile, time_limit};
-pub use import::{ImportError, ImportedTrials, read_optuna, read_trials, trials_of_table};
+pub use import::{
+    ImportError, ImportedTrials, OptunaStorage, read_optuna, read_trials, trials_of_table,
+};
 pub use insight::{Insight, ParameterImportance};
 pub use meta::{
     LeftOut, MetaError, MetaFile, MetaScale, MetaSettings, MetaSpec, Mismatch, OldSource, OldStudy,

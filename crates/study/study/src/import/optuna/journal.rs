@@ -7,7 +7,7 @@ use fedbo_space::Direction;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Defect, Distribution, Found, State, Stored, key_of};
+use super::{Constraints, Defect, Distribution, Found, State, Stored, add_constraints, key_of};
 
 /// An operation with all fields that some kind of it has and that are read.
 #[derive(Deserialize)]
@@ -56,7 +56,7 @@ struct Trial {
     state: State,
     parameters: Vec<Parameter>,
     values: Vec<Option<f64>>,
-    constraints: Option<Vec<f64>>,
+    constraints: Constraints,
 }
 
 struct Parameter {
@@ -137,10 +137,10 @@ impl Replay {
             }
             9 => {
                 let attributes = needed(operation.system_attr, "system_attr")?;
-                if let Some(trial) = self.open_trial(operation.trial_id)?
-                    && let Some(numbers) = constraints(&attributes)
-                {
-                    trial.constraints = Some(numbers);
+                if let Some(trial) = self.open_trial(operation.trial_id)? {
+                    for (key, value) in &attributes {
+                        add_constraints(&mut trial.constraints, key, value);
+                    }
                 }
             }
             // Attributes of users, values before the end, and what other programs add.
@@ -169,7 +169,10 @@ impl Replay {
             (None, Some(value)) => vec![Some(value)],
             (None, None) => Vec::new(),
         };
-        let constraints = constraints(&operation.system_attrs.unwrap_or_default());
+        let mut constraints = Constraints::new();
+        for (key, value) in &operation.system_attrs.unwrap_or_default() {
+            add_constraints(&mut constraints, key, value);
+        }
         self.trials.push(Trial { study, state, parameters, values, constraints });
         Ok(())
     }
@@ -234,10 +237,6 @@ fn state(code: u64) -> Result<State, String> {
         3 => Ok(State::Failed),
         other => Err(format!("its state {other} is none of 0 to 4")),
     }
-}
-
-fn constraints(attributes: &Map<String, Value>) -> Option<Vec<f64>> {
-    serde_json::from_value(attributes.get("constraints")?.clone()).ok()
 }
 
 /// The line with null for `NaN`, `Infinity` and `-Infinity` outside texts, which Python writes and JSON does not know.

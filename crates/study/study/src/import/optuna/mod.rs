@@ -1,43 +1,92 @@
 //! Studies in Optuna's storages.
 
 mod journal;
+mod postgres;
 mod sqlite;
+mod tables;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
+use fedbo_postgres::PostgresAddress;
 use fedbo_space::{Direction, ParameterSpec, Point, Value};
 use serde::Deserialize;
 
 use super::{ImportError, ImportedTrials};
 use crate::{Definition, LeftOut};
 
-/// A study in a storage of Optuna: a file of SQLite with Optuna's tables (layout 12, of Optuna 3.0 and later), or a journal
-/// (`JournalFileBackend`).
+/// A storage of Optuna, as a user names it: a file of SQLite with Optuna's tables (layout 12, of Optuna 3.0 and later), the same tables in
+/// PostgreSQL, or a journal (`JournalFileBackend`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OptunaStorage {
+    /// A file of SQLite, or a journal.
+    File(PathBuf),
+    /// A database.
+    Postgres(PostgresAddress),
+}
+
+impl FromStr for OptunaStorage {
+    type Err = String;
+
+    /// Reads a path, or an address as Optuna takes it.
+    fn from_str(text: &str) -> Result<Self, String> {
+        // Optuna's own address has three slashes before a relative path.
+        let file = text.strip_prefix("sqlite:///").unwrap_or(text);
+        let Some((scheme, rest)) = file.split_once("://") else {
+            return Ok(Self::File(file.into()));
+        };
+        // After the plus stands the library by which Python connects.
+        if scheme.split('+').next() != Some("postgresql") {
+            return Err(format!(
+                "{scheme}://…: an Optuna study is read from a file of SQLite, a journal, or postgresql://USER@HOST/DATABASE; copy it to \
+                 a file (optuna.copy_study), or write its trials as a table, study.trials_dataframe().to_csv(..), and import that with \
+                 --space"
+            ));
+        }
+        let address: PostgresAddress =
+            format!("postgresql://{rest}").parse().map_err(|error| format!("{error}"))?;
+        Ok(Self::Postgres(address))
+    }
+}
+
+impl fmt::Display for OptunaStorage {
+    /// Without a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Postgres(address) => address.fmt(f),
+        }
+    }
+}
+
+/// A study in a storage of Optuna.
 ///
 /// The space is that of the distributions of complete trials: a parameter whose range differed between them has the hull of its ranges.
-/// Constraints that a sampler stored (`constraints_func`) become constraints `constraint_0`, …, each `at_most = 0`; several objectives have
+/// Constraints that a sampler stored (`constraints_func`) become constraints `constraint_0`, …, and those of a trial
+/// (`Trial.set_constraint`) have their keys as names; each is `at_most = 0`. Several objectives have
 /// the names that the study gave its metrics, or `objective_0`, ….
 ///
 /// # Errors
-/// If the file cannot be read, has no such study, or holds what a study cannot have.
+/// If the storage cannot be read, has no such study, or holds what a study cannot have.
 pub fn read_optuna(
-    path: &Path,
+    storage: &OptunaStorage,
     study: Option<&str>,
     name: &str,
 ) -> Result<(Definition, ImportedTrials), ImportError> {
-    let unreadable = |message: String| ImportError::Unreadable { path: path.to_owned(), message };
-    let mut file = BufReader::new(File::open(path).map_err(|error| unreadable(error.to_string()))?);
-    let first = file.fill_buf().map_err(|error| unreadable(error.to_string()))?.first().copied();
-    let read = match first {
-        Some(b'{') | None => journal::read(file, study), // a new journal is empty
-        Some(_) => sqlite::read(path, study),
+    let read = match storage {
+        OptunaStorage::File(path) => read_file(path, study),
+        OptunaStorage::Postgres(address) => {
+            postgres::open(address).and_then(|mut database| tables::read(&mut database, study))
+        }
     };
+    let path = PathBuf::from(storage.to_string());
     read.and_then(|stored| stored.into_study(name)).map_err(|error| {
         let (line, message) = match error {
-            Defect::Unreadable(message) => return unreadable(message),
+            Defect::Unreadable(message) => return ImportError::Unreadable { path, message },
             Defect::Storage(error) => {
                 let message = "it is no storage of Optuna 3.0 or later, or it is damaged";
                 (None, format!("{message} ({error})"))
@@ -45,12 +94,22 @@ pub fn read_optuna(
             Defect::Line(line, message) => (Some(line), message),
             Defect::Content(message) => (None, message),
         };
-        ImportError::Table { path: path.to_owned(), line, message }
+        ImportError::Table { path, line, message }
     })
 }
 
+/// A study in a file.
+fn read_file(path: &Path, study: Option<&str>) -> Result<Stored, Defect> {
+    let unreadable = |error: std::io::Error| Defect::Unreadable(error.to_string());
+    let mut file = BufReader::new(File::open(path).map_err(unreadable)?);
+    match file.fill_buf().map_err(unreadable)?.first() {
+        Some(b'{') | None => journal::read(file, study), // a new journal is empty
+        Some(_) => tables::read(&mut sqlite::open(path)?, study),
+    }
+}
+
 enum Defect {
-    /// The file cannot be read.
+    /// The file or the server cannot be read.
     Unreadable(String),
     /// It is not what a storage is.
     Storage(String),
@@ -79,7 +138,46 @@ struct Found {
     parameters: BTreeMap<String, (f64, Distribution)>,
     /// `None` for a value that is not finite.
     values: Vec<Option<f64>>,
-    constraints: Option<Vec<f64>>,
+    constraints: Constraints,
+}
+
+/// The numbers of a trial that are at most 0 if it is feasible.
+type Constraints = BTreeMap<ConstraintKey, f64>;
+
+/// A constraint of a sampler by its place, or of a trial by its key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ConstraintKey {
+    Nth(usize),
+    Named(String),
+}
+
+impl ConstraintKey {
+    fn name(&self) -> String {
+        match self {
+            Self::Nth(index) => format!("constraint_{index}"),
+            Self::Named(key) => key.clone(),
+        }
+    }
+}
+
+/// Adds the constraints that an attribute of a trial holds: `constraints`, a list, or `constraints:KEY`, a number, where the key of a place
+/// stands for that of the list. One that is not finite is left out.
+fn add_constraints(found: &mut Constraints, attribute: &str, value: &serde_json::Value) {
+    let Some(rest) = attribute.strip_prefix("constraints") else {
+        return;
+    };
+    if rest.is_empty() {
+        let numbers: Vec<f64> = serde_json::from_value(value.clone()).unwrap_or_default();
+        for (index, number) in numbers.into_iter().enumerate() {
+            found.entry(ConstraintKey::Nth(index)).or_insert(number);
+        }
+    } else if let Some(key) = rest.strip_prefix(':')
+        && let Some(number) = value.as_f64()
+    {
+        let place = key.parse().ok().filter(|index: &usize| index.to_string() == key);
+        let key = place.map_or_else(|| ConstraintKey::Named(key.to_owned()), ConstraintKey::Nth);
+        found.insert(key, number);
+    }
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -108,10 +206,10 @@ impl Stored {
             }
         }
         let complete = trials.iter().filter(|trial| trial.state == State::Complete);
-        let n_constraints = complete.clone().filter_map(|trial| trial.constraints.as_ref());
-        let n_constraints = n_constraints.map(Vec::len).max().unwrap_or(0);
-        for index in 0..n_constraints {
-            definition = definition.at_most(format!("constraint_{index}"), 0.0);
+        let constraints: BTreeSet<ConstraintKey> =
+            complete.clone().flat_map(|trial| trial.constraints.keys().cloned()).collect();
+        for constraint in &constraints {
+            definition = definition.at_most(constraint.name(), 0.0);
         }
         let space = space_of(complete)?;
         if space.is_empty() {
@@ -124,7 +222,6 @@ impl Stored {
         let (mut kept, mut n_partial, mut n_infinite) = (Vec::new(), 0, 0);
         let (mut n_failed, mut n_pruned, mut n_open) = (0, 0, 0);
         for trial in trials {
-            let constraints = trial.constraints.unwrap_or_default();
             match trial.state {
                 State::Complete => {}
                 State::Failed => n_failed += 1,
@@ -135,13 +232,13 @@ impl Stored {
                 continue;
             }
             let values: Option<Vec<f64>> = trial.values.into_iter().collect();
-            let is_whole =
-                trial.parameters.len() == space.len() && constraints.len() == n_constraints;
+            let is_whole = trial.parameters.len() == space.len()
+                && trial.constraints.len() == constraints.len();
             match values.filter(|values| values.len() == directions.len()) {
                 None => n_infinite += 1,
                 Some(_) if !is_whole => n_partial += 1,
                 Some(mut numbers) => {
-                    numbers.extend(constraints);
+                    numbers.extend(trial.constraints.into_values());
                     let entries = trial.parameters.into_iter().map(|(name, (number, own))| {
                         let value = own.value(number).ok_or_else(|| {
                             Defect::Content(format!(
@@ -181,7 +278,7 @@ fn key_of<K: Copy>(all: &[(K, String)], study: Option<&str>) -> Result<K, Defect
         (None, [(key, _)]) => Ok(*key),
         (None, _) => {
             let message =
-                format!("it has several studies; name one as optuna:FILE#NAME: {}", names());
+                format!("it has several studies; name one as optuna:STORAGE#NAME: {}", names());
             Err(Defect::Content(message))
         }
         (Some(wanted), _) => {

@@ -34,6 +34,14 @@ fn storage(rows: &str) -> (tempfile::TempDir, std::path::PathBuf) {
     (folder, path)
 }
 
+fn imported(
+    path: &Path,
+    study: Option<&str>,
+    name: &str,
+) -> Result<(Definition, ImportedTrials), ImportError> {
+    read_optuna(&OptunaStorage::File(path.to_owned()), study, name)
+}
+
 fn parameter(trial: i64, name: &str, value: f64, distribution: &str) -> String {
     format!(
         "INSERT INTO trial_params (trial_id, param_name, param_value, distribution_json) VALUES ({trial}, '{name}', {value}, '{distribution}');"
@@ -68,7 +76,7 @@ fn one_study() -> String {
 #[test]
 fn complete_trials_are_read_with_the_space_of_their_distributions() {
     let (_folder, path) = storage(&one_study());
-    let (definition, read) = read_optuna(&path, None, "old").unwrap();
+    let (definition, read) = imported(&path, None, "old").unwrap();
     assert_eq!(definition.direction, Direction::Maximize);
     let space = definition.space().unwrap();
     let names: Vec<&str> = space.parameters().iter().map(|each| each.name()).collect();
@@ -107,15 +115,17 @@ fn several_objectives_and_constraints_keep_their_names_and_signs() {
         INSERT INTO study_system_attributes VALUES (1, 2, 'study:metric_names', '[\"loss\", \"speed\"]');
         INSERT INTO trials VALUES (9, 0, 2, 'COMPLETE', NULL, NULL);
         INSERT INTO trial_values VALUES (1, 9, 1, 7.0, 'FINITE'); INSERT INTO trial_values VALUES (2, 9, 0, 0.5, 'FINITE');
-        INSERT INTO trial_system_attributes VALUES (1, 9, 'constraints', '[-0.25]');"
+        INSERT INTO trial_system_attributes VALUES (1, 9, 'constraints', '[-0.25]');
+        INSERT INTO trial_system_attributes VALUES (2, 9, 'constraints:heat', '1.5');
+        INSERT INTO trial_system_attributes VALUES (3, 9, 'constraints_of_others', '2.5');"
         .to_owned();
     rows += &parameter(9, "x", 0.25, X);
     let (_folder, path) = storage(&rows);
-    let (definition, read) = read_optuna(&path, Some("two"), "old").unwrap();
-    assert_eq!(definition.number_names(), ["loss", "speed", "constraint_0"]);
-    assert_eq!(read.trials[0].1, [0.5, 7.0, -0.25]);
-    let refused = |study| read_optuna(&path, study, "old").unwrap_err().to_string();
-    assert!(refused(None).contains("name one as optuna:FILE#NAME: \"one\", \"two\""));
+    let (definition, read) = imported(&path, Some("two"), "old").unwrap();
+    assert_eq!(definition.number_names(), ["loss", "speed", "constraint_0", "heat"]);
+    assert_eq!(read.trials[0].1, [0.5, 7.0, -0.25, 1.5]);
+    let refused = |study| imported(&path, study, "old").unwrap_err().to_string();
+    assert!(refused(None).contains("name one as optuna:STORAGE#NAME: \"one\", \"two\""));
     assert!(refused(Some("three")).contains("no study \"three\""));
     assert!(refused(Some("one")).contains("no complete trial"));
 }
@@ -143,16 +153,32 @@ fn what_a_foreign_file_may_hold_is_refused_with_its_reason() {
         (endless.replace("VIEW trial_values", "VIEW Trial_Values"), "Trial_Values is no table"),
     ] {
         let (_folder, path) = storage(&format!("{base}{rows}"));
-        let message = read_optuna(&path, None, "old").unwrap_err().to_string();
+        let message = imported(&path, None, "old").unwrap_err().to_string();
         assert!(message.contains(expected) && message.contains("old.db"), "{message}");
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("text.db");
     std::fs::write(&path, "no database").unwrap();
-    assert!(
-        read_optuna(&path, None, "old").unwrap_err().to_string().contains("no storage of Optuna")
-    );
-    assert!(read_optuna(&folder.path().join("none.db"), None, "old").is_err());
+    assert!(imported(&path, None, "old").unwrap_err().to_string().contains("no storage of Optuna"));
+    assert!(imported(&folder.path().join("none.db"), None, "old").is_err());
+}
+
+#[test]
+fn storages_are_named_as_for_optuna() {
+    let parsed = |text: &str| text.parse::<OptunaStorage>();
+    for text in ["old.db", "sqlite:///old.db"] {
+        assert_eq!(parsed(text), Ok(OptunaStorage::File("old.db".into())));
+    }
+    assert_eq!(parsed("sqlite:////tmp/old.db"), Ok(OptunaStorage::File("/tmp/old.db".into())));
+    for text in ["postgresql://me:key@localhost/db", "postgresql+psycopg2://me:key@localhost/db"] {
+        let storage = parsed(text).unwrap();
+        assert!(matches!(storage, OptunaStorage::Postgres(_)));
+        assert_eq!(storage.to_string(), "postgresql://me:***@localhost/db");
+    }
+    let mysql = parsed("mysql+pymysql://me:key@localhost/db").unwrap_err();
+    assert!(mysql.contains("optuna.copy_study") && !mysql.contains("key"), "{mysql}");
+    let elsewhere = parsed("postgresql://me:key@db.example.org/db").unwrap_err();
+    assert!(elsewhere.contains("verify-full") && !elsewhere.contains("key"), "{elsewhere}");
 }
 
 /// Lines as Optuna 5.0 writes them, without workers and times.
@@ -215,7 +241,7 @@ fn a_journal_is_replayed_as_optuna_does() {
         ),
     ];
     let (_folder, path) = journal(&lines, r#"{"op_code": 6, "trial_id": 3, "sta"#);
-    let (definition, read) = read_optuna(&path, Some("one"), "old").unwrap();
+    let (definition, read) = imported(&path, Some("one"), "old").unwrap();
     assert_eq!(definition.direction, Direction::Maximize);
     let space = definition.space().unwrap();
     assert_eq!(space.parameters()[0].to_spec(), ParameterSpec::float(-2.0, 2.0));
@@ -244,17 +270,19 @@ fn a_journal_has_several_studies_with_names_and_constraints() {
         TRIAL.replace("\"study_id\": 0", "\"study_id\": 1"),
         set(1, "x", 0.25, X),
         r#"{"op_code": 9, "trial_id": 1, "system_attr": {"constraints": [-0.25]}}"#.to_owned(),
+        r#"{"op_code": 9, "trial_id": 1, "system_attr": {"constraints:heat": 1.5}}"#.to_owned(),
+        r#"{"op_code": 9, "trial_id": 1, "system_attr": {"constraints:0": -0.5}}"#.to_owned(),
         ended(1, 1, "[7.0, 0.5]"),
     ];
     let (_folder, path) = journal(&lines, "");
-    let (definition, read) = read_optuna(&path, Some("two"), "old").unwrap();
-    assert_eq!(definition.number_names(), ["speed", "loss", "constraint_0"]);
-    assert_eq!(read.trials[0].1, [7.0, 0.5, -0.25]);
-    let message = read_optuna(&path, None, "old").unwrap_err().to_string();
-    assert!(message.contains("name one as optuna:FILE#NAME: \"one\", \"two\""), "{message}");
+    let (definition, read) = imported(&path, Some("two"), "old").unwrap();
+    assert_eq!(definition.number_names(), ["speed", "loss", "constraint_0", "heat"]);
+    assert_eq!(read.trials[0].1, [7.0, 0.5, -0.5, 1.5]);
+    let message = imported(&path, None, "old").unwrap_err().to_string();
+    assert!(message.contains("name one as optuna:STORAGE#NAME: \"one\", \"two\""), "{message}");
     let deleted = [&lines[..], &[r#"{"op_code": 1, "study_id": 1}"#.to_owned()]].concat();
     let (_folder, path) = journal(&deleted, "");
-    let message = read_optuna(&path, Some("two"), "old").unwrap_err().to_string();
+    let message = imported(&path, Some("two"), "old").unwrap_err().to_string();
     assert!(message.contains("its studies are \"one\""), "{message}");
 }
 
@@ -277,7 +305,7 @@ fn what_a_foreign_journal_may_hold_is_refused_with_its_line() {
         // A line more, as a last one may be in the making.
         let lines = [CREATE.to_owned(), TRIAL.to_owned(), line, ended(0, 1, "[1.0]")];
         let (_folder, path) = journal(&lines, "");
-        let message = read_optuna(&path, None, "old").unwrap_err().to_string();
+        let message = imported(&path, None, "old").unwrap_err().to_string();
         assert!(
             message.contains("journal.log, line 3: ") && message.contains(expected),
             "{message}"
@@ -285,12 +313,12 @@ fn what_a_foreign_journal_may_hold_is_refused_with_its_line() {
     }
     for (lines, expected) in [(&[][..], "it has no study"), (&[CREATE.to_owned()], "no complete")] {
         let (_folder, path) = journal(lines, "");
-        let message = read_optuna(&path, None, "old").unwrap_err().to_string();
+        let message = imported(&path, None, "old").unwrap_err().to_string();
         assert!(message.contains(expected), "{message}");
     }
     // Keys of nothing, far beyond the end, are as nothing.
     let lines = [CREATE.to_owned(), set(usize::MAX, "x", 0.5, X), ended(7, 1, "[1.0]")];
     let (_folder, path) = journal(&lines, "");
-    let message = read_optuna(&path, None, "old").unwrap_err().to_string();
+    let message = imported(&path, None, "old").unwrap_err().to_string();
     assert!(message.contains("no complete trial"), "{message}");
 }
