@@ -171,6 +171,32 @@ impl Open<'_> {
         }
     }
 
+    /// Of `n` random points that may be queried, the one whose nearest neighbour among `known` is farthest.
+    ///
+    /// # Errors
+    /// As [`Open::random`].
+    pub(crate) fn random_away(
+        &self,
+        known: &Points,
+        n: usize,
+        stream: &mut Stream,
+    ) -> Result<Vec<f64>, StrategyError> {
+        let squared_distance = |unit: &[f64]| {
+            let to = |other: &[f64]| other.iter().zip(unit).map(|(a, b)| (a - b).powi(2)).sum();
+            known.rows().map(to).fold(f64::INFINITY, f64::min)
+        };
+        let mut best = self.random(stream)?;
+        let mut farthest = squared_distance(&best);
+        for _ in 1..n {
+            let unit = self.random(stream)?;
+            let distance = squared_distance(&unit);
+            if distance > farthest {
+                (best, farthest) = (unit, distance);
+            }
+        }
+        Ok(best)
+    }
+
     /// One of the points that may still be queried, each as likely as the others; of the new ones beside failures if there
     /// is no other.
     fn random_of(&self, points: &Points, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {

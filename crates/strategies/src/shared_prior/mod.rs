@@ -49,7 +49,8 @@ use crate::{
 /// [`SharedAcquisition`] says); the first queries do so among the others' best points, unless these have lost trust by then. A random query
 /// follows the first of them: it shows whether the best points are better than any other point, which they cannot show by themselves. A
 /// party that finds itself misled then tries one best point elsewhere, if there is one, as the first may have been that of another group,
-/// and begins anew at random. One whose outputs are all below the others' level tries one of their best points in every third query.
+/// and begins anew with random points, far from what it knows. One whose outputs are all below the others' level tries one of their best
+/// points now and then.
 #[derive(Clone)]
 pub struct SharedPrior {
     proposer: Proposer,
@@ -77,10 +78,11 @@ impl SharedPrior {
     /// Below this trust the others have no part in a query: a model that is probably wrong can still promise the largest improvement. Below
     /// its start, if that is less.
     const LEAST_TRUST: f64 = 0.1;
-    /// A party whose best output is below the others' level tries one of their best points in one query of so many, whatever the trust,
-    /// among the first of its queries.
-    const BEHIND_EVERY: usize = 3;
-    const BEHIND_UNTIL: usize = 30;
+    /// A party whose best output is below the others' level tries one of their best points after so many queries, whatever the trust: more
+    /// and more rarely, as the others' level is no better known than they are.
+    const BEHIND_AFTER: [usize; 4] = [3, 6, 12, 24];
+    /// Random points of which a misled party queries that whose nearest known point is farthest.
+    const N_SPREAD: usize = 8;
     /// A party's outputs say little of a point whose variance under its own model is above this share of what it was before any.
     const LITTLE_KNOWN: f64 = 0.5;
     /// κ in mean + κ · standard deviation, as in [`crate::GpUcbOptions::default`].
@@ -447,15 +449,20 @@ impl Strategy for SharedPrior {
         {
             return Ok(Proposal { unit, source: Source::MetaTasks });
         }
-        if is_probe || (is_misled && !has_initial && n_queries < n_random) {
+        if is_probe {
             let unit = self.proposer.open(pending)?.random(stream)?;
             return Ok(Proposal { unit, source: Source::Random });
         }
+        if is_misled && !has_initial && n_queries < n_random {
+            let mut known = self.proposer.surrogate().posterior().inputs().clone();
+            pending.rows().for_each(|unit| known.push(unit));
+            let unit = self.proposer.open(pending)?.random_away(&known, Self::N_SPREAD, stream)?;
+            return Ok(Proposal { unit, source: Source::Random });
+        }
         if uses_others
-            && self.is_behind()
-            && (1..Self::BEHIND_UNTIL).contains(&n_queries)
-            && n_queries.is_multiple_of(Self::BEHIND_EVERY)
+            && Self::BEHIND_AFTER.contains(&n_queries)
             && !best.is_empty()
+            && self.is_behind()
         {
             let unit = best.row(stream.below(best.len())).to_vec();
             return Ok(Proposal { unit, source: Source::MetaTasks });
