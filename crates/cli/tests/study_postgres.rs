@@ -174,6 +174,11 @@ const OPTUNA: &str = r#"
     INSERT INTO trial_params VALUES (7, 'x', 0.25, '{"name": "FloatDistribution", "attributes": {"low": 0.0, "high": 1.0}}');
     INSERT INTO trial_values VALUES (7, 0, 1.5, 'FINITE');
     INSERT INTO trial_system_attributes VALUES (7, 'constraints:heat', '-0.5');
+    INSERT INTO studies VALUES (4, 'many'); INSERT INTO study_directions VALUES (4, 0, 'MINIMIZE');
+    INSERT INTO trials SELECT n, n, 4, 'COMPLETE' FROM generate_series(100, 5099) n;
+    INSERT INTO trial_params SELECT n, 'x', n / 6000.0,
+        '{"name": "FloatDistribution", "attributes": {"low": 0.0, "high": 1.0}}' FROM generate_series(100, 5099) n;
+    INSERT INTO trial_values SELECT n, 0, n, 'FINITE' FROM generate_series(100, 5099) n;
     GRANT SELECT ON ALL TABLES IN SCHEMA guarded TO guarded"#;
 
 /// A study in Optuna's tables is read by a user who may do nothing else, also where the server could lose what it acknowledged. Views, and rules of
@@ -195,6 +200,11 @@ fn a_study_of_optuna_is_imported_from_its_database() {
     let rows = sandbox.export("sqlite:old.db");
     assert_eq!([&rows[0]["x"], &rows[0]["value"], &rows[0]["heat"]], ["0.25", "1.5", "-0.5"]);
 
+    // More than a connection keeps that asks for the types of columns amid an answer.
+    let many = [&source.replace("ovens", "many"), "--storage", "sqlite:many.db", "--name", "many"];
+    let ran = sandbox.fedbo(&[&["import"], &many[..]].concat());
+    assert!(ran.expect(0, &[]).stdout.contains("5000 trials imported"), "{}", ran.stdout);
+
     server.run("postgres", "UPDATE guarded.trials SET state = 'FAIL'");
     import(&source).expect(2, &["no complete trial"]);
     silent(&import(&source.replace("ovens", "kilns"))).expect(2, &["no study \"kilns\""]);
@@ -212,7 +222,19 @@ fn a_study_of_optuna_is_imported_from_its_database() {
         ),
         ("DROP VIEW guarded.trial_values", "no storage of Optuna 3.0 or later"),
         ("REVOKE SELECT ON guarded.studies FROM guarded", "permission denied"),
-        ("DROP SCHEMA guarded CASCADE", "it has no table trial_params"),
+        (
+            "ALTER TABLE guarded.trials ALTER study_id TYPE guarded.trialstate USING 'FAIL'",
+            "trials.study_id has a type that is none of the server's own",
+        ),
+        (
+            "DROP TABLE guarded.trials; CREATE FUNCTION guarded.slow(oid, oid) RETURNS boolean LANGUAGE sql
+                AS 'SELECT pg_catalog.pg_sleep(600) IS NULL';
+             CREATE OPERATOR guarded.= (LEFTARG = oid, RIGHTARG = oid, FUNCTION = guarded.slow);
+             GRANT USAGE ON SCHEMA guarded TO PUBLIC;
+             ALTER DATABASE postgres SET search_path = guarded, pg_catalog",
+            "permission denied",
+        ),
+        ("DROP SCHEMA guarded CASCADE", "no table trial_params that this user finds"),
     ] {
         server.run("postgres", change);
         silent(&import(&source)).expect(2, &[expected]);

@@ -171,7 +171,7 @@ impl Open<'_> {
         }
     }
 
-    /// Of `n` random points that may be queried, the one whose nearest neighbour among `known` is farthest.
+    /// Of `n` random points that may be queried, the one whose nearest neighbour among `known` and failed ones is farthest.
     ///
     /// # Errors
     /// As [`Open::random`].
@@ -183,7 +183,7 @@ impl Open<'_> {
     ) -> Result<Vec<f64>, StrategyError> {
         let squared_distance = |unit: &[f64]| {
             let to = |other: &[f64]| other.iter().zip(unit).map(|(a, b)| (a - b).powi(2)).sum();
-            known.rows().map(to).fold(f64::INFINITY, f64::min)
+            known.rows().chain(self.trials.failed.rows()).map(to).fold(f64::INFINITY, f64::min)
         };
         let mut best = self.random(stream)?;
         let mut farthest = squared_distance(&best);

@@ -76,6 +76,10 @@ impl Import {
                 let message = "--space is for tables: an Optuna study has its own space";
                 return Err(BadInput(message.to_owned()).into());
             }
+            (None, None) if self.source.to_string_lossy().contains("://") => {
+                let message = "the source is no table; a study in Optuna's storage is named as optuna:STORAGE#NAME";
+                return Err(BadInput(message.to_owned()).into());
+            }
             (None, None) => {
                 let message = "--space is missing: a table needs a study's file with its space and direction, for instance --space study.toml";
                 return Err(BadInput(message.to_owned()).into());
@@ -114,11 +118,7 @@ impl Import {
 
     /// The study in an Optuna storage.
     fn read_optuna_study(&self, storage: &str) -> anyhow::Result<(Definition, ImportedTrials)> {
-        let (address, study) = match storage.rsplit_once('#') {
-            Some((address, study)) => (address, Some(study)),
-            None => (storage, None),
-        };
-        let address: OptunaStorage = address.parse().map_err(BadInput)?;
+        let (address, study) = OptunaStorage::with_study(storage).map_err(BadInput)?;
         Ok(read_optuna(&address, study, &self.name)?)
     }
 

@@ -78,10 +78,10 @@ impl SharedPrior {
     /// Below this trust the others have no part in a query: a model that is probably wrong can still promise the largest improvement. Below
     /// its start, if that is less.
     const LEAST_TRUST: f64 = 0.1;
-    /// A party whose best output is below the others' level tries one of their best points after so many queries, whatever the trust: more
-    /// and more rarely, as the others' level is no better known than they are.
+    /// Numbers of queries, running ones among them, after which a party whose best output is below the others' level tries one of their best
+    /// points, unless it begins anew then.
     const BEHIND_AFTER: [usize; 4] = [3, 6, 12, 24];
-    /// Random points of which a misled party queries that whose nearest known point is farthest.
+    /// Number of random points of which a misled party takes the one that is farthest from all known ones.
     const N_SPREAD: usize = 8;
     /// A party's outputs say little of a point whose variance under its own model is above this share of what it was before any.
     const LITTLE_KNOWN: f64 = 0.5;

@@ -470,8 +470,8 @@ fn every_acquisition_function_uses_the_mixture() {
     assert!(all[0] != all[1] && all[0] != all[2] && all[1] != all[2]);
 }
 
-/// A party with nothing but outputs below the others' level tries their best points after 3, 6, 12 and 24 queries; one with a better output
-/// does not, nor one in other units.
+/// A party with nothing but outputs below the others' level tries their best points after 6, 12 and 24 queries (after 3 one that
+/// is not misled); one with a better output does not, nor one in other units.
 #[test]
 fn a_party_that_is_behind_tries_the_best_points_of_others() {
     let message = |task: u32| {
@@ -486,7 +486,7 @@ fn a_party_that_is_behind_tries_the_best_points_of_others() {
     let tries_best = |n: u64, value: f64| {
         let mut party = joined(&messages);
         for i in 0..n {
-            let unit = grid().row(17 * usize::try_from(i).unwrap()).to_vec();
+            let unit = grid().row(17 * usize::try_from(i).unwrap() % grid().len()).to_vec();
             let value = Some(value + 1e-3 * i as f64);
             party.tell(&[Observation::new(unit, value, Source::Random)]).unwrap();
         }
@@ -494,6 +494,6 @@ fn a_party_that_is_behind_tries_the_best_points_of_others() {
         (0..8).filter(|stream| best.contains(&ask(*stream))).count()
     };
     assert_eq!(tries_best(6, -1.0), 8);
-    assert_eq!(tries_best(12, -1.0), 8);
+    assert_eq!([tries_best(12, -1.0), tries_best(24, -1.0)], [8, 8]);
     assert!(tries_best(9, -1.0) < 8 && tries_best(6, 6.0) < 8 && tries_best(6, -400.0) < 8);
 }

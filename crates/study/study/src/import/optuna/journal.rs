@@ -7,7 +7,7 @@ use fedbo_space::Direction;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Constraints, Defect, Distribution, Found, State, Stored, add_constraints, key_of};
+use super::{Defect, Distribution, Found, State, Stored, add_constraints, key_of};
 
 /// An operation with all fields that some kind of it has and that are read.
 #[derive(Deserialize)]
@@ -56,7 +56,8 @@ struct Trial {
     state: State,
     parameters: Vec<Parameter>,
     values: Vec<Option<f64>>,
-    constraints: Constraints,
+    /// Those that hold constraints, each as it was set last.
+    attributes: Map<String, Value>,
 }
 
 struct Parameter {
@@ -138,9 +139,7 @@ impl Replay {
             9 => {
                 let attributes = needed(operation.system_attr, "system_attr")?;
                 if let Some(trial) = self.open_trial(operation.trial_id)? {
-                    for (key, value) in &attributes {
-                        add_constraints(&mut trial.constraints, key, value);
-                    }
+                    trial.attributes.extend(of_constraints(attributes));
                 }
             }
             // Attributes of users, values before the end, and what other programs add.
@@ -169,11 +168,8 @@ impl Replay {
             (None, Some(value)) => vec![Some(value)],
             (None, None) => Vec::new(),
         };
-        let mut constraints = Constraints::new();
-        for (key, value) in &operation.system_attrs.unwrap_or_default() {
-            add_constraints(&mut constraints, key, value);
-        }
-        self.trials.push(Trial { study, state, parameters, values, constraints });
+        let attributes = of_constraints(operation.system_attrs.unwrap_or_default()).collect();
+        self.trials.push(Trial { study, state, parameters, values, attributes });
         Ok(())
     }
 
@@ -201,8 +197,11 @@ impl Trial {
     /// The trial with its distributions. Optuna refuses a parameter that is of another kind than the `first` of its name, as one with other
     /// choices is.
     fn found(self, first: &mut BTreeMap<String, Distribution>) -> Result<Found, Defect> {
-        let Self { state, values, constraints, .. } = self;
-        let mut found = Found { state, values, constraints, ..Found::default() };
+        let Self { state, values, attributes, .. } = self;
+        let mut found = Found { state, values, ..Found::default() };
+        for (key, value) in &attributes {
+            add_constraints(&mut found.constraints, key, value);
+        }
         for Parameter { name, number, distribution, line } in self.parameters {
             let distribution = Distribution::read(&distribution).map_err(|reason| {
                 let message = format!("the distribution of parameter {name:?}: {reason}");
@@ -215,6 +214,10 @@ impl Trial {
         }
         Ok(found)
     }
+}
+
+fn of_constraints(attributes: Map<String, Value>) -> impl Iterator<Item = (String, Value)> {
+    attributes.into_iter().filter(|(key, _)| key.starts_with("constraints"))
 }
 
 fn needed<T>(field: Option<T>, name: &str) -> Result<T, String> {

@@ -34,22 +34,52 @@ impl FromStr for OptunaStorage {
 
     /// Reads a path, or an address as Optuna takes it.
     fn from_str(text: &str) -> Result<Self, String> {
-        // Optuna's own address has three slashes before a relative path.
-        let file = text.strip_prefix("sqlite:///").unwrap_or(text);
-        let Some((scheme, rest)) = file.split_once("://") else {
-            return Ok(Self::File(file.into()));
-        };
-        // After the plus stands the library by which Python connects.
-        if scheme.split('+').next() != Some("postgresql") {
-            return Err(format!(
+        let (scheme, rest) = text.split_once(':').unwrap_or_default();
+        // After a plus stands the library by which Python connects.
+        let kind = scheme.split('+').next().unwrap_or_default().to_lowercase();
+        match (kind.as_str(), rest.strip_prefix("//")) {
+            ("postgresql" | "postgres", Some(rest)) => {
+                let address = format!("postgresql://{rest}").parse::<PostgresAddress>();
+                Ok(Self::Postgres(address.map_err(|error| error.to_string())?))
+            }
+            ("postgresql" | "postgres", None) => {
+                Err("a database of PostgreSQL is named as postgresql://USER@HOST/DATABASE"
+                    .to_owned())
+            }
+            // A relative path has three slashes before it.
+            ("sqlite", Some(path)) => Ok(Self::File(path.strip_prefix('/').unwrap_or(path).into())),
+            (_, Some(_)) => Err(format!(
                 "{scheme}://…: an Optuna study is read from a file of SQLite, a journal, or postgresql://USER@HOST/DATABASE; copy it to \
                  a file (optuna.copy_study), or write its trials as a table, study.trials_dataframe().to_csv(..), and import that with \
                  --space"
-            ));
+            )),
+            (_, None) => Ok(Self::File(text.into())),
         }
-        let address: PostgresAddress =
-            format!("postgresql://{rest}").parse().map_err(|error| format!("{error}"))?;
-        Ok(Self::Postgres(address))
+    }
+}
+
+impl OptunaStorage {
+    /// Reads a storage, and after `#` the name of one of its studies: `STORAGE` or `STORAGE#NAME`.
+    ///
+    /// # Errors
+    /// If it is no storage; without what stands in it, where this may be a password.
+    pub fn with_study(text: &str) -> Result<(Self, Option<&str>), String> {
+        let Some((_, after_scheme)) = text.split_once("://") else {
+            // Both names may have a #: the file is the first that is there.
+            let mut splits = text.match_indices('#').map(|(at, _)| (&text[..at], &text[at + 1..]));
+            let found = splits.clone().find(|(path, _)| Path::new(path).exists());
+            return match found.or(splits.next_back()) {
+                Some((path, study)) => Ok((path.parse()?, Some(study))),
+                None => Ok((text.parse()?, None)),
+            };
+        };
+        let Some((place, study)) = after_scheme.split_once('#') else {
+            return Ok((text.parse()?, None));
+        };
+        if !place.contains('/') {
+            return Err("the address ends at its first #, before a database; in a password # is written %23".to_owned());
+        }
+        Ok((text[..text.len() - study.len() - 1].parse()?, Some(study)))
     }
 }
 
@@ -120,7 +150,9 @@ enum Defect {
 }
 
 fn nothing() -> Defect {
-    Defect::Content("the study has no complete trial with all parameters".to_owned())
+    let message =
+        "the study has no complete trial with all parameters and constraints, and finite values";
+    Defect::Content(message.to_owned())
 }
 
 /// A study as a storage has it.
@@ -152,10 +184,17 @@ enum ConstraintKey {
 }
 
 impl ConstraintKey {
-    fn name(&self) -> String {
-        match self {
-            Self::Nth(index) => format!("constraint_{index}"),
-            Self::Named(key) => key.clone(),
+    /// A name that the definition can have: the key without characters that names do not have, behind a prefix where it is taken.
+    fn name(&self, definition: &Definition) -> String {
+        let key = match self {
+            Self::Nth(index) => return format!("constraint_{index}"),
+            Self::Named(key) => {
+                key.replace(|c: char| !(c.is_alphanumeric() || "_-.".contains(c)), "_")
+            }
+        };
+        match definition.clone().at_most(&key, 0.0).check() {
+            Ok(_) => key,
+            Err(_) => format!("constraint_{key}"),
         }
     }
 }
@@ -208,15 +247,16 @@ impl Stored {
         let complete = trials.iter().filter(|trial| trial.state == State::Complete);
         let constraints: BTreeSet<ConstraintKey> =
             complete.clone().flat_map(|trial| trial.constraints.keys().cloned()).collect();
-        for constraint in &constraints {
-            definition = definition.at_most(constraint.name(), 0.0);
-        }
         let space = space_of(complete)?;
         if space.is_empty() {
             return Err(nothing());
         }
         for (name, distribution) in &space {
             definition = definition.parameter(name.clone(), distribution.spec());
+        }
+        for constraint in &constraints {
+            let name = constraint.name(&definition);
+            definition = definition.at_most(name, 0.0);
         }
         definition.check().map_err(|error| Defect::Content(error.to_string()))?;
         let (mut kept, mut n_partial, mut n_infinite) = (Vec::new(), 0, 0);

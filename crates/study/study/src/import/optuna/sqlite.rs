@@ -25,7 +25,13 @@ pub(super) fn open(path: &Path) -> Result<impl Database, Defect> {
 
 impl From<rusqlite::Error> for Defect {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Storage(error.to_string())
+        use rusqlite::ErrorCode::{DatabaseBusy, DatabaseLocked};
+        match error.sqlite_error_code() {
+            Some(DatabaseBusy | DatabaseLocked) => {
+                Self::Unreadable(format!("{error}: another process is writing; try again"))
+            }
+            _ => Self::Storage(error.to_string()),
+        }
     }
 }
 

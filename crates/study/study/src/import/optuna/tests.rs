@@ -170,13 +170,31 @@ fn storages_are_named_as_for_optuna() {
         assert_eq!(parsed(text), Ok(OptunaStorage::File("old.db".into())));
     }
     assert_eq!(parsed("sqlite:////tmp/old.db"), Ok(OptunaStorage::File("/tmp/old.db".into())));
-    for text in ["postgresql://me:key@localhost/db", "postgresql+psycopg2://me:key@localhost/db"] {
+    for text in [
+        "postgresql://me:key@localhost/db",
+        "postgresql+psycopg2://me:key@localhost/db",
+        "postgres://me:key@localhost/db",
+    ] {
         let storage = parsed(text).unwrap();
         assert!(matches!(storage, OptunaStorage::Postgres(_)));
         assert_eq!(storage.to_string(), "postgresql://me:***@localhost/db");
     }
     let mysql = parsed("mysql+pymysql://me:key@localhost/db").unwrap_err();
     assert!(mysql.contains("optuna.copy_study") && !mysql.contains("key"), "{mysql}");
+    let study =
+        |text| OptunaStorage::with_study(text).map(|(storage, study)| (storage.to_string(), study));
+    assert_eq!(study("old.db#a"), Ok(("old.db".to_owned(), Some("a"))));
+    let named = study("postgresql://me@localhost/db#a#b@c").unwrap();
+    assert_eq!(named, ("postgresql://me@localhost/db".to_owned(), Some("a#b@c")));
+    for text in ["postgresql://me:ke#y@localhost/db", "postgresql:me:key@localhost/db"] {
+        let message = study(text).unwrap_err();
+        assert!(!message.contains("ke") || message.contains("***"), "{message}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old#1.db").display().to_string();
+    std::fs::write(&path, "").unwrap();
+    let text = format!("{path}#a#b");
+    assert_eq!(study(&text), Ok((path, Some("a#b"))));
     let elsewhere = parsed("postgresql://me:key@db.example.org/db").unwrap_err();
     assert!(elsewhere.contains("verify-full") && !elsewhere.contains("key"), "{elsewhere}");
 }
@@ -269,15 +287,19 @@ fn a_journal_has_several_studies_with_names_and_constraints() {
         TRIAL.to_owned(),
         TRIAL.replace("\"study_id\": 0", "\"study_id\": 1"),
         set(1, "x", 0.25, X),
+        r#"{"op_code": 9, "trial_id": 1, "system_attr": {"constraints": [7.0, 8.0]}}"#.to_owned(),
         r#"{"op_code": 9, "trial_id": 1, "system_attr": {"constraints": [-0.25]}}"#.to_owned(),
         r#"{"op_code": 9, "trial_id": 1, "system_attr": {"constraints:heat": 1.5}}"#.to_owned(),
+        r#"{"op_code": 9, "trial_id": 1, "system_attr": {"constraints:max temp": 2.5}}"#.to_owned(),
+        r#"{"op_code": 9, "trial_id": 1, "system_attr": {"constraints:x": 3.5}}"#.to_owned(),
         r#"{"op_code": 9, "trial_id": 1, "system_attr": {"constraints:0": -0.5}}"#.to_owned(),
         ended(1, 1, "[7.0, 0.5]"),
     ];
     let (_folder, path) = journal(&lines, "");
     let (definition, read) = imported(&path, Some("two"), "old").unwrap();
-    assert_eq!(definition.number_names(), ["speed", "loss", "constraint_0", "heat"]);
-    assert_eq!(read.trials[0].1, [7.0, 0.5, -0.5, 1.5]);
+    let names = ["speed", "loss", "constraint_0", "heat", "max_temp", "constraint_x"];
+    assert_eq!(definition.number_names(), names);
+    assert_eq!(read.trials[0].1, [7.0, 0.5, -0.5, 1.5, 2.5, 3.5]);
     let message = imported(&path, None, "old").unwrap_err().to_string();
     assert!(message.contains("name one as optuna:STORAGE#NAME: \"one\", \"two\""), "{message}");
     let deleted = [&lines[..], &[r#"{"op_code": 1, "study_id": 1}"#.to_owned()]].concat();
