@@ -87,6 +87,9 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = process::as_if_typed() {
+        return code;
+    }
     let command = Cli::parse();
     // Ctrl-C ends this program. With a handler here it is heeded by what this starts too, also where a shell in the background has
     // it ignored: tests send it.

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -23,6 +23,49 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> 
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
     command
+}
+
+/// Starts this program again without the variables in which `cargo run` describes it, and returns its exit code; `None` without such
+/// variables. Build scripts of dependencies (`ring`) look at them: left in place, all that depends on these would be compiled anew whenever
+/// a task follows a command that was typed, and the reverse.
+pub(crate) fn as_if_typed() -> Option<ExitCode> {
+    let is_of_program = |name: &String| {
+        let families = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+        families.iter().any(|family| name.starts_with(family))
+            || ["CARGO_BIN_NAME", "CARGO_CRATE_NAME", "CARGO_PRIMARY_PACKAGE"].contains(&&**name)
+    };
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let names: Vec<String> = names.filter(is_of_program).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let mut again = Command::new(std::env::current_exe().ok()?);
+    again.args(std::env::args_os().skip(1));
+    names.iter().for_each(|name| {
+        again.env_remove(name);
+    });
+    Some(replaced_by(&mut again))
+}
+
+/// Becomes the command.
+#[cfg(unix)]
+fn replaced_by(command: &mut Command) -> ExitCode {
+    use std::os::unix::process::CommandExt as _;
+    eprintln!("xtask: cannot start again: {}", command.exec());
+    ExitCode::FAILURE
+}
+
+/// Runs the command to its end.
+#[cfg(not(unix))]
+fn replaced_by(command: &mut Command) -> ExitCode {
+    match command.status() {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: cannot start again: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Returns true if a command can be started and succeeds; its output is discarded.
