@@ -71,7 +71,7 @@ pub(super) fn open(address: &PostgresAddress) -> Result<impl Database, Defect> {
     if let Some(row) = client.query_typed(COLUMNS, &of_tables)?.first() {
         let name: String = row.try_get(0)?;
         let message = format!(
-            "{name} has a type that is none of the server's own, as in no storage of Optuna"
+            "{name} has a type that is none of the server's own, which no storage of Optuna has"
         );
         return Err(Defect::Content(message));
     }
