@@ -6,7 +6,7 @@ use fedbo_play::{GameHistory, RoundRecord};
 use fedbo_report::study::PlottedValue;
 use fedbo_report::{
     GAME_ACTION_FILES, GAME_PAYOFF_FILES, GamePicture, ParameterCourse, PlayerCourse, ReportError,
-    ResultsWriter, Row,
+    Row, StagedResults,
 };
 use fedbo_space::{Kind, Point, Value};
 use serde::Serialize;
@@ -116,7 +116,7 @@ fn write_results(folder: &Path, course: &GameHistory) -> Result<(), ReportError>
     for player in &definition.players {
         parameters.extend(player.space.iter().map(|(name, _)| format!("{}.{name}", player.name)));
     }
-    let mut writer = ResultsWriter::create(folder, &parameters, true)?;
+    let (staged, mut writer) = StagedResults::create(folder, &parameters)?;
     let mut best: Vec<Option<f64>> = vec![None; definition.players.len()];
     let first = 1 - i64::try_from(definition.n_initial).unwrap_or(i64::MAX);
     for (iteration, (index, round)) in (first..).zip(course.rounds().iter().enumerate()) {
@@ -150,7 +150,8 @@ fn write_results(folder: &Path, course: &GameHistory) -> Result<(), ReportError>
             })?;
         }
     }
-    writer.commit()
+    writer.commit()?;
+    staged.promote()
 }
 
 /// The source of an action: `initial` in the random rounds, else how the player plays.

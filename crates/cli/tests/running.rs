@@ -239,7 +239,7 @@ fn an_interrupted_run_goes_on_and_equals_one_that_was_not() {
             sandbox.path("parts/summary.json").exists()
                 && sandbox.path("parts/curves.png").exists()
         );
-        assert!(!sandbox.path("parts/.resuming").exists());
+        assert!(!sandbox.path("parts/.new-results").exists());
         let kept = sandbox.results("parts");
         assert!(kept.len() > target && kept.len() < expected.len());
         assert!(kept.iter().all(|row| expected.contains(row)), "{kept:?}");
@@ -278,7 +278,7 @@ fn an_interrupted_replay_loses_nothing() {
     std::fs::write(&path, &damaged).expect("writable");
     sandbox.write("hold", "");
     let child = sandbox.start(&["run", "f.toml", "--resume"]);
-    wait_until(|| sandbox.path("results/test/.resuming").exists());
+    wait_until(|| sandbox.path("results/test/.new-results").exists());
     std::thread::sleep(Duration::from_millis(100));
     interrupt(&child, rustix::process::Signal::INT);
     finished(child).expect(130, &["9 finished trials are kept"]);

@@ -31,6 +31,7 @@ mod graph;
 mod metric;
 mod ranking;
 mod row;
+mod staged;
 mod student;
 pub mod study;
 mod summary;
@@ -59,6 +60,7 @@ pub use ranking::{
     MeanRanks, Quantiles, Ranking, RankingRequest, Signs, TaskGroup, quantile, sign_test,
 };
 pub use row::{RESULTS_FILE, ResultsTail, ResultsWriter, Row, check_folder, read_results};
+pub use staged::StagedResults;
 pub use student::{Interval, LEVEL, holm};
 pub use summary::{
     ArmSummary, AtIteration, Clusters, Difference, Estimate, PrimaryComparison, PrivacySpent,

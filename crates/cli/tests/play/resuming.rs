@@ -146,7 +146,14 @@ fn a_complete_game_stays_and_more_rounds_extend_it() {
         .fedbo(&["play", "duel.toml"])
         .expect(0, &["duel: complete, 6 rounds of 6; there is nothing left to do"]);
     sandbox.write("payoffs.sh", PAYOFFS);
+    // The old results are replaced at once and not written over: a reader, or a kill, finds a whole file at any moment.
+    let path = sandbox.path("results/duel/results.csv");
+    let written = std::fs::read_to_string(&path).expect("results");
+    let mut reader = std::fs::File::open(&path).expect("results");
     let ran = sandbox.fedbo(&["play", "duel.toml", "--rounds", "9", "--json", "--quiet"]);
+    assert_eq!(std::io::read_to_string(&mut reader).expect("what was opened"), written);
+    assert_ne!(std::fs::read_to_string(&path).expect("results"), written);
+    assert!(!sandbox.path("results/duel/.new-results").exists());
     assert!(ran.expect(0, &[]).stderr.is_empty(), "{}", ran.stderr);
     let closing = json(&ran);
     assert_eq!(closing["schema_version"], 1);

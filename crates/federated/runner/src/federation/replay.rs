@@ -13,10 +13,7 @@ use fedbo_space::Point;
 
 use super::run_error::RunError;
 use fedbo_federation::{Arm, Federation};
-use fedbo_report::{RESULTS_FILE, ReportError, ResultsWriter, Row, read_results};
-
-/// Name of the folder, inside the results folder, of a file that is being replayed into.
-const STAGING: &str = ".resuming";
+use fedbo_report::{RESULTS_FILE, ReportError, Row, read_results};
 
 /// Rows of an interrupted run that the new run has not come to yet.
 pub(super) struct PendingRows {
@@ -212,37 +209,5 @@ impl Objective for RecordedObjective {
             }
             None => self.inner.evaluate(point, trial),
         }
-    }
-}
-
-/// The new results file of a resumed run: written aside, and put in place of the old one once it holds all of it.
-pub(super) struct StagedResults {
-    folder: PathBuf,
-}
-
-impl StagedResults {
-    pub(super) fn create(
-        folder: &Path,
-        parameters: &[String],
-    ) -> Result<(Self, ResultsWriter), ReportError> {
-        let staging = Self { folder: folder.join(STAGING) };
-        let writer = ResultsWriter::create(&staging.folder, parameters, true)?;
-        Ok((staging, writer))
-    }
-
-    /// Puts the new file in place of the old one; the writer goes on writing to it.
-    pub(super) fn promote(self, folder: &Path) -> Result<(), ReportError> {
-        let (from, to) = (self.folder.join(RESULTS_FILE), folder.join(RESULTS_FILE));
-        let moved = std::fs::File::open(&from)
-            .and_then(|file| file.sync_all())
-            .and_then(|()| std::fs::rename(&from, &to));
-        moved.map_err(|cause| ReportError::Write { path: to, cause })
-    }
-}
-
-impl Drop for StagedResults {
-    fn drop(&mut self) {
-        // Best effort: a folder that stays is emptied by the next resumption.
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

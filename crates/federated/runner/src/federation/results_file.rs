@@ -1,14 +1,14 @@
 //! The results file of a run while it is being written.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use fedbo_objective::{FailureCounter, Outcome};
 use fedbo_protocol::UpdateRejected;
-use fedbo_report::{ResultsWriter, Row, TeamRegret, TeamRun, check_folder};
+use fedbo_report::{ResultsWriter, Row, StagedResults, TeamRegret, TeamRun, check_folder};
 
 use super::arm_rows::ArmRowBuilders;
-use super::replay::{PendingRows, StagedResults};
+use super::replay::PendingRows;
 use super::run::{ExistingResults, FailingAgent, RunOptions, RunProgress};
 use super::run_error::RunError;
 use super::settings_record::SettingsRecord;
@@ -18,7 +18,6 @@ use fedbo_federation::{Arm, Federation};
 /// The results file, and the rows in it.
 pub(super) struct ResultsFile {
     writer: ResultsWriter,
-    folder: PathBuf,
     rows: Vec<Row>,
     /// Rows of an earlier run that this one has not come to yet.
     pub(super) recorded: Option<PendingRows>,
@@ -75,7 +74,6 @@ impl ResultsFile {
         };
         Ok(Self {
             writer,
-            folder,
             rows: Vec::new(),
             recorded,
             staging,
@@ -98,7 +96,7 @@ impl ResultsFile {
         if self.recorded.as_ref().is_some_and(|rows| rows.len() == 0)
             && let Some(staging) = self.staging.take()
         {
-            staging.promote(&self.folder)?;
+            staging.promote()?;
         }
         Ok(())
     }
