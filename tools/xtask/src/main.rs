@@ -24,6 +24,7 @@ mod mutants;
 mod process;
 mod production;
 mod python;
+mod side_by_side;
 mod system;
 mod tests;
 mod verify;

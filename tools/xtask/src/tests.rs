@@ -47,7 +47,7 @@ pub(crate) fn counted(command: &mut Command, count: impl Fn(&str) -> usize) -> R
 }
 
 /// The count in a line such as `test result: ok. 12 passed; 0 failed; 1 ignored; ...`.
-fn passed_in(line: &str) -> usize {
+pub(crate) fn passed_in(line: &str) -> usize {
     let count = || {
         let rest = line.split_once("test result: ok. ")?.1;
         rest.split_once(" passed;")?.0.parse().ok()

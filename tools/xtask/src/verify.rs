@@ -3,7 +3,6 @@
 //! Plain `cargo test` runs the tests even where another runner is installed, so that one command means one check on
 //! every machine, and documentation tests are part of it.
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,6 +16,7 @@ use crate::mutants::Mutants;
 use crate::process::{cargo, root, run, succeeds, target};
 use crate::production;
 use crate::python::Python;
+use crate::side_by_side;
 use crate::system;
 use crate::tests::{self, Stages};
 
@@ -146,28 +146,12 @@ impl Test {
 /// Stages that need a Rust toolchain and nothing else.
 fn first(stages: &mut Stages) -> Result<()> {
     stages.step("format and lints", format_and_lints)?;
-    let kinds: [(&str, &[&str]); 3] = [
-        ("unit tests", &["--lib", "--bins"]),
-        ("integration tests", &["--test", "*"]),
-        ("documentation tests", &["--doc"]),
-    ];
-    for (name, kind) in kinds {
-        let test = ["test", "--workspace", "--no-fail-fast"];
-        let mut test = cargo([&test[..], kind].concat());
-        if env::var_os(TEST_THREADS).is_none() {
-            test.env(TEST_THREADS, test_threads().to_string());
-        }
-        stages.tests(name, || tests::run(&mut test))?;
-    }
+    stages.tests("unit tests", || side_by_side::run(&["--lib", "--bins"]))?;
+    stages.tests("integration tests", || side_by_side::run(&["--test", "*"]))?;
+    stages.tests("documentation tests", || {
+        tests::run(&mut cargo(["test", "--workspace", "--no-fail-fast", "--doc"]))
+    })?;
     stages.step("documentation", documentation)
-}
-
-/// The variable from which a test program takes the number of tests that run at a time.
-const TEST_THREADS: &str = "RUST_TEST_THREADS";
-
-/// Twice the number of cores: many tests wait, for a deadline, a lease or another process.
-fn test_threads() -> usize {
-    2 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Helm chart, alerts, Grafana dashboard and scripts of `deploy`: linted, rendered, compared with schemas and with the metrics there are.
