@@ -1,11 +1,9 @@
 //! Regret of a team of agents that tune one function: the best, the worst and the average of them, round by round.
 
-use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 
 use super::error::ReportError;
-use super::folder::table_bytes;
+use super::folder::{table_bytes, write_whole};
 
 /// Name of the file of a team's regret in its results folder.
 pub const TEAM_REGRET_FILE: &str = "regret.csv";
@@ -108,8 +106,7 @@ pub fn write_team_regret(folder: &Path, runs: &[TeamRun]) -> Result<(), ReportEr
         })
     });
     let bytes = table_bytes(head, rows).map_err(refused)?;
-    let mut file = fs::File::create(&path).map_err(refused)?;
-    file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(refused)
+    write_whole(&path, &bytes)
 }
 
 #[cfg(test)]
@@ -139,7 +136,7 @@ mod tests {
             regret: TeamRegret::of(&[vec![2.0], vec![1.0]]).unwrap(),
         };
         write_team_regret(folder.path(), &[run]).unwrap();
-        let text = fs::read_to_string(folder.path().join(TEAM_REGRET_FILE)).unwrap();
+        let text = std::fs::read_to_string(folder.path().join(TEAM_REGRET_FILE)).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);
         assert_eq!(lines[2], "\"a, b\",ts,3,2,1,1,1,3,3,3");

@@ -1,7 +1,7 @@
 //! `check` and `test`: what must hold before a change is taken.
 //!
-//! Plain `cargo test` runs the tests even where another runner is installed, so that one command means one check on
-//! every machine, and documentation tests are part of it.
+//! Test programs are built by plain `cargo test` even where another runner is installed, so that one command means one check on
+//! every machine; documentation tests are part of it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
