@@ -6,7 +6,7 @@ use fedbo_play::{GameHistory, RoundRecord};
 use fedbo_report::study::PlottedValue;
 use fedbo_report::{
     GAME_ACTION_FILES, GAME_PAYOFF_FILES, GamePicture, ParameterCourse, PlayerCourse, ReportError,
-    Row, StagedResults,
+    Row, StagedResults, remove_reports,
 };
 use fedbo_space::{Kind, Point, Value};
 use serde::Serialize;
@@ -151,7 +151,8 @@ fn write_results(folder: &Path, course: &GameHistory) -> Result<(), ReportError>
         }
     }
     writer.commit()?;
-    staged.promote()
+    staged.promote(&mut writer)?;
+    remove_reports(folder)
 }
 
 /// The source of an action: `initial` in the random rounds, else how the player plays.

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use common::{PARABOLA, Sandbox, federation, finished, finished_code, interrupt, wait_until};
@@ -287,6 +288,51 @@ fn an_interrupted_replay_loses_nothing() {
     sandbox.fedbo(&["run", "f.toml", "--resume"]).expect(0, &[]);
     let again = std::fs::read_to_string(&path).expect("results");
     assert_eq!(again.lines().count(), whole.lines().count());
+}
+
+/// With more rounds the first arm goes on before the second one is replayed. What it found is kept, whether the run is killed or stopped.
+#[test]
+fn a_run_that_is_extended_keeps_what_it_adds() {
+    let sandbox = Sandbox::new();
+    let objective =
+        r#"if [ -e hold ] && [ "$FEDBO_TRIAL" -ge 5 ]; then sleep 60; fi; "#.to_owned() + PARABOLA;
+    let text = federation(2, "", &[("a", &objective), ("b", &objective)]);
+    let longer = text.replace("rounds = 2", "rounds = 4");
+    sandbox.write("f.toml", &text);
+    sandbox.write("whole.toml", &longer);
+    sandbox.fedbo(&["run", "whole.toml", "--arms", "fts,ts", "--out", "whole"]).expect(0, &[]);
+    let resume = ["run", "f.toml", "--arms", "fts,ts", "--resume"];
+    sandbox.fedbo(&resume[..4]).expect(0, &[]);
+    sandbox.write("f.toml", &longer);
+    sandbox.write("hold", "");
+    let path = sandbox.path("results/test/results.csv");
+    let staging = sandbox.path("results/test/.new-results");
+    let n_lines = |path: &Path| std::fs::read_to_string(path).unwrap_or_default().lines().count();
+    let before = std::fs::read_to_string(&path).expect("results");
+    // Two agents' third round of the first arm.
+    let n_kept = n_lines(&path) + 2;
+    for signal in [rustix::process::Signal::KILL, rustix::process::Signal::INT] {
+        let child = sandbox.start(&resume);
+        // Of the first arm the new file has two agents' two initial points and three rounds, and then it waits in the fourth.
+        wait_until(|| n_lines(&staging.join("results.csv")) == 1 + 2 * 5);
+        wait_until(|| n_lines(&path) == n_kept);
+        interrupt(&child, signal);
+        let ran = finished(child);
+        if signal == rustix::process::Signal::INT {
+            ran.expect(130, &[&format!("{} finished trials are kept", n_kept - 1)]);
+        } else {
+            std::fs::remove_dir_all(&staging).expect("it is left");
+        }
+        let kept = std::fs::read_to_string(&path).expect("results");
+        assert!(kept.starts_with(&before) && n_lines(&path) == n_kept, "{kept}");
+        let summary = std::fs::read_to_string(sandbox.path("results/test/summary.json"));
+        assert!(summary.expect("a summary").contains("\"interrupted\": true"));
+    }
+    std::fs::remove_file(sandbox.path("hold")).expect("it was there");
+    sandbox.fedbo(&resume).expect(0, &[]);
+    assert_eq!(sandbox.results("results/test"), sandbox.results("whole"));
+    let summary = std::fs::read_to_string(sandbox.path("results/test/summary.json"));
+    assert!(!summary.expect("a summary").contains("\"interrupted\": true"));
 }
 
 #[test]

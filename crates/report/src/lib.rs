@@ -59,7 +59,9 @@ pub use metric::{LOG_REGRET_FLOOR, Metric};
 pub use ranking::{
     MeanRanks, Quantiles, Ranking, RankingRequest, Signs, TaskGroup, quantile, sign_test,
 };
-pub use row::{RESULTS_FILE, ResultsTail, ResultsWriter, Row, check_folder, read_results};
+pub use row::{
+    RESULTS_FILE, ResultsTail, ResultsWriter, Row, check_folder, read_results, remove_reports,
+};
 pub use staged::StagedResults;
 pub use student::{Interval, LEVEL, holm};
 pub use summary::{

@@ -110,19 +110,7 @@ impl ResultsWriter {
         options.write(true);
         if overwrite {
             options.create(true).truncate(true);
-            let pictures = ["curves.svg", "curves.png"]
-                .into_iter()
-                .chain(TRADEOFF_FILES)
-                .chain(TASK_WEIGHT_FILES);
-            for stale in pictures.chain([SUMMARY_FILE, TEAM_REGRET_FILE]) {
-                let stale = folder.join(stale);
-                match std::fs::remove_file(&stale) {
-                    Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
-                        return Err(ReportError::Write { path: stale, cause });
-                    }
-                    _ => {}
-                }
-            }
+            remove_reports(folder)?;
         } else {
             options.create_new(true);
         }
@@ -139,6 +127,25 @@ impl ResultsWriter {
             .map_err(|error| writer.write_error(error.into()))?;
         writer.commit()?;
         Ok(writer)
+    }
+
+    /// Opens the results file of a folder for further rows, which must have the parameters of those in it.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn append_to(folder: &Path, parameters: &[String]) -> Result<Self, ReportError> {
+        let path = folder.join(RESULTS_FILE);
+        let opened = OpenOptions::new().write(true).open(&path).and_then(|mut file| {
+            file.seek(io::SeekFrom::End(0))?;
+            Ok(file)
+        });
+        let file = opened.map_err(|cause| ReportError::Write { path: path.clone(), cause })?;
+        Ok(Self { path, file, parameters: parameters.to_vec(), pending: buffer() })
+    }
+
+    /// Names another path of the file, to which it was moved.
+    pub(super) fn moved_to(&mut self, path: PathBuf) {
+        self.path = path;
     }
 
     /// The file that is being written.
@@ -219,6 +226,25 @@ impl ResultsWriter {
 
 fn buffer() -> csv::Writer<Vec<u8>> {
     csv::Writer::from_writer(Vec::new())
+}
+
+/// Removes what is made of the results in a folder: summary, regret of a team and pictures of a run.
+///
+/// # Errors
+/// When a file cannot be removed.
+pub fn remove_reports(folder: &Path) -> Result<(), ReportError> {
+    let pictures =
+        ["curves.svg", "curves.png"].into_iter().chain(TRADEOFF_FILES).chain(TASK_WEIGHT_FILES);
+    for name in pictures.chain([SUMMARY_FILE, TEAM_REGRET_FILE]) {
+        let path = folder.join(name);
+        match std::fs::remove_file(&path) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
+                return Err(ReportError::Write { path, cause });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Makes sure, before a long run, that its folder exists, is writable and holds no other results.

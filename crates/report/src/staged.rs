@@ -30,22 +30,24 @@ impl StagedResults {
         Ok((staged, writer))
     }
 
-    /// Puts the new file in place of the old one; the writer goes on writing to it.
+    /// Puts the new file in place of the old one; its writer goes on writing to it.
     ///
     /// # Errors
     /// [`ReportError::Write`] when that fails; the old file stays.
-    pub fn promote(self) -> Result<(), ReportError> {
+    pub fn promote(self, writer: &mut ResultsWriter) -> Result<(), ReportError> {
         let from = self.folder.join(RESULTS_FILE);
         let moved = std::fs::File::open(&from)
             .and_then(|file| file.sync_all())
             .and_then(|()| std::fs::rename(&from, &self.to));
-        moved.map_err(|cause| ReportError::Write { path: self.to.clone(), cause })
+        moved.map_err(|cause| ReportError::Write { path: self.to.clone(), cause })?;
+        writer.moved_to(self.to.clone());
+        Ok(())
     }
 }
 
 impl Drop for StagedResults {
     fn drop(&mut self) {
-        // Best effort: a folder that stays is emptied by the next writer.
+        // Best effort: the file of a folder that stays is replaced by the next writer.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

@@ -375,6 +375,28 @@ impl Summary {
         write_whole(&path, text.as_bytes())
     }
 
+    /// Notes in the summary of a folder, if there is one, that its results have gone on since it was made. Nothing else of it changes.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is no JSON or cannot be written.
+    pub fn mark_interrupted(folder: &Path) -> Result<(), ReportError> {
+        let path = folder.join(SUMMARY_FILE);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(cause) => return Err(ReportError::Read { path, cause }),
+        };
+        let malformed = |error: serde_json::Error| ReportError::Malformed {
+            path: path.clone(),
+            message: error.to_string(),
+        };
+        let mut summary: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_str(&text).map_err(malformed)?;
+        summary.insert("interrupted".to_owned(), true.into());
+        let text = serde_json::to_string_pretty(&summary).map_err(malformed)? + "\n";
+        write_whole(&path, text.as_bytes())
+    }
+
     /// Reads the `summary.json` of a folder.
     ///
     /// # Errors

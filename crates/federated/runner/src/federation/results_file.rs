@@ -1,11 +1,11 @@
 //! The results file of a run while it is being written.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fedbo_objective::{FailureCounter, Outcome};
 use fedbo_protocol::UpdateRejected;
-use fedbo_report::{ResultsWriter, Row, StagedResults, TeamRegret, TeamRun, check_folder};
+use fedbo_report::{ResultsWriter, Row, StagedResults, Summary, TeamRegret, TeamRun, check_folder};
 
 use super::arm_rows::ArmRowBuilders;
 use super::replay::PendingRows;
@@ -15,13 +15,24 @@ use super::settings_record::SettingsRecord;
 use crate::session::{Observer, TrialRecord};
 use fedbo_federation::{Arm, Federation};
 
+/// The two files of a resumed run that has not come to all rows of the earlier one yet.
+struct Staging {
+    /// The new file, with rows in their order.
+    new: StagedResults,
+    /// The old file, behind whose rows those are written too that it does not have: they are kept however this run ends.
+    old: ResultsWriter,
+}
+
 /// The results file, and the rows in it.
 pub(super) struct ResultsFile {
     writer: ResultsWriter,
     rows: Vec<Row>,
     /// Rows of an earlier run that this one has not come to yet.
     pub(super) recorded: Option<PendingRows>,
-    staging: Option<StagedResults>,
+    staging: Option<Staging>,
+    folder: PathBuf,
+    /// True once rows were added to those of an earlier run.
+    is_extended: bool,
     /// f* − f(x) of each query, by arm, run and round, of agents whose optimum is known.
     instants: BTreeMap<(&'static str, u32), Vec<Vec<f64>>>,
     /// The first agent that failed too often in a row.
@@ -63,8 +74,9 @@ impl ResultsFile {
             .map(|parameter| parameter.name().to_owned())
             .collect();
         let (writer, staging) = if recorded.is_some() {
-            let (staging, writer) = StagedResults::create(&folder, &parameters)?;
-            (writer, Some(staging))
+            let (new, writer) = StagedResults::create(&folder, &parameters)?;
+            let old = ResultsWriter::append_to(&folder, &parameters)?;
+            (writer, Some(Staging { new, old }))
         } else {
             // With `Resume` there are no results here, at most a header.
             let overwrite = options.existing != ExistingResults::Refuse;
@@ -77,27 +89,37 @@ impl ResultsFile {
             rows: Vec::new(),
             recorded,
             staging,
+            folder,
+            is_extended: false,
             instants: BTreeMap::new(),
             failing: None,
         })
     }
 
-    fn write(&mut self, rows: Vec<Row>) -> Result<(), RunError> {
+    /// Writes rows, of which those in `further` are in no earlier run.
+    fn write(&mut self, rows: Vec<Row>, further: &[usize]) -> Result<(), RunError> {
+        let is_resumed = self.recorded.is_some();
+        if is_resumed && !further.is_empty() && !self.is_extended {
+            Summary::mark_interrupted(&self.folder)?;
+            self.is_extended = true;
+        }
         for row in &rows {
             self.writer.append(row)?;
         }
         self.writer.commit()?;
-        self.rows.extend(rows);
-        self.replace_when_complete()
-    }
-
-    /// Puts the new file in place once it has everything that the old one has.
-    fn replace_when_complete(&mut self) -> Result<(), RunError> {
+        // The new file takes the place of the old one once it has everything that this has.
         if self.recorded.as_ref().is_some_and(|rows| rows.len() == 0)
             && let Some(staging) = self.staging.take()
         {
-            staging.promote()?;
+            staging.new.promote(&mut self.writer)?;
         }
+        if let Some(staging) = &mut self.staging {
+            for index in further {
+                staging.old.append(&rows[*index])?;
+            }
+            staging.old.commit()?;
+        }
+        self.rows.extend(rows);
         Ok(())
     }
 
@@ -130,7 +152,7 @@ impl ResultsFile {
         .collect()
     }
 
-    /// All rows that are in the folder now. Where the replay was interrupted, those are the old ones.
+    /// All rows that are in the folder now. Where the replay was interrupted, those are the old ones and what was added to them.
     pub(super) fn close(self, folder: &Path) -> Result<Vec<Row>, RunError> {
         if self.staging.is_some() {
             let path = folder.join(fedbo_report::RESULTS_FILE);
@@ -157,7 +179,7 @@ impl Observer for ArmWriter<'_> {
     }
 
     fn wave_ended(&mut self, records: &[TrialRecord]) -> anyhow::Result<()> {
-        let mut rows = Vec::with_capacity(records.len());
+        let (mut rows, mut further) = (Vec::with_capacity(records.len()), Vec::new());
         for record in records {
             let agent = &self.federation.agents[record.agent as usize];
             let truth = agent.objective.truth(&record.point);
@@ -171,13 +193,16 @@ impl Observer for ArmWriter<'_> {
                 Some(recorded) => recorded.settle(&mut row)?,
                 None => false,
             };
+            if !is_replayed {
+                further.push(rows.len());
+            }
             self.watch(record.agent as usize, &record.outcome, is_replayed);
             rows.push(row);
         }
         if let Some(first) = rows.first() {
             self.progress.wave_ended(first.iteration, &rows);
         }
-        Ok(self.results_file.write(rows)?)
+        Ok(self.results_file.write(rows, &further)?)
     }
 
     fn halts(&self) -> bool {
