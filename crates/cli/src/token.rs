@@ -1,7 +1,7 @@
 //! Tokens: secrets in addresses and headers, compared in constant time, and kept in files of their owner where they outlive a server.
 
-use std::io::{ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt};
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
@@ -84,16 +84,12 @@ pub(crate) fn kept_token(path: &Path) -> Result<Token, BadInput> {
     Ok(Token(token.to_owned()))
 }
 
+/// The token of a new file; that of another process which was faster to write one.
 fn begin(path: &Path) -> Result<Token, BadInput> {
-    let token = Token::new()?;
-    let mut options = std::fs::OpenOptions::new();
-    let file = options.write(true).create_new(true).mode(0o600).open(path);
-    let written = file.and_then(|mut file| {
-        writeln!(file, "{}", token.text())?;
-        file.sync_all()
-    });
+    let text = format!("{}\n", Token::new()?.text());
+    let written = fedbo_transport::write_new_secret(path, &text);
     written.map_err(|error| BadInput(format!("{}: {error}", path.display())))?;
-    Ok(token)
+    kept_token(path)
 }
 
 #[cfg(test)]

@@ -2,10 +2,11 @@
 
 use std::io::{self, Read as _};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde::Deserialize;
 
 use crate::process::{cargo, root, shown};
@@ -15,25 +16,34 @@ use crate::tests::{Tests, passed_in};
 /// the machine idle.
 const LANES: usize = 2;
 
-/// The variable from which a test program takes the number of tests that run at a time.
-pub(crate) const TEST_THREADS: &str = "RUST_TEST_THREADS";
+/// The time for which a process that a test program has left behind may hold its output.
+const LEFT_BEHIND: Duration = Duration::from_secs(60);
 
-/// Twice the number of cores, as many tests wait.
-pub(crate) fn test_threads() -> usize {
-    2 * std::thread::available_parallelism().map_or(1, usize::from)
+/// The variable from which a test program takes the number of tests that run at a time.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
+
+/// One more than there are cores, as some tests wait.
+fn test_threads() -> usize {
+    1 + std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// A program that cargo has built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TestProgram {
-    /// Its source, from the package's folder.
+    /// Its source, from the workspace's folder.
     name: String,
     executable: PathBuf,
     /// The package's folder, in which it runs.
     folder: PathBuf,
 }
 
-/// A line that cargo prints of what it has built.
+/// A line that cargo prints, of what it has built or of something else.
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+}
+
+/// A line of what it has built.
 #[derive(Deserialize)]
 struct Artifact {
     manifest_path: PathBuf,
@@ -62,23 +72,31 @@ pub(crate) fn run(kinds: &[&str]) -> Result<Tests> {
         bail!("{} failed ({})", shown(&build), built.status);
     }
     let lines = String::from_utf8(built.stdout).context("what cargo has built")?;
-    // The packages that need all others come last, and their tests take longest.
-    let mut programs: Vec<TestProgram> = lines.lines().filter_map(test_program).collect();
+    let programs = lines.lines().map(test_program).collect::<Result<Vec<_>>>()?;
+    let mut programs: Vec<TestProgram> = programs.into_iter().flatten().collect();
+    ensure!(!programs.is_empty(), "cargo has built no test program");
+    // As cargo ends with what needs most packages, whose tests take longest.
     programs.reverse();
     run_all(programs)
 }
 
 /// The test program of which a line tells; `None` of any other line.
-fn test_program(line: &str) -> Option<TestProgram> {
-    let built: Artifact =
-        serde_json::from_str(line).ok().filter(|built: &Artifact| built.profile.test)?;
-    let folder = built.manifest_path.parent()?;
+fn test_program(line: &str) -> Result<Option<TestProgram>> {
+    let unread = || format!("a line of cargo: {line}");
+    let message: Message = serde_json::from_str(line).with_context(unread)?;
+    if message.reason != "compiler-artifact" {
+        return Ok(None);
+    }
+    let built: Artifact = serde_json::from_str(line).with_context(unread)?;
+    let (Some(executable), true) = (built.executable, built.profile.test) else {
+        return Ok(None);
+    };
     let source = &built.target.src_path;
-    Some(TestProgram {
+    Ok(Some(TestProgram {
         name: source.strip_prefix(root()).unwrap_or(source).display().to_string(),
-        executable: built.executable?,
-        folder: folder.to_path_buf(),
-    })
+        executable,
+        folder: built.manifest_path.parent().with_context(unread)?.to_path_buf(),
+    }))
 }
 
 /// Runs programs, all of them whatever they return.
@@ -90,9 +108,10 @@ fn run_all(programs: Vec<TestProgram>) -> Result<Tests> {
         for _ in 0..LANES {
             scope.spawn(|| {
                 while let Some(program) = next() {
+                    eprintln!("xtask: running {}", program.name);
                     let found = program.run();
                     let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
-                    println!("\n     Running {}", program.name);
+                    println!("\n     Ended {}", program.name);
                     let why = match found {
                         Ok((printed, status)) => {
                             println!("{printed}");
@@ -114,8 +133,11 @@ fn run_all(programs: Vec<TestProgram>) -> Result<Tests> {
 }
 
 impl TestProgram {
-    /// Runs it; all that it prints, and its exit status.
-    fn run(&self) -> Result<(String, std::process::ExitStatus)> {
+    /// Runs it; all that it prints, and its exit status. Of what cargo would tell it, it is told its package's folder.
+    ///
+    /// # Errors
+    /// If it cannot be started, or a process that it has left behind keeps its output open.
+    fn run(&self) -> Result<(String, ExitStatus)> {
         let (mut reader, writer) = io::pipe()?;
         let mut command = Command::new(&self.executable);
         command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
@@ -125,16 +147,21 @@ impl TestProgram {
         }
         let mut child = command.spawn().with_context(|| shown(&command))?;
         drop(command); // with its ends of the pipe, so that reading ends
-        let mut printed = Vec::new();
-        reader.read_to_end(&mut printed)?;
-        Ok((String::from_utf8_lossy(&printed).into_owned(), child.wait()?))
+        let (sender, printed) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let read = reader.read_to_end(&mut bytes).map(|_| bytes);
+            drop(sender.send(read)); // nobody waits any more
+        });
+        let status = child.wait()?;
+        let printed = printed.recv_timeout(LEFT_BEHIND);
+        let printed = printed.context("a process that it has started still writes")??;
+        Ok((String::from_utf8_lossy(&printed).into_owned(), status))
     }
 }
 
 #[cfg(test)]
 mod tests_of_programs {
-    use std::fs;
-
     use super::*;
 
     #[test]
@@ -152,24 +179,26 @@ mod tests_of_programs {
             executable: "/t/a-1".into(),
             folder: "/w/crates/gp".into(),
         };
-        assert_eq!(test_program(&line(true, r#""/t/a-1""#)), Some(expected));
-        assert_eq!(test_program(&line(false, r#""/t/a""#)), None);
-        assert_eq!(test_program(&line(true, "null")), None);
-        assert_eq!(test_program(r#"{"reason":"build-finished","success":true}"#), None);
-        assert_eq!(test_program("running 3 tests"), None);
+        let found = |line: &str| test_program(line).unwrap();
+        assert_eq!(found(&line(true, r#""/t/a-1""#)), Some(expected));
+        assert_eq!(found(&line(false, r#""/t/a""#)), None);
+        assert_eq!(found(&line(true, "null")), None);
+        assert_eq!(found(r#"{"reason":"build-finished","success":true}"#), None);
+        assert!(test_program("running 3 tests").is_err());
+        assert!(test_program(r#"{"reason":"compiler-artifact","executable":"/t/a-1"}"#).is_err());
     }
 
     /// Scripts in place of programs: each runs in its folder, all run though one fails, and that one is named.
     #[test]
     #[cfg(unix)]
     fn all_programs_run_and_those_that_fail_are_named() {
-        use std::os::unix::fs::PermissionsExt as _;
         let folder = std::env::temp_dir().join(format!("xtask-programs-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        std::fs::create_dir_all(&folder).unwrap();
         let script = |name: &str, text: &str| {
             let executable = folder.join(name);
-            fs::write(&executable, format!("#!/bin/sh\n{text}\n")).unwrap();
-            fs::set_permissions(&executable, fs::Permissions::from_mode(0o755)).unwrap();
+            std::fs::write(&executable, format!("#!/bin/sh\n{text}\n")).unwrap();
+            let made = Command::new("chmod").arg("755").arg(&executable).status();
+            assert!(made.unwrap().success());
             TestProgram { name: name.to_owned(), executable, folder: folder.clone() }
         };
         let passed = "echo 'test result: ok. 5 passed; 0 failed'";
@@ -180,6 +209,6 @@ mod tests_of_programs {
         let missing = TestProgram { executable: folder.join("none"), ..good.clone() };
         let error = run_all(vec![bad, missing, good]).unwrap_err().to_string();
         assert!(error.contains("bad (exit status: 3)") && error.contains("good ("), "{error}");
-        fs::remove_dir_all(&folder).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

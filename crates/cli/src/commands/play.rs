@@ -183,17 +183,21 @@ fn persistence_hint(file: &GameFile) -> String {
 fn check_results(folder: &std::path::Path, file: &GameFile) -> anyhow::Result<()> {
     fedbo_report::check_folder(folder, true)?;
     let path = folder.join(fedbo_report::RESULTS_FILE);
-    if !path.exists() {
+    if !std::fs::metadata(&path).is_ok_and(|file| file.len() > 0) {
         return Ok(());
     }
-    let is_ours = match fedbo_report::read_results(&path) {
-        Ok(rows) => rows.iter().all(|row| row.experiment == file.definition.name),
-        Err(ReportError::Read { path, cause }) => {
-            return Err(ReportError::Read { path, cause }.into());
-        }
-        Err(_) => false,
+    let rows = fedbo_report::read_results(&path).map_err(|error| match error {
+        ReportError::Read { .. } => error.into(),
+        _ => anyhow::Error::from(BadInput(format!(
+            "{error}; move that file away, or name another folder with --out"
+        ))),
+    })?;
+    let players = &file.definition.players;
+    let is_ours = |row: &fedbo_report::Row| {
+        row.experiment == file.definition.name
+            && players.iter().any(|player| player.name == row.agent)
     };
-    if is_ours {
+    if rows.iter().all(is_ours) {
         return Ok(());
     }
     Err(BadInput(format!(

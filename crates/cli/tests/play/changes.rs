@@ -171,7 +171,17 @@ fn results_of_something_else_are_not_overwritten() {
     );
     assert!(!other.path("dual.db").exists());
     assert_eq!(results_of(&other, "shop").len(), 6);
+    // A federation may have the game's name.
+    let path = other.path("results/duel/results.csv");
+    let results = std::fs::read_to_string(&path).expect("results");
+    std::fs::write(&path, results.replace(",rival,", ",site,")).expect("writable");
+    play(&other).expect(2, &["results/duel holds the results of something else"]);
+    std::fs::write(&path, &results[..results.len() - 9]).expect("writable");
+    play(&other).expect(2, &["results/duel/results.csv", "move that file away", "--out"]);
     // Results that were lost are written again from the record.
+    std::fs::write(&path, "").expect("writable");
+    play(&other).expect(0, &[]);
+    assert_eq!(results_of(&other, "shop").len(), 6);
     std::fs::remove_dir_all(other.path("results")).expect("it was there");
     play(&other).expect(0, &[]);
     assert_eq!(results_of(&other, "shop").len(), 6);

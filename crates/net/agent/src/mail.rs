@@ -42,7 +42,8 @@ pub fn enrol_by_mail(
     show: &mut dyn FnMut(&Federation),
 ) -> Result<bool, EnrolError> {
     let has_joined = |joined: &crate::Membership| joined.digest == token.config;
-    if Home::exists(home) && Home::open(home)?.memberships()?.iter().any(has_joined) {
+    // A process that was killed as it made the database may have left it empty.
+    if Home::exists(home) && Home::open_or_make(home)?.memberships()?.iter().any(has_joined) {
         return Ok(true);
     }
     let link = MailLink::new(Arc::clone(mail), token.coordinator);

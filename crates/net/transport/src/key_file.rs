@@ -130,13 +130,16 @@ pub fn read_or_make_key(path: &Path) -> Result<SigningKey, KeyError> {
     let mut seed = Zeroizing::new([0; 32]);
     getrandom::fill(seed.as_mut()).map_err(KeyError::NoRandomness)?;
     let key = SigningKey::from_seed(*seed);
-    write_new(path, &key).map_err(refused(path))?;
+    write_new_secret(path, &key.to_file_text()).map_err(refused(path))?;
     Ok(read_key(path)?.unwrap_or(key))
 }
 
-/// Writes a key where there is none: the file appears whole or not at all. On file systems without hard links it is written in
-/// place, and one that a crash left unfinished is reported as no key.
-fn write_new(path: &Path, key: &SigningKey) -> std::io::Result<()> {
+/// Writes a secret where there is none, for its owner alone: the file appears whole or not at all, and one that is there stays. On file
+/// systems without hard links it is written in place, where a crash can leave it unfinished.
+///
+/// # Errors
+/// What the system says.
+pub fn write_new_secret(path: &Path, text: &str) -> std::io::Result<()> {
     let mut part = path.as_os_str().to_owned();
     // Of its own name, so that nobody else removes or links it while it is written.
     part.push(format!("-{}", std::process::id()));
@@ -147,7 +150,7 @@ fn write_new(path: &Path, key: &SigningKey) -> std::io::Result<()> {
         .create_new(true)
         .open(&part)
         .and_then(|mut file| {
-            file.write_all(key.to_file_text().as_bytes())?;
+            file.write_all(text.as_bytes())?;
             file.sync_all()
         })
         // A link is refused where there is a file already; a rename would replace it.
@@ -158,7 +161,7 @@ fn write_new(path: &Path, key: &SigningKey) -> std::io::Result<()> {
                     Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
                     Err(error) => Err(error),
                     Ok(mut file) => {
-                        file.write_all(key.to_file_text().as_bytes())?;
+                        file.write_all(text.as_bytes())?;
                         file.sync_all()
                     }
                 }
@@ -190,7 +193,7 @@ mod tests {
         assert_eq!(read_or_make_key(&path).unwrap().public(), first);
         assert_eq!(read_key(&path).unwrap().unwrap().public(), first);
         // Whoever writes second leaves the first one's key.
-        write_new(&path, &SigningKey::from_seed([1; 32])).unwrap();
+        write_new_secret(&path, &SigningKey::from_seed([1; 32]).to_file_text()).unwrap();
         assert_eq!(read_key(&path).unwrap().unwrap().public(), first);
         let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600);

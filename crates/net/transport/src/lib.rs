@@ -18,7 +18,7 @@ pub use client::{
     JsonClient, LinkError, Signer, check_authority, checked_url,
 };
 pub use clock::{Backoff, Clock, SystemClock};
-pub use key_file::{KeyError, check_folder, read_key, read_or_make_key};
+pub use key_file::{KeyError, check_folder, read_key, read_or_make_key, write_new_secret};
 #[cfg(feature = "server")]
 pub use server::{
     ConnectionCounts, ConnectionLimits, Length, ListenError, ListenSettings, Listening, Refusal,
