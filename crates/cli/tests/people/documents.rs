@@ -60,6 +60,16 @@ fn a_federation_over_a_network_in_json() {
     assert_eq!(revoked, expected);
     let copied = world.json(&["storage", "backup", "coordinator", "copy"]);
     assert_eq!(copied["files"][0], "copy/coordinator.db");
+    // A copy stands under its name once it is whole: never over another one, and not beside half of one.
+    let refused = |to: &str, part: &str| {
+        let output = world.output(&["storage", "backup", "coordinator", to]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.contains(part), "{said}");
+    };
+    refused("copy/", "copy/: exists already; name another place");
+    std::fs::create_dir(world.path("half.part")).unwrap();
+    refused("half", "half.part: is left of a copy that was interrupted");
+    assert!(!world.path("copy.part").exists() && !world.path("half").exists());
     let copied = world.json(&["storage", "backup", "home0/trials.db", "trials.db"]);
     assert_eq!(copied["files"], serde_json::json!(["trials.db"]));
     assert!(world.path("trials.db").exists());

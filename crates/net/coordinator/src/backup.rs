@@ -1,8 +1,9 @@
 //! Copies of a coordinator's folder, and whether one is sound.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use fedbo_database::Mode;
+use fedbo_database::{Mode, sync_folder};
 use fedbo_ledger::{Head, LedgerError};
 use fedbo_wire::SigningKey;
 
@@ -50,33 +51,71 @@ pub enum BackupError {
 
 /// Copies a coordinator's folder to a new one, each file as it is at one moment, also while it serves: the store first, then the
 /// ledgers, which so are never behind what the store knows of them. No vector of an agent is in either (INV-16). The key is
-/// copied if `with_key` says so: who has it can pass for the coordinator.
+/// copied if `with_key` says so: who has it can pass for the coordinator. The folder appears once all of it is there; until then its name
+/// ends in `.part`.
 ///
 /// # Errors
 /// If the folder cannot be read, something stands where the copy is to be, or it cannot be written.
 pub fn backup(folder: &Path, to: &Path, with_key: bool) -> Result<Backup, BackupError> {
     let home = Home::open(folder, Mode::Existing)?;
-    let write = |path: &Path| {
-        let path = path.to_owned();
-        move |cause| BackupError::Write { path, cause }
+    let is_taken = match std::fs::read_dir(to) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(_) => std::fs::symlink_metadata(to).is_ok(),
     };
-    std::fs::create_dir_all(to).map_err(write(to))?;
-    let mut files = vec![to.join(STORE)];
-    SqliteStore::backup(&folder.join(STORE), &files[0])?;
+    let taken = |message: &str| std::io::Error::other(message.to_owned());
+    if is_taken {
+        return Err(write_error(to)(taken("exists already; name another place")));
+    }
+    let mut part = to.file_name().unwrap_or_default().to_owned();
+    part.push(".part");
+    let part = to.with_file_name(part);
+    std::fs::create_dir_all(to.parent().unwrap_or(to)).map_err(write_error(to))?;
+    std::fs::create_dir(&part).map_err(|cause| match cause.kind() {
+        std::io::ErrorKind::AlreadyExists => write_error(&part)(taken(
+            "is left of a copy that was interrupted, or being made; remove it, or name another place",
+        )),
+        _ => write_error(&part)(cause),
+    })?;
+    let copied = copy_into(&home, folder, &part, with_key).and_then(|names| {
+        std::fs::rename(&part, to).and_then(|()| sync_folder(to)).map_err(write_error(to))?;
+        Ok(Backup { files: names.into_iter().map(|name| to.join(name)).collect() })
+    });
+    if copied.is_err() {
+        let _ = std::fs::remove_dir_all(&part); // best effort: half a copy is of no use
+    }
+    copied
+}
+
+/// Copies the files, and returns their names.
+fn copy_into(
+    home: &Home,
+    folder: &Path,
+    to: &Path,
+    with_key: bool,
+) -> Result<Vec<OsString>, BackupError> {
+    let mut names = vec![OsString::from(STORE)];
+    SqliteStore::backup(&folder.join(STORE), &to.join(STORE))?;
     for record in home.store().studies()? {
         let ledger = home.ledger(&record.name);
         if ledger.exists() {
-            let copy = to.join(ledger.file_name().unwrap_or_default());
-            fedbo_ledger::backup(&ledger, &copy)?;
-            files.push(copy);
+            let name = ledger.file_name().unwrap_or_default();
+            fedbo_ledger::backup(&ledger, &to.join(name))?;
+            names.push(name.to_owned());
         }
     }
     if with_key {
         let copy = to.join(KEY);
-        std::fs::copy(folder.join(KEY), &copy).map_err(write(&copy))?; // with its permissions
-        files.push(copy);
+        let copied = std::fs::copy(folder.join(KEY), &copy) // with its permissions
+            .and_then(|_| std::fs::File::open(&copy)?.sync_all());
+        copied.map_err(write_error(&copy))?;
+        names.push(KEY.into());
     }
-    Ok(Backup { files })
+    Ok(names)
+}
+
+fn write_error(path: &Path) -> impl Fn(std::io::Error) -> BackupError {
+    let path = path.to_owned();
+    move |cause| BackupError::Write { path: path.clone(), cause }
 }
 
 /// The coordinator's store beside a ledger's file, and the head that it has noted of that ledger: as far as the study's releases had
