@@ -151,8 +151,8 @@ fn write_results(folder: &Path, course: &GameHistory) -> Result<(), ReportError>
         }
     }
     writer.commit()?;
-    staged.promote(&mut writer)?;
-    remove_reports(folder)
+    remove_reports(folder)?;
+    staged.promote(&mut writer)
 }
 
 /// The source of an action: `initial` in the random rounds, else how the player plays.

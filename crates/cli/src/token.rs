@@ -58,11 +58,16 @@ const BYTES_MAX: u64 = 1024;
 /// If others may read the file, it holds no token, or the system refuses.
 pub(crate) fn kept_token(path: &Path) -> Result<Token, BadInput> {
     let refused = |error: std::io::Error| BadInput(format!("{}: {error}", path.display()));
-    let file = match std::fs::File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return begin(path),
-        Err(error) => return Err(refused(error)),
+    let opened = match std::fs::File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            // That of another process which is faster stays.
+            let text = format!("{}\n", Token::new()?.text());
+            fedbo_transport::write_new_secret(path, &text).map_err(refused)?;
+            std::fs::File::open(path)
+        }
+        opened => opened,
     };
+    let file = opened.map_err(refused)?;
     let mode = file.metadata().map_err(refused)?.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(BadInput(format!(
@@ -84,14 +89,6 @@ pub(crate) fn kept_token(path: &Path) -> Result<Token, BadInput> {
     Ok(Token(token.to_owned()))
 }
 
-/// The token of a new file; that of another process which was faster to write one.
-fn begin(path: &Path) -> Result<Token, BadInput> {
-    let text = format!("{}\n", Token::new()?.text());
-    let written = fedbo_transport::write_new_secret(path, &text);
-    written.map_err(|error| BadInput(format!("{}: {error}", path.display())))?;
-    kept_token(path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,6 +101,9 @@ mod tests {
         let mode = std::fs::metadata(&path).expect("a file").permissions().mode();
         assert_eq!((mode & 0o777, made.text().len()), (0o600, 32));
         assert_eq!(kept_token(&path).expect("the same").text(), made.text());
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(folder.path().join("nowhere"), &link).expect("a link");
+        assert!(kept_token(&link).is_err(), "a link that leads nowhere");
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).expect("a mode");
         let error = kept_token(&path).err().expect("a refusal").0;
         assert!(error.contains("640") && error.contains("chmod 600"), "{error}");

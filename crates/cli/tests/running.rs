@@ -388,6 +388,17 @@ fn results_of_another_file_are_not_gone_on_from() {
     sandbox.write("g.toml", &text.replace("rounds = 2", "rounds = 3"));
     sandbox.fedbo(&["run", "g.toml", "--resume", "--arms", "fts,ts"]).expect(0, &[]);
     assert_eq!(sandbox.results("results/test").len(), 1 + 2 * 2 * 5);
+    // What the first arm adds is taken back where the second one turns out to be another.
+    let path = sandbox.path("results/test/results.csv");
+    let written = std::fs::read_to_string(&path).expect("results");
+    let (others, last) = written.trim_end().rsplit_once('\n').expect("rows");
+    let changed = format!("{others}\n{}\n", last.replace(",own,", ",random,"));
+    assert_ne!(changed, written);
+    std::fs::write(&path, &changed).expect("writable");
+    sandbox.write("g.toml", &text.replace("rounds = 2", "rounds = 4"));
+    let ran = sandbox.fedbo(&["run", "g.toml", "--resume", "--arms", "fts,ts"]);
+    ran.expect(2, &["cannot go on from results/test/", "at iteration 3 of arm ts"]);
+    assert_eq!(std::fs::read_to_string(&path).expect("results"), changed);
 }
 
 #[test]

@@ -50,6 +50,16 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
     })
 }
 
+/// Removes a file, if it is there.
+pub(crate) fn remove(path: &Path) -> Result<(), ReportError> {
+    match std::fs::remove_file(path) {
+        Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
+            Err(ReportError::Write { path: path.to_owned(), cause })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A table as comma-separated values, whose texts no spreadsheet takes for formulas.
 pub(crate) fn table_bytes<const N: usize>(
     head: [&str; N],

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use fedbo_space::cell::{escaped, restored};
 
 use super::error::ReportError;
+use super::folder::remove;
 use super::summary::SUMMARY_FILE;
 use super::task_weights::TASK_WEIGHT_FILES;
 use super::team_regret::TEAM_REGRET_FILE;
@@ -83,6 +84,8 @@ pub struct ResultsWriter {
     file: File,
     parameters: Vec<String>,
     pending: csv::Writer<Vec<u8>>,
+    /// Bytes of the file when it was opened.
+    begun_at: u64,
 }
 
 impl ResultsWriter {
@@ -118,9 +121,10 @@ impl ResultsWriter {
             io::ErrorKind::AlreadyExists => ReportError::ResultsExist { path: path.clone() },
             _ => ReportError::Write { path: path.clone(), cause },
         })?;
-        let mut writer = Self { path, file, parameters: parameters.to_vec(), pending: buffer() };
+        let parameters = parameters.to_vec();
+        let mut writer = Self { path, file, parameters, pending: buffer(), begun_at: 0 };
         let header =
-            LEADING.into_iter().chain(parameters.iter().map(String::as_str)).chain(TRAILING);
+            LEADING.into_iter().chain(writer.parameters.iter().map(String::as_str)).chain(TRAILING);
         writer
             .pending
             .write_record(header.map(|name| escaped(name).into_owned()))
@@ -136,11 +140,20 @@ impl ResultsWriter {
     pub fn append_to(folder: &Path, parameters: &[String]) -> Result<Self, ReportError> {
         let path = folder.join(RESULTS_FILE);
         let opened = OpenOptions::new().write(true).open(&path).and_then(|mut file| {
-            file.seek(io::SeekFrom::End(0))?;
-            Ok(file)
+            let begun_at = file.seek(io::SeekFrom::End(0))?;
+            Ok((file, begun_at))
         });
-        let file = opened.map_err(|cause| ReportError::Write { path: path.clone(), cause })?;
-        Ok(Self { path, file, parameters: parameters.to_vec(), pending: buffer() })
+        let (file, begun_at) =
+            opened.map_err(|cause| ReportError::Write { path: path.clone(), cause })?;
+        Ok(Self { path, file, parameters: parameters.to_vec(), pending: buffer(), begun_at })
+    }
+
+    /// Takes back all that was written since the file was opened.
+    ///
+    /// # Errors
+    /// When the file cannot be cut.
+    pub fn take_back(self) -> Result<(), ReportError> {
+        self.file.set_len(self.begun_at).map_err(|cause| self.write_error(cause))
     }
 
     /// Names another path of the file, to which it was moved.
@@ -236,13 +249,7 @@ pub fn remove_reports(folder: &Path) -> Result<(), ReportError> {
     let pictures =
         ["curves.svg", "curves.png"].into_iter().chain(TRADEOFF_FILES).chain(TASK_WEIGHT_FILES);
     for name in pictures.chain([SUMMARY_FILE, TEAM_REGRET_FILE]) {
-        let path = folder.join(name);
-        match std::fs::remove_file(&path) {
-            Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
-                return Err(ReportError::Write { path, cause });
-            }
-            _ => {}
-        }
+        remove(&folder.join(name))?;
     }
     Ok(())
 }

@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ReportError;
 use super::figure::FigureSpec;
-use super::folder::write_whole;
+use super::folder::{remove, write_whole};
 use super::metric::Metric;
 use super::ranking::Ranking;
 use super::row::Row;
 use super::student::{Interval, holm};
+use super::team_regret::TEAM_REGRET_FILE;
 use super::trace::{Trace, Unit, arm_names, traces};
 use super::tradeoff::TradeoffSpec;
 
@@ -375,26 +376,21 @@ impl Summary {
         write_whole(&path, text.as_bytes())
     }
 
-    /// Notes in the summary of a folder, if there is one, that its results have gone on since it was made. Nothing else of it changes.
+    /// Notes in the summary of a folder that the run goes on, whose results are more than it tells of, and removes the regret of the team,
+    /// which is written whole at the end. A file that is no summary, or may not be read, stays as it is.
     ///
     /// # Errors
-    /// When the file cannot be read, is no JSON or cannot be written.
-    pub fn mark_interrupted(folder: &Path) -> Result<(), ReportError> {
+    /// When a file cannot be written or removed.
+    pub fn mark_outdated(folder: &Path) -> Result<(), ReportError> {
+        remove(&folder.join(TEAM_REGRET_FILE))?;
         let path = folder.join(SUMMARY_FILE);
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            Err(cause) => return Err(ReportError::Read { path, cause }),
+        let bytes = std::fs::read(&path).unwrap_or_default();
+        let Ok(mut summary) = serde_json::from_slice::<serde_json::Map<_, _>>(&bytes) else {
+            return Ok(());
         };
-        let malformed = |error: serde_json::Error| ReportError::Malformed {
-            path: path.clone(),
-            message: error.to_string(),
-        };
-        let mut summary: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_str(&text).map_err(malformed)?;
         summary.insert("interrupted".to_owned(), true.into());
-        let text = serde_json::to_string_pretty(&summary).map_err(malformed)? + "\n";
-        write_whole(&path, text.as_bytes())
+        let text = serde_json::Value::from(summary);
+        write_whole(&path, format!("{text:#}\n").as_bytes())
     }
 
     /// Reads the `summary.json` of a folder.

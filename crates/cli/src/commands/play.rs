@@ -197,7 +197,7 @@ fn check_results(folder: &std::path::Path, file: &GameFile) -> anyhow::Result<()
         row.experiment == file.definition.name
             && players.iter().any(|player| player.name == row.agent)
     };
-    if rows.iter().all(is_ours) {
+    if rows.iter().all(is_ours) && fedbo_runner::federation::recorded_tables(folder).is_none() {
         return Ok(());
     }
     Err(BadInput(format!(

@@ -368,6 +368,10 @@ pub fn run_free_session<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
         let ends = states.iter().filter_map(MemberState::ends);
         now = ends.chain(closes).min().ok_or(SessionError::Stalled)?.max(now);
         if !end_trials(&mut states, now, observer)? || stop.load(Ordering::Relaxed) {
+            let early = early_records(&mut states);
+            if !early.is_empty() {
+                observer.wave_ended(&early)?;
+            }
             return Ok(Ended::Interrupted);
         }
         if closes.is_some_and(|instant| instant <= now) {
@@ -429,15 +433,18 @@ fn end_trials<S: UsesHandouts>(
     }
     let goes_on = is_whole && failure.is_none();
     if !goes_on {
-        // What was evaluated and whose time has not come yet.
-        let early = states.iter_mut().filter_map(|state| state.running.take()?.record);
-        records.extend(early);
+        records.extend(early_records(states));
     }
     observer.wave_ended(&records)?;
     match failure {
         Some(error) => Err(error.into()),
         None => Ok(goes_on && !observer.halts()),
     }
+}
+
+/// Trials that were evaluated and whose time has not come yet, where the session ends before it.
+fn early_records<S: UsesHandouts>(states: &mut [MemberState<'_, S>]) -> Vec<TrialRecord> {
+    states.iter_mut().filter_map(|state| state.running.take()?.record).collect()
 }
 
 /// Tells an event to the members that `hears` it, in parallel.

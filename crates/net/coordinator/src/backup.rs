@@ -58,12 +58,8 @@ pub enum BackupError {
 /// If the folder cannot be read, something stands where the copy is to be, or it cannot be written.
 pub fn backup(folder: &Path, to: &Path, with_key: bool) -> Result<Backup, BackupError> {
     let home = Home::open(folder, Mode::Existing)?;
-    let is_taken = match std::fs::read_dir(to) {
-        Ok(mut entries) => entries.next().is_some(),
-        Err(_) => std::fs::symlink_metadata(to).is_ok(),
-    };
     let taken = |message: &str| std::io::Error::other(message.to_owned());
-    if is_taken {
+    if std::fs::symlink_metadata(to).is_ok() {
         return Err(write_error(to)(taken("exists already; name another place")));
     }
     let mut part = to.file_name().unwrap_or_default().to_owned();
@@ -106,7 +102,8 @@ fn copy_into(
     if with_key {
         let copy = to.join(KEY);
         let copied = std::fs::copy(folder.join(KEY), &copy) // with its permissions
-            .and_then(|_| std::fs::File::open(&copy)?.sync_all());
+            .and_then(|_| std::fs::File::open(&copy)?.sync_all())
+            .and_then(|()| sync_folder(&copy));
         copied.map_err(write_error(&copy))?;
         names.push(KEY.into());
     }

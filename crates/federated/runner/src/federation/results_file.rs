@@ -19,8 +19,9 @@ use fedbo_federation::{Arm, Federation};
 struct Staging {
     /// The new file, with rows in their order.
     new: StagedResults,
-    /// The old file, behind whose rows those are written too that it does not have: they are kept however this run ends.
-    old: ResultsWriter,
+    /// The old file, once there are rows that it does not have: they are written behind its own, so that they are kept however this run
+    /// ends.
+    old: Option<ResultsWriter>,
 }
 
 /// The results file, and the rows in it.
@@ -31,6 +32,7 @@ pub(super) struct ResultsFile {
     pub(super) recorded: Option<PendingRows>,
     staging: Option<Staging>,
     folder: PathBuf,
+    parameters: Vec<String>,
     /// True once rows were added to those of an earlier run.
     is_extended: bool,
     /// f* − f(x) of each query, by arm, run and round, of agents whose optimum is known.
@@ -75,8 +77,7 @@ impl ResultsFile {
             .collect();
         let (writer, staging) = if recorded.is_some() {
             let (new, writer) = StagedResults::create(&folder, &parameters)?;
-            let old = ResultsWriter::append_to(&folder, &parameters)?;
-            (writer, Some(Staging { new, old }))
+            (writer, Some(Staging { new, old: None }))
         } else {
             // With `Resume` there are no results here, at most a header.
             let overwrite = options.existing != ExistingResults::Refuse;
@@ -90,6 +91,7 @@ impl ResultsFile {
             recorded,
             staging,
             folder,
+            parameters,
             is_extended: false,
             instants: BTreeMap::new(),
             failing: None,
@@ -98,14 +100,22 @@ impl ResultsFile {
 
     /// Writes rows, of which those in `further` are in no earlier run.
     fn write(&mut self, rows: Vec<Row>, further: &[usize]) -> Result<(), RunError> {
-        let is_resumed = self.recorded.is_some();
-        if is_resumed && !further.is_empty() && !self.is_extended {
-            Summary::mark_interrupted(&self.folder)?;
+        if let Some(staging) = &mut self.staging
+            && !further.is_empty()
+        {
+            let old = match &mut staging.old {
+                Some(old) => old,
+                none => none.insert(ResultsWriter::append_to(&self.folder, &self.parameters)?),
+            };
+            further.iter().try_for_each(|index| old.append(&rows[*index]))?;
+            old.commit()?;
+        }
+        let mut marked = Ok(());
+        if self.recorded.is_some() && !further.is_empty() && !self.is_extended {
+            marked = Summary::mark_outdated(&self.folder);
             self.is_extended = true;
         }
-        for row in &rows {
-            self.writer.append(row)?;
-        }
+        rows.iter().try_for_each(|row| self.writer.append(row))?;
         self.writer.commit()?;
         // The new file takes the place of the old one once it has everything that this has.
         if self.recorded.as_ref().is_some_and(|rows| rows.len() == 0)
@@ -113,14 +123,25 @@ impl ResultsFile {
         {
             staging.new.promote(&mut self.writer)?;
         }
-        if let Some(staging) = &mut self.staging {
-            for index in further {
-                staging.old.append(&rows[*index])?;
-            }
-            staging.old.commit()?;
-        }
         self.rows.extend(rows);
-        Ok(())
+        Ok(marked?)
+    }
+
+    /// Returns true if a replayed row is one of the earlier run, whose time and reason of failure it then has.
+    ///
+    /// # Errors
+    /// If that run cannot be gone on from. What was added to its rows is taken back.
+    fn settle(&mut self, row: &mut Row) -> Result<bool, RunError> {
+        let Some(recorded) = &mut self.recorded else {
+            return Ok(false);
+        };
+        let settled = recorded.settle(row);
+        if settled.is_err()
+            && let Some(old) = self.staging.as_mut().and_then(|staging| staging.old.take())
+        {
+            old.take_back()?;
+        }
+        settled
     }
 
     /// Notes the regret of a query.
@@ -189,10 +210,7 @@ impl Observer for ArmWriter<'_> {
                 self.results_file.regret(self.arm, run, record.trial.round, regret);
             }
             let mut row = self.row_builders.row(record);
-            let is_replayed = match &mut self.results_file.recorded {
-                Some(recorded) => recorded.settle(&mut row)?,
-                None => false,
-            };
+            let is_replayed = self.results_file.settle(&mut row)?;
             if !is_replayed {
                 further.push(rows.len());
             }
