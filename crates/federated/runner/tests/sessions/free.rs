@@ -1,7 +1,7 @@
 //! Sessions at a free pace, in virtual time.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use fedbo_federation::{ALGORITHMS, Federation};
 use fedbo_objective::{Closure, FailuresMax};
@@ -63,6 +63,13 @@ fn of_unequal_speeds(algorithm: &str, tables: &str, network: &str) -> Federation
 
 /// The queries of a run in the order in which they ended: agent, iteration, source, parameters.
 fn in_order(federation: &Federation, threads: usize) -> Vec<(String, i64, String)> {
+    let row = |row: fedbo_report::Row| {
+        (row.agent, row.iteration, format!("{} {:?}", row.source, row.parameters))
+    };
+    rows(federation, threads).into_iter().map(row).collect()
+}
+
+fn rows(federation: &Federation, threads: usize) -> Vec<fedbo_report::Row> {
     let folder = tempfile::tempdir().unwrap();
     let options = RunOptions {
         arms: Vec::new(),
@@ -75,11 +82,30 @@ fn in_order(federation: &Federation, threads: usize) -> Vec<(String, i64, String
     };
     let stop = Arc::new(AtomicBool::new(false));
     run_federation(federation, &options, &Quiet, &stop).unwrap();
-    let rows = read_results(&folder.path().join(RESULTS_FILE)).unwrap();
-    let row = |row: fedbo_report::Row| {
-        (row.agent, row.iteration, format!("{} {:?}", row.source, row.parameters))
-    };
-    rows.into_iter().map(row).collect()
+    read_results(&folder.path().join(RESULTS_FILE)).unwrap()
+}
+
+/// A run that ends because one agent fails keeps what others have evaluated ahead of its time.
+#[test]
+fn trials_that_were_evaluated_are_kept_where_an_agent_fails() {
+    let evaluated = Arc::new(AtomicUsize::new(0));
+    let mut federation = of_unequal_speeds("fts", FEATURES, "");
+    for agent in ["a0", "a1", "a2"] {
+        let evaluated = Arc::clone(&evaluated);
+        let value = move |at: &Point| {
+            evaluated.fetch_add(1, Ordering::Relaxed);
+            match agent {
+                "a0" => Err("broken".to_owned()),
+                _ => Ok(at.number("x")),
+            }
+        };
+        federation = federation.with_objective(agent, Arc::new(Closure(value))).unwrap();
+    }
+    let rows = rows(&federation, 1);
+    let of = |agent: &str| rows.iter().filter(|row| row.agent == agent).count();
+    assert!(of("a0") > 0 && of("a0") < 22, "{}", of("a0"));
+    assert_eq!((of("a1"), of("a2")), (1, 1));
+    assert_eq!(rows.len(), evaluated.load(Ordering::Relaxed));
 }
 
 /// Nobody waits: an agent that is a hundred times as fast has ended before another has its second result, and one that stands still holds
