@@ -69,8 +69,11 @@ pub(crate) fn trust(meta: &MetaSpec, step: &TransferStep) -> String {
         let name = text::shown(&study.name);
         format!("{name} {}", percent(study.weight))
     });
-    let share = percent(step.share);
+    let share = percent(step.share.abs());
     let mut lines = match (step.studies.is_empty(), used.is_empty()) {
+        (true, _) if step.share < 0.0 => format!(
+            "old studies: their shared prior turned over has {share} of the next query, as what was good there is bad here"
+        ),
         (true, _) => format!("old studies: their shared prior has {share} of the next query"),
         (false, true) => "old studies: none of them counts any more".to_owned(),
         (false, false) => format!("old studies: {}", each.collect::<Vec<_>>().join(", ")),

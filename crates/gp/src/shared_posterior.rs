@@ -170,7 +170,7 @@ impl SharedPosterior {
         self.kernel.dim()
     }
 
-    /// ln p(y | s). Cost O(n).
+    /// ln p(y | s). At a size below 0 this is ln p(−y | −s): the same functions turned over. Cost O(n).
     pub fn log_evidence(&self, size: f64) -> f64 {
         let [y, mean] = &self.residuals;
         let quadratic: f64 = y.iter().zip(mean).map(|(y, m)| (y / size - m).powi(2)).sum();
@@ -180,7 +180,7 @@ impl SharedPosterior {
         )]
         let n = self.len() as f64;
         -0.5 * (quadratic + self.factor.log_determinant())
-            - n * (size.ln() + 0.5 * std::f64::consts::TAU.ln())
+            - n * (size.abs().ln() + 0.5 * std::f64::consts::TAU.ln())
     }
 
     /// Mean and variance of the latent function at one point, for all sizes; `psi` is ψ(x), of which nothing is read without shared

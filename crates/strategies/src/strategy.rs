@@ -29,8 +29,9 @@ pub enum Source {
     /// A mixture of the own model and of what came from other parties: a prior, which has no part in the query while its weight is below a
     /// tenth, or a model of each.
     Shared {
-        /// The weight of the latter, in percent: the trust in the others.
-        trust_percent: u8,
+        /// The weight of the latter, in percent: the trust in the others. It is below 0, by the weight of their functions turned over, where
+        /// this is larger.
+        trust_percent: i8,
     },
     /// The maximizer of a function drawn from meta-tasks alone.
     MetaTasks,
@@ -63,18 +64,14 @@ impl fmt::Display for Source {
 }
 
 impl Source {
-    /// A mixture in which others have this weight, in `[0, 1]`.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a share in percent"
-    )]
+    /// A mixture in which others have this weight, in `[-1, 1]`.
+    #[expect(clippy::cast_possible_truncation, reason = "a share in percent")]
     pub(crate) fn shared(trust: f64) -> Self {
-        Self::Shared { trust_percent: (100.0 * trust).round() as u8 }
+        Self::Shared { trust_percent: (100.0 * trust).round() as i8 }
     }
 
     /// The trust that the text of a [`Source::Shared`] names, in percent; `None` for any other text.
-    pub fn trust_percent_of(text: &str) -> Option<u8> {
+    pub fn trust_percent_of(text: &str) -> Option<i8> {
         text.strip_prefix("shared:")?.strip_suffix('%')?.parse().ok()
     }
 }

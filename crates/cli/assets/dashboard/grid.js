@@ -12,7 +12,7 @@ export const KINDS = [
 ];
 
 /**
- * The kind of a query by its source. Below a trust of 10 % the others have no part in it.
+ * The kind of a query by its source. Below a trust of 10 % the others have no part in it, turned over or not.
  * @param {string} source
  * @param {string | null} failure
  */
@@ -20,13 +20,13 @@ export function kindOf(source, failure) {
   if (failure !== null) return "failed";
   if (source === "initial" || source === "random" || source === "sobol") return "start";
   const shared = trustOf(source);
-  if (shared !== null) return shared >= 10 ? "others" : "own";
+  if (shared !== null) return Math.abs(shared) >= 10 ? "others" : "own";
   return /^(message|best|region|others?|task|neighbour)\b/.test(source) ? "others" : "own";
 }
 
-/** The trust in per cent that a query's source names. @param {string} source */
+/** The trust in per cent that a query's source names, below 0 if it is in the others' functions turned over. @param {string} source */
 export function trustOf(source) {
-  const found = /^shared:(\d+)%/.exec(source);
+  const found = /^shared:(-?\d+)%/.exec(source);
   return found === null ? null : Number(found[1]);
 }
 

@@ -154,7 +154,7 @@ struct StudyStatus {
     best: Option<f64>,
     /// The trust in the others, where the algorithm weighs them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    trust_percent: Option<u8>,
+    trust_percent: Option<i8>,
     /// The alignment of all agents' vectors, where sums of them are released.
     #[serde(skip_serializing_if = "Option::is_none")]
     alignment: Option<AlignmentRecord>,
@@ -391,7 +391,9 @@ impl Status {
                 .best
                 .map_or_else(|| "no value yet".to_owned(), |best| format!("best {best:?}"));
             if let Some(trust) = study.trust_percent {
-                best += &format!(", trusted the others by {trust} % when last asked");
+                let (turned, trust) =
+                    if trust < 0 { (" turned over", -trust) } else { ("", trust) };
+                best += &format!(", trusted the others{turned} by {trust} % when last asked");
             }
             text += &format!(
                 "{} (slot {}, {:?} at {}): {state}; {} trials, {best}; {} uploads, {} missed\n",

@@ -44,8 +44,9 @@ pub struct MembershipStatus {
     pub n_trials: u64,
     /// The best value.
     pub best: Option<f64>,
-    /// The trust in the other agents at the newest query whose source names it, in percent.
-    pub trust_percent: Option<u8>,
+    /// The trust in the other agents at the newest query whose source names it, in percent; below 0 if it was in their
+    /// functions turned over.
+    pub trust_percent: Option<i8>,
     /// The alignment of all agents' vectors by the releases that this agent has; none before the first, where nothing is released,
     /// and where this program cannot read the releases.
     pub alignment: Option<Alignment>,

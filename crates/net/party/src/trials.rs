@@ -179,8 +179,9 @@ pub struct TrialsInShort {
     pub n_told: u64,
     /// The best value.
     pub best: Option<f64>,
-    /// The trust in the other parties at the newest query that others had a part in, in percent.
-    pub trust_percent: Option<u8>,
+    /// The trust in the other parties at the newest query that others had a part in, in percent; below 0 if it was
+    /// in their functions turned over.
+    pub trust_percent: Option<i8>,
 }
 
 /// The trials of the study of this name, in short; none if nothing was stored.

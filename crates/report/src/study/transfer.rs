@@ -13,10 +13,10 @@ const NAME_MAX: f64 = 260.0;
 pub(super) fn chart(title: &str, transfer: &PlottedTransfer) -> Chart {
     let size = grid(1).1;
     let last = transfer.shares.len().saturating_sub(1).max(1) as f64;
-    let panel = |row: usize, height: f64, y_label: &str| Panel {
+    let panel = |row: usize, height: f64, y_label: &str, least: f64| Panel {
         cell: (row, 0),
         y_label: y_label.to_owned(),
-        ..Panel::new((size.0, height), Axis::whole(0.0, last, 8), Axis::linear(0.0, 1.0, 5))
+        ..Panel::new((size.0, height), Axis::whole(0.0, last, 8), Axis::linear(least, 1.0, 5))
     };
     let mark = size_for(transfer.shares.len(), 120.0, (1.3, 4.0));
     let corners = |shares: &[f64]| -> Vec<At> {
@@ -25,7 +25,7 @@ pub(super) fn chart(title: &str, transfer: &PlottedTransfer) -> Chart {
     let names: Vec<&str> = transfer.studies.iter().map(|study| study.name.as_str()).collect();
     let names = NAME.cut_apart(&names, NAME_MAX);
     let mut keys = Vec::with_capacity(names.len());
-    let mut upper = panel(0, size.1, "part of each old study");
+    let mut upper = panel(0, size.1, "part of each old study", 0.0);
     for (index, (study, name)) in transfer.studies.iter().zip(names).enumerate() {
         let (stroke, glyph) = (Stroke::of_arm(index), Glyph::of_arm(index));
         upper.line(corners(&study.weights), stroke);
@@ -40,14 +40,16 @@ pub(super) fn chart(title: &str, transfer: &PlottedTransfer) -> Chart {
     }
     let weighs_each = !transfer.studies.is_empty();
     let (row, height) = if weighs_each { (1, LOWER * size.1) } else { (0, size.1) };
-    let mut lower = panel(row, height, "share of all");
+    let turned = transfer.shares.iter().any(|share| *share < 0.0);
+    let mut lower = panel(row, height, "share of all", if turned { -1.0 } else { 0.0 });
     lower.line(corners(&transfer.shares), Stroke::solid(INK, LINE_WIDTH));
     lower.points(corners(&transfer.shares), Glyph::disc(INK).bare(), mark);
     let footnote = match transfer.shares.last() {
         Some(share) => format!(
-            "after {} told: old studies have {:.0} % of the next query",
+            "after {} told: old studies{} have {:.0} % of the next query",
             transfer.shares.len() - 1,
-            100.0 * share
+            if *share < 0.0 { ", turned over," } else { "" },
+            100.0 * share.abs()
         ),
         None => "no query yet".to_owned(),
     };

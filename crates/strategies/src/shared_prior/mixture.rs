@@ -13,13 +13,23 @@ const LEAST_WEIGHT: f64 = 1e-4;
 /// The variance of a latent function is known to about this share of the size's square.
 const LEAST_VARIANCE: f64 = 1e-14;
 
+/// The part that other parties have in a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// None.
+    Nothing,
+    /// Functions are like theirs.
+    Same,
+    /// Functions are like theirs turned over: what is good for them is bad here.
+    Reversed,
+}
+
 /// Models of the outputs that differ in their size, with the logarithms of their weights.
 pub(super) struct Component {
     posterior: SharedPosterior,
-    /// Sizes s, each with the logarithm of its weight.
+    /// Sizes s, each with the logarithm of its weight; below 0 where the others' functions count turned over.
     sizes: Vec<(f64, f64)>,
-    /// True if other parties had a part in it.
-    is_shared: bool,
+    others: Part,
     /// The level that its outputs were told without, less the incumbent: it is added to its means.
     level: f64,
 }
@@ -32,12 +42,12 @@ impl Component {
             (*size, weight.ln() + share + posterior.log_evidence(*size))
         };
         let sizes = sizes.iter().map(weigh).collect();
-        Self { posterior, sizes, is_shared: false, level: 0.0 }
+        Self { posterior, sizes, others: Part::Nothing, level: 0.0 }
     }
 
-    /// The same, as one in which other parties had a part.
-    pub(super) fn shared(self) -> Self {
-        Self { is_shared: true, ..self }
+    /// The same, as one in which other parties had this part.
+    pub(super) fn with(self, others: Part) -> Self {
+        Self { others, ..self }
     }
 
     /// The same with this added to its means.
@@ -54,11 +64,13 @@ impl Component {
 pub(super) struct Mixture {
     basis: Arc<FunctionBasis>,
     components: Vec<Component>,
+    /// The weights of models by [`Part::Same`] and [`Part::Reversed`].
     trust: f64,
+    reversed: f64,
 }
 
 impl Mixture {
-    /// Of components whose weights need not sum to 1; those in which others had a part are left out if their weight is below `least_trust`.
+    /// Of components whose weights need not sum to 1; those in which others had one part are left out if their weight is below `least_trust`.
     ///
     /// # Errors
     /// If no weight is above 0.
@@ -71,7 +83,7 @@ impl Mixture {
         for (_, weight) in components.iter().flat_map(|component| &component.sizes) {
             total.add(*weight);
         }
-        let (total, mut trust) = (total.value(), 0.0);
+        let total = total.value();
         if !total.is_finite() {
             return Err(StrategyError::Implausible(
                 "no model explains the outputs, which are too large: standardize them".to_owned(),
@@ -79,33 +91,56 @@ impl Mixture {
         }
         for component in &mut components {
             component.sizes.iter_mut().for_each(|(_, weight)| *weight -= total);
-            if component.is_shared {
-                let weights = component.sizes.iter().map(|(_, weight)| weight.exp());
-                trust += weights.filter(|weight| weight.is_finite()).sum::<f64>();
-            }
+        }
+        let of = |part: Part| {
+            let models = components.iter().filter(|component| component.others == part);
+            let weights = models.flat_map(|component| &component.sizes).map(|(_, w)| w.exp());
+            weights
+                .filter(|weight| weight.is_finite())
+                .fold(0.0, |sum, weight| sum + weight)
+                .min(1.0)
+        };
+        let (trust, reversed) = (of(Part::Same), of(Part::Reversed));
+        for component in &mut components {
             component.sizes.retain(|(_, weight)| *weight >= LEAST_WEIGHT.ln());
         }
-        let is_used = |component: &Component| !component.is_shared || trust >= least_trust;
-        components.retain(|component| !component.sizes.is_empty() && is_used(component));
-        Ok(Self { basis, components, trust: f64::min(trust, 1.0) })
+        components.retain(|component| {
+            let is_used = match component.others {
+                Part::Nothing => true,
+                Part::Same => trust >= least_trust,
+                Part::Reversed => reversed >= least_trust,
+            };
+            is_used && !component.sizes.is_empty()
+        });
+        Ok(Self { basis, components, trust, reversed })
     }
 
-    /// The total weight of models in which other parties have a part.
+    /// The total weight of models whose functions are like the others'.
     pub(super) fn trust(&self) -> f64 {
         self.trust
     }
 
-    /// Returns true if others have a part in a model of it.
+    /// The total weight of models whose functions are like the others' turned over.
+    pub(super) fn reversed(&self) -> f64 {
+        self.reversed
+    }
+
+    /// Returns true if functions like the others' have a part in it.
     pub(super) fn has_shared(&self) -> bool {
-        self.components.iter().any(|component| component.is_shared)
+        self.components.iter().any(|component| component.others == Part::Same)
     }
 
     /// The proposal, with the trust where it is above 0.
     pub(super) fn named(&self, proposal: Proposal) -> Proposal {
-        if proposal.source != Source::Own || !(self.has_shared() || self.trust > 0.0) {
+        if proposal.source != Source::Own || !(self.trust > 0.0 || self.reversed > 0.0) {
             return proposal;
         }
-        Proposal { source: Source::shared(self.trust), ..proposal }
+        Proposal { source: Source::shared(self.signed_trust()), ..proposal }
+    }
+
+    /// The larger weight of models in which others have a part, below 0 for that of the others' functions turned over.
+    pub(super) fn signed_trust(&self) -> f64 {
+        if self.reversed > self.trust { -self.reversed } else { self.trust }
     }
 
     /// Models of different kernels or priors, which an evaluation asks one by one.
@@ -118,9 +153,9 @@ impl Mixture {
         self.sums_of_means(points, |_| true)
     }
 
-    /// The part of it that models have in which other parties have a part: their mean times the trust.
+    /// The part of it that models have whose functions are like the others': their mean times the trust.
     pub(super) fn shared_means(&self, points: &Points) -> Vec<f64> {
-        self.sums_of_means(points, |component| component.is_shared)
+        self.sums_of_means(points, |component| component.others == Part::Same)
     }
 
     fn sums_of_means(&self, points: &Points, counts: fn(&Component) -> bool) -> Vec<f64> {
@@ -144,7 +179,7 @@ impl Mixture {
 
     /// ln EI at one size.
     fn score(&self, component: &Component, found: &SharedPrediction, size: f64) -> Score {
-        let std = size * found.variance.max(LEAST_VARIANCE).sqrt();
+        let std = size.abs() * found.variance.max(LEAST_VARIANCE).sqrt();
         log_expected_improvement(component.mean(found, size), std, 0.0)
     }
 
@@ -283,7 +318,7 @@ impl Function for Mixture {
                 slopes[0] += share * score.d_mean;
                 slopes[1] += share * score.d_mean * size;
                 if found.variance > LEAST_VARIANCE {
-                    slopes[2] += share * score.d_std * size / (2.0 * std);
+                    slopes[2] += share * score.d_std * size.abs() / (2.0 * std);
                 }
             }
             component.posterior.add_gradient(point, found, slopes, gradient);
@@ -300,7 +335,7 @@ mod tests {
     use super::super::tests::map;
     use super::*;
 
-    /// Its models have levels of 0 and 0.7.
+    /// Its models have levels of 0.7, −0.4 and 0.
     fn mixture(incumbent: f64) -> Mixture {
         let basis = Arc::new(FunctionBasis::new(map(), 8).unwrap());
         let prior = WeightPrior::with_mean(test_stream(2).normals(8), 0.5).unwrap();
@@ -312,22 +347,27 @@ mod tests {
             level_variance: 1.0,
             noise_variance: 1e-2,
         };
-        let shared = SharedPosterior::new(
-            Arc::clone(&basis),
-            &prior,
-            kernel.clone(),
-            remainder(0.2),
-            &inputs,
-            &y,
-        );
-        let own = SharedPosterior::alone(kernel, remainder(1.0), &inputs, &y);
-        let components =
-            [(shared.unwrap(), true), (own.unwrap(), false)].map(|(posterior, is_shared)| {
-                let level = 0.7 * f64::from(u8::from(is_shared));
-                let sizes = [0.5, 1.0, 2.0]
-                    .map(|size| (size, 0.2 * level + 0.1 * posterior.log_evidence(size)));
-                Component { sizes: sizes.to_vec(), posterior, is_shared, level: level - incumbent }
-            });
+        let components = [Part::Same, Part::Reversed, Part::Nothing].map(|others| {
+            let (level, sign) = match others {
+                Part::Same => (0.7, 1.0),
+                Part::Reversed => (-0.4, -1.0),
+                Part::Nothing => (0.0, 1.0),
+            };
+            let kernel = kernel.clone();
+            let posterior = if others == Part::Nothing {
+                SharedPosterior::alone(kernel, remainder(1.0), &inputs, &y)
+            } else {
+                let basis = Arc::clone(&basis);
+                SharedPosterior::new(basis, &prior, kernel, remainder(0.2), &inputs, &y)
+            };
+            let posterior = posterior.unwrap();
+            let weigh = |size: f64| {
+                let size = sign * size;
+                (size, 0.2 * level + 0.1 * posterior.log_evidence(size))
+            };
+            let sizes = [0.5, 1.0, 2.0].map(weigh).to_vec();
+            Component { sizes, posterior, others, level: level - incumbent }
+        });
         Mixture::new(basis, components.into(), 0.0).unwrap()
     }
 
@@ -335,14 +375,16 @@ mod tests {
     #[test]
     fn the_expected_improvement_is_that_of_the_mixture() {
         let mixture = mixture(0.4);
-        assert!(mixture.trust > 0.0 && mixture.trust < 1.0 && mixture.n_components() == 2);
+        let both = mixture.trust.min(mixture.reversed);
+        assert!(both > 0.05 && mixture.trust + mixture.reversed < 0.95, "{both}");
+        assert_eq!(mixture.n_components(), 3);
         for x in uniform_points(6, 2, &mut test_stream(9)).rows() {
             let psi = mixture.basis.values(x);
             let mut laws = Vec::new();
             for component in &mixture.components {
                 let found = component.posterior.predict(x, &psi);
                 for (size, weight) in &component.sizes {
-                    let std = size * found.variance.sqrt();
+                    let std = size.abs() * found.variance.sqrt();
                     laws.push((weight.exp(), 0.4 + component.level + found.mean(*size), std));
                 }
             }

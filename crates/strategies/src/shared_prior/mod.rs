@@ -24,7 +24,7 @@ pub use options::SharedPriorOptions;
 pub use party::MessageParty;
 pub use settings::{OthersUse, SharedAcquisition, SharedPriorSettings};
 
-use self::mixture::{Component, Mixture, UpperBound};
+use self::mixture::{Component, Mixture, Part, UpperBound};
 use self::told::Told;
 use self::units::UnitsPrior;
 use crate::meta::{MetaTask, Transfer, check_dims};
@@ -43,7 +43,8 @@ use crate::{
 ///
 /// π_k ∝ π_k⁰ p(y | model k)
 ///
-/// Each is itself a mixture over sizes s, and has a level of its own. The own one counts half with the others' level and size, half with
+/// A third model has the others' functions turned over, at sizes below 0: a party whose function is opposed to theirs (one that tells a
+/// loss where they tell a gain) learns as much from them as one that agrees. Each is itself a mixture over sizes s, and has a level of its own. The own one counts half with the others' level and size, half with
 /// any, so that the shared model's total weight, the *trust*, is a matter of its function. The trust falls as the party's own outputs
 /// contradict the others. The next query maximizes the mixture's expected improvement Σ π_k EI_k(x), by its logarithm (or what
 /// [`SharedAcquisition`] says); the first queries do so among the others' best points, unless these have lost trust by then. A random query
@@ -85,6 +86,8 @@ impl SharedPrior {
     const N_SPREAD: usize = 8;
     /// A party's outputs say little of a point whose variance under its own model is above this share of what it was before any.
     const LITTLE_KNOWN: f64 = 0.5;
+    /// The share of the weight that the others' model leaves which goes to the one that has their functions turned over.
+    const REVERSED_SHARE: f64 = 0.5;
     /// κ in mean + κ · standard deviation, as in [`crate::GpUcbOptions::default`].
     const UCB_MULTIPLIER: f64 = 2.0;
 
@@ -244,7 +247,12 @@ impl SharedPrior {
     /// # Errors
     /// If a model cannot be conditioned.
     pub fn trust(&self) -> Result<f64, StrategyError> {
-        Ok(self.mixture(&Points::new(self.domain().dim()), 0.0)?.trust())
+        Ok(self.of_told()?.trust())
+    }
+
+    /// The mixture of all models, without running trials.
+    fn of_told(&self) -> Result<Mixture, StrategyError> {
+        self.mixture(&Points::new(self.domain().dim()), 0.0)
     }
 
     /// The messages that say anything: a party without any output has nothing to say.
@@ -277,15 +285,19 @@ impl SharedPrior {
         Self::LEAST_TRUST.min(self.settings.trust_before)
     }
 
-    /// Level and size of outputs as the others' tell them, in the units of this party's posterior; `None` before an output, or if they
-    /// have no units in common.
-    fn units(&self) -> Option<UnitsPrior> {
+    /// Level and size of outputs as the others' tell them, in the units of this party's standardized outputs, and the same for the others'
+    /// outputs turned over; `None` before an output, or if they have no units in common.
+    fn units(&self) -> Option<[UnitsPrior; 2]> {
         if !self.settings.compares_units || self.proposer.surrogate().is_empty() {
             return None;
         }
         let found: Vec<Units> = self.informative().filter_map(|message| message.units).collect();
         let (_, standardizer) = self.proposer.surrogate().standardized();
-        UnitsPrior::fit(&found)?.in_units(standardizer.restore(0.0), standardizer.restore_std(1.0))
+        let here = |units: UnitsPrior| {
+            units.in_units(standardizer.restore(0.0), standardizer.restore_std(1.0))
+        };
+        let found = UnitsPrior::fit(&found)?;
+        Some([here(found)?, here(found.reversed())?])
     }
 
     /// Returns true if its best output is below the others' level, by no more than levels differ: it knows no good point, and outputs that
@@ -293,7 +305,7 @@ impl SharedPrior {
     fn is_behind(&self) -> bool {
         let (outputs, _) = self.proposer.surrogate().standardized();
         let best = outputs.iter().copied().fold(f64::MIN, f64::max);
-        self.units().is_some_and(|units| units.is_above(best))
+        self.units().is_some_and(|[units, _]| units.is_above(best))
     }
 
     /// The mixture of models, with running trials as observations of their own mean; below a trust of `least_trust` the others have no
@@ -339,24 +351,32 @@ impl SharedPrior {
             (None, _) => vec![by_itself(1.0, 1.0)?],
             (Some(prior), None) => vec![
                 Component::new(shared(prior, of_shared, y)?, trust, &any_size)
-                    .shared()
+                    .with(Part::Same)
                     .at_level(-told.incumbent),
                 by_itself(1.0 - trust, 1.0)?,
             ],
-            (Some(prior), Some(units)) => {
+            (Some(prior), Some([units, turned])) => {
                 let (level, sizes) = (units.level, units.sizes());
                 // Outputs that are all alike have no size of their own: their unit is arbitrary.
                 let own_unit = if is_flat(y) { units.log_size.exp() } else { 1.0 };
                 let level_variance = units.level_variance;
-                let y_off: Vec<f64> = y.iter().map(|y| y - level).collect();
+                let less = |level: f64| -> Vec<f64> { y.iter().map(|y| y - level).collect() };
                 let of_shared = Remainder { level_variance, ..of_shared };
                 let of_own_there = Remainder { level_variance, ..of_own };
-                let there = shared(prior, of_shared, &y_off)?;
-                let alone_there = alone(of_own_there, &y_off)?;
-                let (half, level) = (0.5 * (1.0 - trust), level - told.incumbent);
+                let there = shared(prior, of_shared, &less(level))?;
+                let opposite = shared(prior, of_shared, &less(turned.level))?;
+                let alone_there = alone(of_own_there, &less(level))?;
+                let at = |level: f64| level - told.incumbent;
+                let reversed = Self::REVERSED_SHARE * (1.0 - trust);
+                let half = 0.5 * (1.0 - trust - reversed);
+                let below: Vec<(f64, f64)> =
+                    sizes.iter().map(|(s, weight)| (-s, *weight)).collect();
                 vec![
-                    Component::new(there, trust, &sizes).shared().at_level(level),
-                    Component::new(alone_there, half, &sizes).at_level(level),
+                    Component::new(there, trust, &sizes).with(Part::Same).at_level(at(level)),
+                    Component::new(opposite, reversed, &below)
+                        .with(Part::Reversed)
+                        .at_level(at(turned.level)),
+                    Component::new(alone_there, half, &sizes).at_level(at(level)),
                     by_itself(half, own_unit)?,
                 ]
             }
@@ -440,8 +460,11 @@ impl Strategy for SharedPrior {
         // but no more than one above the number of coefficients of a linear function.
         let n_random = n_led + (2 * self.settings.n_random_first).min(self.domain().dim() + 2);
         // Running trials contradict nobody.
-        let trust = if pending.is_empty() { mixture.trust() } else { self.trust()? };
-        let is_misled = uses_others && self.proposer.n_told() > 0 && trust < self.least_trust();
+        let of_told = if pending.is_empty() { None } else { Some(self.of_told()?) };
+        let told = of_told.as_ref().unwrap_or(&mixture);
+        let (trust, reversed) = (told.trust(), told.reversed());
+        let is_misled =
+            uses_others && self.proposer.n_told() > 0 && trust.max(reversed) < self.least_trust();
         let is_second = self.settings.n_best_first > 1 && n_queries == n_led + usize::from(probes);
         if is_misled
             && is_second
@@ -462,6 +485,7 @@ impl Strategy for SharedPrior {
         if uses_others
             && Self::BEHIND_AFTER.contains(&n_queries)
             && !best.is_empty()
+            && reversed <= trust
             && self.is_behind()
         {
             let unit = best.row(stream.below(best.len())).to_vec();
@@ -504,7 +528,7 @@ impl Strategy for SharedPrior {
     }
 
     fn transfer(&self) -> Option<Transfer> {
-        let meta_share = self.trust().ok()?;
+        let meta_share = self.of_told().ok()?.signed_trust();
         Some(Transfer { meta_share, tasks: Vec::new(), gap_unit: 1.0 })
     }
 }

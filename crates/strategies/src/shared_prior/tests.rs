@@ -210,6 +210,36 @@ fn a_federation_that_misleads_is_dropped() {
     assert!(misled[11].0 < 0.05, "{misled:?}");
 }
 
+/// Others who tell a loss where the party tells a gain, of functions like its own: their functions are trusted turned over, as the sources
+/// say, and lead nearly as well.
+#[test]
+fn opposed_functions_lead_turned_over() {
+    let message = |task: u32| {
+        let mut other = party(SharedPriorSettings::default_for(2, false));
+        let mut told = observed(task, &on_grid(20, u64::from(task)), -1.0);
+        told.iter_mut().for_each(|o| o.value = o.value.map(|v| v + 100.0 * f64::from(task)));
+        other.tell(&told).unwrap();
+        (task, other.message().unwrap())
+    };
+    let opposed: Vec<_> = (1..=8).map(message).collect();
+    let mut joined = joined(&opposed);
+    let alone = run(party(SharedPriorSettings::default_for(2, false)), 6);
+    let mut reached = Vec::new();
+    let best = grid().rows().map(|x| value(0, x)).fold(f64::MIN, f64::max);
+    for query in 0..6 {
+        let proposal = joined.ask(&Points::new(2), &mut test_stream(100 + query)).unwrap();
+        let found = value(0, &proposal.unit);
+        reached.push((best - found, proposal.source.to_string()));
+        joined.tell(&[Observation::new(proposal.unit, Some(found), proposal.source)]).unwrap();
+    }
+    let least = reached.iter().map(|(regret, _)| *regret).fold(f64::MAX, f64::min);
+    assert!(least < 0.05 && alone[5].0 > 0.5, "{reached:?} {alone:?}");
+    let source = &reached[5].1;
+    assert!(Source::trust_percent_of(source).unwrap() < -90, "{reached:?}");
+    let transfer = joined.transfer().unwrap().meta_share;
+    assert!(transfer < -0.9 && joined.trust().unwrap() < 0.1, "{transfer}");
+}
+
 /// Messages are read as they were sent, whether there is a best point or none.
 #[test]
 fn messages_are_read_as_they_were_sent() {
@@ -336,14 +366,15 @@ fn a_random_query_follows_the_best_points() {
     assert!(sources(5).iter().all(is_shared));
 }
 
-/// Messages of parties whose best values are where most values of party 0 are low, each at a level by so much above the one before.
+/// Messages of parties whose best values are where most values of party 0 are low, each at a level by so much above the one before; all far
+/// above 0, where functions turned over have no values.
 fn negated(level: f64) -> Vec<(u32, SharedMessage)> {
     let message = |task: u32| {
         let mut other = party(SharedPriorSettings::default_for(2, false));
         let mut told = observed(task, &on_grid(20, u64::from(task)), -1.0);
         for observation in &mut told {
             let raw = observation.value.unwrap() + 100.0 * f64::from(task);
-            observation.value = Some(raw + level * f64::from(task));
+            observation.value = Some(raw + level * f64::from(task) + 200.0);
         }
         other.tell(&told).unwrap();
         (task, other.message().unwrap())
@@ -356,7 +387,7 @@ fn negated(level: f64) -> Vec<(u32, SharedMessage)> {
 /// elsewhere, unless it follows none after the first or the others' model has no weight left, and begins at random.
 #[test]
 fn units_show_what_outputs_that_are_all_alike_do_not() {
-    let low = |unit: Vec<f64>, source: Source| Observation::new(unit, Some(-40.0), source);
+    let low = |unit: Vec<f64>, source: Source| Observation::new(unit, Some(160.0), source);
     // The trust after two queries, and the third to the eighth query. The new beginning ends with the fifth.
     let queries = |level: f64, best_points: usize| {
         let settings = SharedPriorSettings {
@@ -401,7 +432,7 @@ fn units_show_what_outputs_that_are_all_alike_do_not() {
 fn a_new_beginning_is_far_from_what_is_known() {
     let mut party = joined(&negated(0.0));
     for x in [[0.0, 0.0], [1.0, 1.0]] {
-        party.tell(&[Observation::new(x.to_vec(), Some(-40.0), Source::Random)]).unwrap();
+        party.tell(&[Observation::new(x.to_vec(), Some(160.0), Source::Random)]).unwrap();
     }
     let running = Points::from_rows(2, [&[1.0, 0.0][..]]);
     let gap = |x: &[f64]| {
@@ -477,7 +508,7 @@ fn a_party_that_is_behind_tries_the_best_points_of_others() {
     let message = |task: u32| {
         let mut other = party(SharedPriorSettings::default_for(2, false));
         let mut told = observed(task, &on_grid(20, u64::from(task)), 1.0);
-        told.iter_mut().for_each(|o| o.value = o.value.map(|v| v - 100.0 * f64::from(task)));
+        told.iter_mut().for_each(|o| o.value = o.value.map(|v| v - 100.0 * f64::from(task) + 50.0));
         other.tell(&told).unwrap();
         (task, other.message().unwrap())
     };
@@ -487,7 +518,7 @@ fn a_party_that_is_behind_tries_the_best_points_of_others() {
         let mut party = joined(&messages);
         for i in 0..n {
             let unit = grid().row(17 * usize::try_from(i).unwrap() % grid().len()).to_vec();
-            let value = Some(value + 1e-3 * i as f64);
+            let value = Some(50.0 + value + 1e-3 * i as f64);
             party.tell(&[Observation::new(unit, value, Source::Random)]).unwrap();
         }
         let ask = |stream| party.ask(&Points::new(2), &mut test_stream(stream)).unwrap().unit;

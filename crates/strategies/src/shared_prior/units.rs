@@ -37,6 +37,11 @@ impl UnitsPrior {
         (level_variance <= of_level && log_size_variance <= of_size).then_some(found)
     }
 
+    /// The same for outputs −y.
+    pub(super) fn reversed(self) -> Self {
+        Self { level: -self.level, ..self }
+    }
+
     /// The same for outputs (y − `level`)/`size`; `None` if those are so far from the law that numbers end.
     pub(super) fn in_units(self, level: f64, size: f64) -> Option<Self> {
         const FARTHEST: f64 = 1e100;

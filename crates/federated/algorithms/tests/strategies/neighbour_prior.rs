@@ -115,10 +115,20 @@ fn neighbours_in_other_units_help_at_once() {
     assert!(distance(&ask(&pooled).unit) > 0.25, "{:?}", ask(&pooled));
 }
 
-/// Neighbours whose functions are the agent's own turned over lose its trust, and then have no part in its queries.
+/// Neighbours whose best points are bad, at another level, lose the agent's trust, and then have no part in its queries. Those whose functions
+/// are the agent's own turned over are trusted so, as they say where its maximum is.
 #[test]
 fn neighbours_that_mislead_are_dropped() {
-    let all: Vec<Observation> = (1..=4).flat_map(|id| reported(id, 20, |x| -like(id, x))).collect();
+    let above = |level: f64| -> Vec<Observation> {
+        (1..=4).flat_map(|id| reported(id, 20, |x| level - like(id, x))).collect()
+    };
+    let mut opposed = agent();
+    opposed.tell_all(&[], &above(0.0)).unwrap();
+    let few = observed(Source::Own, 99, 4, |x| like(2, x));
+    opposed.tell_all(&few, &few).unwrap();
+    let Source::Shared { trust_percent } = ask(&opposed).source else { panic!("a mixture") };
+    assert!(trust_percent < -50, "{trust_percent}");
+    let all = above(40.0);
     let mut agent = agent();
     agent.tell_all(&[], &all).unwrap();
     assert!((agent.party().trust().unwrap() - 0.5).abs() < 1e-12);
