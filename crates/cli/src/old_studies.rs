@@ -153,7 +153,7 @@ fn percent(share: f64) -> String {
 #[derive(Serialize)]
 pub(crate) struct OldStudiesRecord<'a> {
     scale: MetaScale,
-    /// Part of the next query that all of them have.
+    /// Part of the next query that all of them have; below 0 that of their functions turned over.
     share: f64,
     studies: Vec<OldStudyRecord<'a>>,
 }

@@ -11,14 +11,14 @@ use crate::{Columns, FunctionBasis, GpError, Kernel, Remainder, WeightPrior, lan
 
 pub use draw::SharedDraw;
 
-/// The Gaussian process y = s (ψ(x)·w + r(x) + level + noise) with w ~ N(m, Λ), conditioned on n observations, for every size s > 0 at
+/// The Gaussian process y = s (ψ(x)·w + r(x) + level + noise) with w ~ N(m, Λ), conditioned on n observations, for every size s ≠ 0 at
 /// once.
 ///
 /// K = Ψ Λ Ψᵀ + ρ k(X, X) + τ² 1 1ᵀ + σ² I = L Lᵀ,   c(x) = Ψ Λ ψ(x) + ρ k(X, x) + τ² 1
 ///
 /// mean_s(x) = s ψ(x)·m + c(x)·K⁻¹(y − s Ψ m),   var_s(x) = s² (ψ(x)ᵀΛψ(x) + ρ + τ² − ‖L⁻¹ c(x)‖²)
 ///
-/// ln p(y | s) = −½ ‖L⁻¹(y − s Ψ m)‖²/s² − n ln s − ½ ln |K| − n/2 ln 2π
+/// ln p(y | s) = −½ ‖L⁻¹(y − s Ψ m)‖²/s² − n ln |s| − ½ ln |K| − n/2 ln 2π
 ///
 /// Shapes: X n×d, y n, Ψ n×r. Cost O(n³ + n² r), and O(M r + r² + n²) a point. Only the mean depends on s other than by a factor, so that
 /// a grid of sizes costs hardly more than one. See [`WeightPrior`] for m and Λ, [`Remainder`] for ρ, τ² and σ².
@@ -170,7 +170,7 @@ impl SharedPosterior {
         self.kernel.dim()
     }
 
-    /// ln p(y | s). At a size below 0 this is ln p(−y | −s): the same functions turned over. Cost O(n).
+    /// ln p(y | s), which is ln p(−y | −s): at sizes below 0 the functions are turned over. Cost O(n).
     pub fn log_evidence(&self, size: f64) -> f64 {
         let [y, mean] = &self.residuals;
         let quadratic: f64 = y.iter().zip(mean).map(|(y, m)| (y / size - m).powi(2)).sum();

@@ -26,11 +26,11 @@ pub enum Source {
         /// Index of the region that it lies in.
         region: usize,
     },
-    /// A mixture of the own model and of what came from other parties: a prior, which has no part in the query while its weight is below a
-    /// tenth, or a model of each.
+    /// A mixture of the own model and of what came from other parties: a prior, as it is and turned over, neither of which has a part in the
+    /// query while its weight is below a tenth, or a model of each.
     Shared {
-        /// The weight of the latter, in percent: the trust in the others. It is below 0, by the weight of their functions turned over, where
-        /// this is larger.
+        /// The weight of the latter, in percent: the trust in the others. Where their functions turned over weigh more, and have a part, it is
+        /// their weight with a minus.
         trust_percent: i8,
     },
     /// The maximizer of a function drawn from meta-tasks alone.
@@ -72,7 +72,8 @@ impl Source {
 
     /// The trust that the text of a [`Source::Shared`] names, in percent; `None` for any other text.
     pub fn trust_percent_of(text: &str) -> Option<i8> {
-        text.strip_prefix("shared:")?.strip_suffix('%')?.parse().ok()
+        let percent = text.strip_prefix("shared:")?.strip_suffix('%')?.parse().ok()?;
+        (-100..=100).contains(&percent).then_some(percent)
     }
 }
 

@@ -108,7 +108,7 @@ const PRELUDE: &str = "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT";
 
 /// Experiments that take long even with one run: of their results.csv only so many first rows are computed. Rows are written in the
 /// order of jobs, so they do not depend on when the program is stopped.
-const CAPPED: [(&str, usize); 12] = [
+const CAPPED: [(&str, usize); 16] = [
     ("bos-curves", 1557),
     ("bos-features", 20),
     ("bos-logistic", 151),
@@ -121,6 +121,10 @@ const CAPPED: [(&str, usize); 12] = [
     ("fts-vs-meta", 636),
     ("games-adversarial", 465),
     ("games-predator-prey", 1085),
+    ("suite", 1500),
+    ("suite-choosing", 1500),
+    ("suite-high", 1000),
+    ("suite-noisy", 1500),
 ];
 
 /// Options of `cargo xtask digests`.

@@ -152,7 +152,7 @@ struct StudyStatus {
     ledger_head: Option<String>,
     trials: u64,
     best: Option<f64>,
-    /// The trust in the others, where the algorithm weighs them.
+    /// The trust in the others, where the algorithm weighs them; below 0 the weight of their functions turned over.
     #[serde(skip_serializing_if = "Option::is_none")]
     trust_percent: Option<i8>,
     /// The alignment of all agents' vectors, where sums of them are released.
@@ -391,8 +391,8 @@ impl Status {
                 .best
                 .map_or_else(|| "no value yet".to_owned(), |best| format!("best {best:?}"));
             if let Some(trust) = study.trust_percent {
-                let (turned, trust) =
-                    if trust < 0 { (" turned over", -trust) } else { ("", trust) };
+                let turned = if trust < 0 { " turned over" } else { "" };
+                let trust = trust.unsigned_abs();
                 best += &format!(", trusted the others{turned} by {trust} % when last asked");
             }
             text += &format!(

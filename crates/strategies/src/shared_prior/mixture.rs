@@ -6,6 +6,7 @@ use fedbo_gp::{FunctionBasis, GpError, Prior, SharedDraw, SharedPosterior, Share
 use fedbo_optim::{Function, Points};
 use fedbo_streams::Stream;
 
+use super::SharedPrior;
 use crate::{Proposal, Score, Source, StrategyError, log_expected_improvement};
 
 /// A model whose weight is below this share of all is left out.
@@ -70,14 +71,15 @@ pub(super) struct Mixture {
 }
 
 impl Mixture {
-    /// Of components whose weights need not sum to 1; those in which others had one part are left out if their weight is below `least_trust`.
+    /// Of components whose weights need not sum to 1; those with the others' functions, as they are and
+    /// turned over, are left out if their weight is below the first or second of `least_weights`.
     ///
     /// # Errors
     /// If no weight is above 0.
     pub(super) fn new(
         basis: Arc<FunctionBasis>,
         mut components: Vec<Component>,
-        least_trust: f64,
+        least_weights: [f64; 2],
     ) -> Result<Self, StrategyError> {
         let mut total = LogSum::EMPTY;
         for (_, weight) in components.iter().flat_map(|component| &component.sizes) {
@@ -107,8 +109,8 @@ impl Mixture {
         components.retain(|component| {
             let is_used = match component.others {
                 Part::Nothing => true,
-                Part::Same => trust >= least_trust,
-                Part::Reversed => reversed >= least_trust,
+                Part::Same => trust >= least_weights[0],
+                Part::Reversed => reversed >= least_weights[1],
             };
             is_used && !component.sizes.is_empty()
         });
@@ -138,9 +140,10 @@ impl Mixture {
         Proposal { source: Source::shared(self.signed_trust()), ..proposal }
     }
 
-    /// The larger weight of models in which others have a part, below 0 for that of the others' functions turned over.
+    /// The trust; or the weight of the others' functions turned over, below 0, where it is larger and large enough for a part in a query.
     pub(super) fn signed_trust(&self) -> f64 {
-        if self.reversed > self.trust { -self.reversed } else { self.trust }
+        let is_opposed = self.reversed > self.trust && self.reversed >= SharedPrior::LEAST_TRUST;
+        if is_opposed { -self.reversed } else { self.trust }
     }
 
     /// Models of different kernels or priors, which an evaluation asks one by one.
@@ -368,7 +371,7 @@ mod tests {
             let sizes = [0.5, 1.0, 2.0].map(weigh).to_vec();
             Component { sizes, posterior, others, level: level - incumbent }
         });
-        Mixture::new(basis, components.into(), 0.0).unwrap()
+        Mixture::new(basis, components.into(), [0.0; 2]).unwrap()
     }
 
     /// Against the trapezoidal rule over the density of the mixture of normal laws, with weights by the evidence.

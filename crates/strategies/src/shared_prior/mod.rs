@@ -38,14 +38,15 @@ use crate::{
 ///
 /// A party's function is f = s (ψ(x)·w + r(x) + level) with w ~ N(m, Λ) and r ~ GP(0, ρ k): the shared functions ψ are those of
 /// [`FunctionBasis`], k is the party's own kernel. (m, Λ) are fitted to what the others sent ([`WeightPrior::fit`]), and so are the laws
-/// of level and size s. Beside this model stands the party's own Gaussian process, without anybody's function; the two predict as a
-/// mixture, each weighed by the evidence of the party's own outputs y:
+/// of level and size s. Beside this model stand two more: one in which the others' functions are turned over, at sizes below 0, and the
+/// party's own Gaussian process, without anybody's function. The three predict as a mixture, each weighed by the evidence of the party's
+/// own outputs y:
 ///
 /// π_k ∝ π_k⁰ p(y | model k)
 ///
-/// A third model has the others' functions turned over, at sizes below 0: a party whose function is opposed to theirs (one that tells a
-/// loss where they tell a gain) learns as much from them as one that agrees. Each is itself a mixture over sizes s, and has a level of its own. The own one counts half with the others' level and size, half with
-/// any, so that the shared model's total weight, the *trust*, is a matter of its function. The trust falls as the party's own outputs
+/// A party whose function is the negative of one like theirs learns as much from the second as others do from the first. Each model is
+/// itself a mixture over sizes s, and has a level of its own. The own one counts half with the others' level and size, half with any, so
+/// that the shared model's total weight, the *trust*, is a matter of its function. The trust falls as the party's own outputs
 /// contradict the others. The next query maximizes the mixture's expected improvement Σ π_k EI_k(x), by its logarithm (or what
 /// [`SharedAcquisition`] says); the first queries do so among the others' best points, unless these have lost trust by then. A random query
 /// follows the first of them: it shows whether the best points are better than any other point, which they cannot show by themselves. A
@@ -86,7 +87,8 @@ impl SharedPrior {
     const N_SPREAD: usize = 8;
     /// A party's outputs say little of a point whose variance under its own model is above this share of what it was before any.
     const LITTLE_KNOWN: f64 = 0.5;
-    /// The share of the weight that the others' model leaves which goes to the one that has their functions turned over.
+    /// The weight of the model that has the others' functions turned over, before any output, as a share of that of the others' model or of
+    /// what this leaves, whichever is less.
     const REVERSED_SHARE: f64 = 0.5;
     /// κ in mean + κ · standard deviation, as in [`crate::GpUcbOptions::default`].
     const UCB_MULTIPLIER: f64 = 2.0;
@@ -252,7 +254,7 @@ impl SharedPrior {
 
     /// The mixture of all models, without running trials.
     fn of_told(&self) -> Result<Mixture, StrategyError> {
-        self.mixture(&Points::new(self.domain().dim()), 0.0)
+        self.mixture(&Points::new(self.domain().dim()), [0.0; 2])
     }
 
     /// The messages that say anything: a party without any output has nothing to say.
@@ -280,9 +282,15 @@ impl SharedPrior {
         self.prior.get_or_init(|| fitted).as_ref()
     }
 
-    /// The trust below which the others have no part in a query.
-    fn least_trust(&self) -> f64 {
-        Self::LEAST_TRUST.min(self.settings.trust_before)
+    /// The weights before any output of models with the others' functions, as they are and turned over.
+    fn weights_before(&self) -> [f64; 2] {
+        let trust = self.settings.trust_before;
+        [trust, Self::REVERSED_SHARE * trust.min(1.0 - trust)]
+    }
+
+    /// The weights below which these models have no part in a query.
+    fn least_weights(&self) -> [f64; 2] {
+        self.weights_before().map(|before| Self::LEAST_TRUST.min(before))
     }
 
     /// Level and size of outputs as the others' tell them, in the units of this party's standardized outputs, and the same for the others'
@@ -308,9 +316,9 @@ impl SharedPrior {
         self.units().is_some_and(|[units, _]| units.is_above(best))
     }
 
-    /// The mixture of models, with running trials as observations of their own mean; below a trust of `least_trust` the others have no
-    /// part in it.
-    fn mixture(&self, pending: &Points, least_trust: f64) -> Result<Mixture, StrategyError> {
+    /// The mixture of models, with running trials as observations of their own mean; those with the others' functions, as they are and
+    /// turned over, have no part in it below these weights.
+    fn mixture(&self, pending: &Points, least_weights: [f64; 2]) -> Result<Mixture, StrategyError> {
         let surrogate = self.proposer.surrogate();
         let mut own = surrogate.posterior().clone();
         if !pending.is_empty() {
@@ -336,7 +344,7 @@ impl SharedPrior {
         };
         let (of_shared, of_own) =
             (self.settings.remainder(true, &own), self.settings.remainder(false, &own));
-        let trust = self.settings.trust_before;
+        let [trust, reversed] = self.weights_before();
         let any_size = self.settings.any_size();
         // The model that the party would have alone, whose outputs have passed their transform.
         let by_itself = |weight: f64, unit: f64| -> Result<Component, StrategyError> {
@@ -367,7 +375,6 @@ impl SharedPrior {
                 let opposite = shared(prior, of_shared, &less(turned.level))?;
                 let alone_there = alone(of_own_there, &less(level))?;
                 let at = |level: f64| level - told.incumbent;
-                let reversed = Self::REVERSED_SHARE * (1.0 - trust);
                 let half = 0.5 * (1.0 - trust - reversed);
                 let below: Vec<(f64, f64)> =
                     sizes.iter().map(|(s, weight)| (-s, *weight)).collect();
@@ -381,7 +388,7 @@ impl SharedPrior {
                 ]
             }
         };
-        Mixture::new(Arc::clone(&self.basis), components, least_trust)
+        Mixture::new(Arc::clone(&self.basis), components, least_weights)
     }
 
     /// The most promising of the others' best points of which the party's outputs say little, by the shared model's mean; `None` if there
@@ -403,7 +410,7 @@ impl SharedPrior {
         if elsewhere.is_empty() {
             return Ok(None);
         }
-        let mixture = self.mixture(pending, 0.0)?;
+        let mixture = self.mixture(pending, [0.0; 2])?;
         if !mixture.has_shared() {
             return Ok(None);
         }
@@ -455,7 +462,8 @@ impl Strategy for SharedPrior {
         }
         let n_led = self.settings.n_best_first.min(1);
         let is_probe = probes && n_led > 0 && n_queries == n_led && !self.has_random;
-        let mixture = self.mixture(pending, self.least_trust())?;
+        let least_weights = self.least_weights();
+        let mixture = self.mixture(pending, least_weights)?;
         // A party that the others have misled knows only bad points. It begins anew, with more random queries than it would make alone,
         // but no more than one above the number of coefficients of a linear function.
         let n_random = n_led + (2 * self.settings.n_random_first).min(self.domain().dim() + 2);
@@ -463,8 +471,11 @@ impl Strategy for SharedPrior {
         let of_told = if pending.is_empty() { None } else { Some(self.of_told()?) };
         let told = of_told.as_ref().unwrap_or(&mixture);
         let (trust, reversed) = (told.trust(), told.reversed());
-        let is_misled =
-            uses_others && self.proposer.n_told() > 0 && trust.max(reversed) < self.least_trust();
+        let is_misled = uses_others
+            && self.proposer.n_told() > 0
+            && trust < least_weights[0]
+            && reversed < least_weights[1];
+        let is_opposed = reversed >= least_weights[1] && reversed > trust;
         let is_second = self.settings.n_best_first > 1 && n_queries == n_led + usize::from(probes);
         if is_misled
             && is_second
@@ -485,7 +496,7 @@ impl Strategy for SharedPrior {
         if uses_others
             && Self::BEHIND_AFTER.contains(&n_queries)
             && !best.is_empty()
-            && reversed <= trust
+            && !is_opposed
             && self.is_behind()
         {
             let unit = best.row(stream.below(best.len())).to_vec();

@@ -103,8 +103,13 @@ fn a_shared_prior_of_old_studies_is_trusted_as_far_as_they_agree_with_this_one()
     ]);
     assert!(first < 0.02 && named >= 7, "{first} {named}");
     assert!(trusts[3] > 0.6 && trusts.iter().all(|trust| *trust > 0.2), "{trusts:?}");
-    let (first, _, trusts) = run(["a", "b", "c"].map(|name| old(name, |x, y| -like(x, y, 1.0))));
-    assert!(first > 0.1 && trusts[8] < 0.2, "{first} {trusts:?}");
+    // Best where this one is worst: at another level they are dropped, with the other sign they are trusted turned over.
+    let opposed =
+        |level: f64| run(["a", "b", "c"].map(|name| old(name, |x, y| level - like(x, y, 1.0))));
+    let (first, _, trusts) = opposed(60.0);
+    assert!(first > 0.1 && trusts[8].abs() < 0.2, "{first} {trusts:?}");
+    let (first, _, trusts) = opposed(0.0);
+    assert!(first > 0.1 && trusts[8] < -0.5, "{first} {trusts:?}");
 }
 
 /// d̄ of Lemma 7.1 in the values' units, on the raw scale and on the common one, where it would be about four times as large in
