@@ -108,7 +108,7 @@ fn a_shared_prior_of_old_studies_is_trusted_as_far_as_they_agree_with_this_one()
         |level: f64| run(["a", "b", "c"].map(|name| old(name, |x, y| level - like(x, y, 1.0))));
     let (first, _, trusts) = opposed(60.0);
     assert!(first > 0.1 && trusts[8].abs() < 0.2, "{first} {trusts:?}");
-    let (first, _, trusts) = opposed(0.0);
+    let (first, _, trusts) = opposed(7.0);
     assert!(first > 0.1 && trusts[8] < -0.5, "{first} {trusts:?}");
 }
 
