@@ -56,7 +56,7 @@ class StudyStatus:
     best: float | None
     """The best value."""
     trust_percent: int | None
-    """The trust in the others at the newest query, where the algorithm weighs them; below 0 that in their functions turned over."""
+    """The trust in the others at the newest query, where the algorithm weighs them; below 0 that in their negated functions."""
     uploads_acknowledged: int
     """Uploads that the coordinator has."""
     uploads_missed: int
@@ -353,8 +353,8 @@ class Agent:
             ("best", status.best),
         ]
         if status.trust_percent is not None:
-            turned = ", turned over" if status.trust_percent < 0 else ""
-            rows.append((f"trust in the others{turned}", f"{abs(status.trust_percent)} %"))
+            negated = ", negated" if status.trust_percent < 0 else ""
+            rows.append((f"trust in the others{negated}", f"{abs(status.trust_percent)} %"))
         privacy = self.status().privacy
         if privacy is not None:
             rows.append(("epsilon spent", f"{privacy.epsilon} of {privacy.epsilon_max} at delta {privacy.delta}"))

@@ -72,7 +72,7 @@ pub(crate) fn trust(meta: &MetaSpec, step: &TransferStep) -> String {
     let share = percent(step.share.abs());
     let mut lines = match (step.studies.is_empty(), used.is_empty()) {
         (true, _) if step.share < 0.0 => format!(
-            "old studies: their shared prior turned over has {share} of the next query, as what was good there is bad here"
+            "old studies: their negated shared prior has {share} of the next query, as what was good there is bad here"
         ),
         (true, _) => format!("old studies: their shared prior has {share} of the next query"),
         (false, true) => "old studies: none of them counts any more".to_owned(),
@@ -153,7 +153,7 @@ fn percent(share: f64) -> String {
 #[derive(Serialize)]
 pub(crate) struct OldStudiesRecord<'a> {
     scale: MetaScale,
-    /// Part of the next query that all of them have; below 0 that of their functions turned over.
+    /// Part of the next query that all of them have; below 0 that of their negated functions.
     share: f64,
     studies: Vec<OldStudyRecord<'a>>,
 }

@@ -170,7 +170,7 @@ impl SharedPosterior {
         self.kernel.dim()
     }
 
-    /// ln p(y | s), which is ln p(−y | −s): at sizes below 0 the functions are turned over. Cost O(n).
+    /// ln p(y | s), which is ln p(−y | −s): at sizes below 0 the functions are negated. Cost O(n).
     pub fn log_evidence(&self, size: f64) -> f64 {
         let [y, mean] = &self.residuals;
         let quadratic: f64 = y.iter().zip(mean).map(|(y, m)| (y / size - m).powi(2)).sum();

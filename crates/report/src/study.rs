@@ -107,7 +107,7 @@ pub struct PlottedOldStudy {
 /// The influence of old studies on a study, query by query: before the first trial was told, and after each.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlottedTransfer {
-    /// The old studies' share of each query, from 0 to 1; below 0, to −1, that of their functions turned over.
+    /// The old studies' share of each query, from 0 to 1; below 0, to −1, that of their negated functions.
     pub shares: Vec<f64>,
     /// The old studies, each with as many weights as there are shares; none if they weigh as one.
     pub studies: Vec<PlottedOldStudy>,

@@ -278,7 +278,7 @@ registry! {
     "rgpe" => rgpe Rgpe(RgpeOptions) Maker::Meta;
     /// A mean of expected improvements over the old studies, weighted by how they rank the new trials.
     "taf" => taf Taf(TafOptions) Maker::Meta;
-    /// Expected improvement of a mixture of models: a prior of functions that the old studies give, as they are and turned over, and the
+    /// Expected improvement of a mixture of models: a prior of functions that the old studies give, as they are and negated, and the
     /// study's own.
     "shared-prior" => shared_prior SharedPrior(SharedPriorOptions) Maker::Meta;
     /// Uniformly random points.

@@ -26,10 +26,10 @@ pub enum Source {
         /// Index of the region that it lies in.
         region: usize,
     },
-    /// A mixture of the own model and of what came from other parties: a prior, as it is and turned over, neither of which has a part in the
-    /// query while its weight is below a tenth, or a model of each.
+    /// A mixture of the own model and of what came from other parties: a prior, as it is and negated, neither of which has a part in the
+    /// query while its weight is below a tenth (or its start, if that is less), or a model of each.
     Shared {
-        /// The weight of the latter, in percent: the trust in the others. Where their functions turned over weigh more, and have a part, it is
+        /// The weight of the latter, in percent: the trust in the others. Where their negated functions weigh more, and have a part, it is
         /// their weight with a minus.
         trust_percent: i8,
     },

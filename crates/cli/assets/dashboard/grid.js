@@ -12,7 +12,7 @@ export const KINDS = [
 ];
 
 /**
- * The kind of a query by its source. Below a trust of 10 % the others have no part in it, turned over or not.
+ * The kind of a query by its source. Below a trust of 10 % the others have no part in it, negated or not.
  * @param {string} source
  * @param {string | null} failure
  */
@@ -24,7 +24,7 @@ export function kindOf(source, failure) {
   return /^(message|best|region|others?|task|neighbour)\b/.test(source) ? "others" : "own";
 }
 
-/** The trust in per cent that a query's source names, below 0 if it is in the others' functions turned over. @param {string} source */
+/** The trust in per cent that a query's source names, below 0 if it is in the others' negated functions. @param {string} source */
 export function trustOf(source) {
   const found = /^shared:(-?\d+)%/.exec(source);
   return found === null ? null : Number(found[1]);

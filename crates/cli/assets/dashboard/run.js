@@ -226,8 +226,8 @@ class Page {
     for (const cells of this.cells.values()) {
       for (const cell of cells.values()) {
         const trust = trustOf(cell.source);
-        const turned = trust !== null && trust < 0 ? " turned over" : "";
-        const name = trust === null ? cell.source : cell.kind === "others" ? `shared${turned}, trust 10 % or more` : "shared, trust below 10 %";
+        const negated = trust !== null && trust < 0 ? " negated" : "";
+        const name = trust === null ? cell.source : Math.abs(trust) >= 10 ? `shared${negated}, trust 10 % or more` : "shared, trust below 10 %";
         const [n, helped] = sources.get(name) ?? [0, 0];
         sources.set(name, [n + 1, helped + Number(cell.helped)]);
       }

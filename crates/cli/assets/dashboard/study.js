@@ -38,7 +38,7 @@ const TABLES = {
     heads: ["old study", "weight now", "dropped", "its trials", "its best", "distance"],
     rows: found.old_studies.studies.map((/** @type {any} */ each) => [each.name, percent(each.weight),
       each.dropped === null ? "–" : each.dropped ? "dropped" : "no", each.trials, number(each.best), number(each.distance)]),
-    text: `After ${found.n_told} trials, old studies together${found.old_studies.share < 0 ? ", turned over," : ""} have ${percent(Math.abs(found.old_studies.share))} of the next query.`,
+    text: `After ${found.n_told} trials, old studies together${found.old_studies.share < 0 ? ", negated," : ""} have ${percent(Math.abs(found.old_studies.share))} of the next query.`,
   }),
 };
 /** Pictures are drawn anew at most so often. */

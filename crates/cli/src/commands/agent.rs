@@ -152,7 +152,7 @@ struct StudyStatus {
     ledger_head: Option<String>,
     trials: u64,
     best: Option<f64>,
-    /// The trust in the others, where the algorithm weighs them; below 0 the weight of their functions turned over.
+    /// The trust in the others, where the algorithm weighs them; below 0 the weight of their negated functions.
     #[serde(skip_serializing_if = "Option::is_none")]
     trust_percent: Option<i8>,
     /// The alignment of all agents' vectors, where sums of them are released.
@@ -391,9 +391,9 @@ impl Status {
                 .best
                 .map_or_else(|| "no value yet".to_owned(), |best| format!("best {best:?}"));
             if let Some(trust) = study.trust_percent {
-                let turned = if trust < 0 { " turned over" } else { "" };
+                let negated = if trust < 0 { ", negated," } else { "" };
                 let trust = trust.unsigned_abs();
-                best += &format!(", trusted the others{turned} by {trust} % when last asked");
+                best += &format!(", trusted the others{negated} by {trust} % when last asked");
             }
             text += &format!(
                 "{} (slot {}, {:?} at {}): {state}; {} trials, {best}; {} uploads, {} missed\n",

@@ -63,7 +63,7 @@ fn covariance(basis: &FunctionBasis, prior: &WeightPrior, x: &Points, z: &Points
 }
 
 /// For known m and Λ the posterior is that of the Gaussian process with this mean and covariance, by dense algebra, and so is the
-/// evidence; for several sizes, one of which turns the function over.
+/// evidence; for several sizes, one of which negates the function.
 #[test]
 fn the_posterior_is_that_of_the_composed_kernel() {
     let basis = basis();

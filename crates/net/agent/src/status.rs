@@ -45,7 +45,7 @@ pub struct MembershipStatus {
     /// The best value.
     pub best: Option<f64>,
     /// The trust in the other agents at the newest query whose source names it, in percent; below 0 if it was in their
-    /// functions turned over.
+    /// negated functions.
     pub trust_percent: Option<i8>,
     /// The alignment of all agents' vectors by the releases that this agent has; none before the first, where nothing is released,
     /// and where this program cannot read the releases.

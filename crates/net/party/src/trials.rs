@@ -180,7 +180,7 @@ pub struct TrialsInShort {
     /// The best value.
     pub best: Option<f64>,
     /// The trust in the other parties at the newest query that others had a part in, in percent; below 0 if it was
-    /// in their functions turned over.
+    /// in their negated functions.
     pub trust_percent: Option<i8>,
 }
 

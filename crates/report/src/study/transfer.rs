@@ -40,15 +40,15 @@ pub(super) fn chart(title: &str, transfer: &PlottedTransfer) -> Chart {
     }
     let weighs_each = !transfer.studies.is_empty();
     let (row, height) = if weighs_each { (1, LOWER * size.1) } else { (0, size.1) };
-    let turned = transfer.shares.iter().any(|share| *share < 0.0);
-    let mut lower = panel(row, height, "share of all", if turned { -1.0 } else { 0.0 });
+    let negated = transfer.shares.iter().any(|share| *share < 0.0);
+    let mut lower = panel(row, height, "share of all", if negated { -1.0 } else { 0.0 });
     lower.line(corners(&transfer.shares), Stroke::solid(INK, LINE_WIDTH));
     lower.points(corners(&transfer.shares), Glyph::disc(INK).bare(), mark);
     let footnote = match transfer.shares.last() {
         Some(share) => format!(
             "after {} told: old studies{} have {:.0} % of the next query",
             transfer.shares.len() - 1,
-            if *share < 0.0 { ", turned over," } else { "" },
+            if *share < 0.0 { ", negated," } else { "" },
             100.0 * share.abs()
         ),
         None => "no query yet".to_owned(),

@@ -55,7 +55,7 @@ pub use weighted_sum::WeightedSum;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transfer {
     /// The share of all meta-tasks together, in `[0, 1]`: ν_t of robust meta-learning, the trust of a shared prior. It is below 0, by the
-    /// weight of their functions turned over, where a shared prior trusts these more.
+    /// weight of their negated functions, where a shared prior trusts these more.
     pub meta_share: f64,
     /// One for each meta-task, in their order; the weights sum to 1 unless all of them are 0. Empty if all weigh as one.
     pub tasks: Vec<TaskTrust>,

@@ -6,7 +6,6 @@ use fedbo_gp::{FunctionBasis, GpError, Prior, SharedDraw, SharedPosterior, Share
 use fedbo_optim::{Function, Points};
 use fedbo_streams::Stream;
 
-use super::SharedPrior;
 use crate::{Proposal, Score, Source, StrategyError, log_expected_improvement};
 
 /// A model whose weight is below this share of all is left out.
@@ -21,14 +20,14 @@ pub(super) enum Part {
     Nothing,
     /// Functions are like theirs.
     Same,
-    /// Functions are like theirs turned over: what is good for them is bad here.
-    Reversed,
+    /// Functions are like the negative of theirs: what is good for them is bad here.
+    Negated,
 }
 
 /// Models of the outputs that differ in their size, with the logarithms of their weights.
 pub(super) struct Component {
     posterior: SharedPosterior,
-    /// Sizes s, each with the logarithm of its weight; below 0 where the others' functions count turned over.
+    /// Sizes s, each with the logarithm of its weight; below 0 where the others' functions count negated.
     sizes: Vec<(f64, f64)>,
     others: Part,
     /// The level that its outputs were told without, less the incumbent: it is added to its means.
@@ -65,14 +64,14 @@ impl Component {
 pub(super) struct Mixture {
     basis: Arc<FunctionBasis>,
     components: Vec<Component>,
-    /// The weights of models by [`Part::Same`] and [`Part::Reversed`].
+    /// The weights of models by [`Part::Same`] and [`Part::Negated`].
     trust: f64,
-    reversed: f64,
+    negated: f64,
 }
 
 impl Mixture {
     /// Of components whose weights need not sum to 1; those with the others' functions, as they are and
-    /// turned over, are left out if their weight is below the first or second of `least_weights`.
+    /// negated, are left out if their weight is below the first or second of `least_weights`.
     ///
     /// # Errors
     /// If no weight is above 0.
@@ -102,7 +101,7 @@ impl Mixture {
                 .fold(0.0, |sum, weight| sum + weight)
                 .min(1.0)
         };
-        let (trust, reversed) = (of(Part::Same), of(Part::Reversed));
+        let (trust, negated) = (of(Part::Same), of(Part::Negated));
         for component in &mut components {
             component.sizes.retain(|(_, weight)| *weight >= LEAST_WEIGHT.ln());
         }
@@ -110,11 +109,11 @@ impl Mixture {
             let is_used = match component.others {
                 Part::Nothing => true,
                 Part::Same => trust >= least_weights[0],
-                Part::Reversed => reversed >= least_weights[1],
+                Part::Negated => negated >= least_weights[1],
             };
             is_used && !component.sizes.is_empty()
         });
-        Ok(Self { basis, components, trust, reversed })
+        Ok(Self { basis, components, trust, negated })
     }
 
     /// The total weight of models whose functions are like the others'.
@@ -122,9 +121,9 @@ impl Mixture {
         self.trust
     }
 
-    /// The total weight of models whose functions are like the others' turned over.
-    pub(super) fn reversed(&self) -> f64 {
-        self.reversed
+    /// The total weight of models whose functions are like the negative of the others'.
+    pub(super) fn negated(&self) -> f64 {
+        self.negated
     }
 
     /// Returns true if functions like the others' have a part in it.
@@ -132,18 +131,22 @@ impl Mixture {
         self.components.iter().any(|component| component.others == Part::Same)
     }
 
-    /// The proposal, with the trust where it is above 0.
-    pub(super) fn named(&self, proposal: Proposal) -> Proposal {
-        if proposal.source != Source::Own || !(self.trust > 0.0 || self.reversed > 0.0) {
-            return proposal;
-        }
-        Proposal { source: Source::shared(self.signed_trust()), ..proposal }
+    /// Returns true if the others' negated functions weigh more than these as they are, and at least so much.
+    pub(super) fn is_opposed(&self, least_weight: f64) -> bool {
+        self.negated > self.trust && self.negated >= least_weight
     }
 
-    /// The trust; or the weight of the others' functions turned over, below 0, where it is larger and large enough for a part in a query.
-    pub(super) fn signed_trust(&self) -> f64 {
-        let is_opposed = self.reversed > self.trust && self.reversed >= SharedPrior::LEAST_TRUST;
-        if is_opposed { -self.reversed } else { self.trust }
+    /// The proposal, with the signed trust where others have any weight.
+    pub(super) fn named(&self, proposal: Proposal, least_weight: f64) -> Proposal {
+        if proposal.source != Source::Own || !(self.trust > 0.0 || self.negated > 0.0) {
+            return proposal;
+        }
+        Proposal { source: Source::shared(self.signed_trust(least_weight)), ..proposal }
+    }
+
+    /// The trust; or the weight of the others' negated functions, below 0, where it is larger and at least so much.
+    pub(super) fn signed_trust(&self, least_weight: f64) -> f64 {
+        if self.is_opposed(least_weight) { -self.negated } else { self.trust }
     }
 
     /// Models of different kernels or priors, which an evaluation asks one by one.
@@ -350,10 +353,10 @@ mod tests {
             level_variance: 1.0,
             noise_variance: 1e-2,
         };
-        let components = [Part::Same, Part::Reversed, Part::Nothing].map(|others| {
+        let components = [Part::Same, Part::Negated, Part::Nothing].map(|others| {
             let (level, sign) = match others {
                 Part::Same => (0.7, 1.0),
-                Part::Reversed => (-0.4, -1.0),
+                Part::Negated => (-0.4, -1.0),
                 Part::Nothing => (0.0, 1.0),
             };
             let kernel = kernel.clone();
@@ -374,12 +377,21 @@ mod tests {
         Mixture::new(basis, components.into(), [0.0; 2]).unwrap()
     }
 
+    /// A weight of next to nothing opposes nobody, however little the trust is.
+    #[test]
+    fn small_weights_have_no_sign() {
+        let of =
+            |trust: f64, negated: f64| Mixture { trust, negated, ..mixture(0.4) }.signed_trust(0.1);
+        let found = [of(1e-9, 1e-8), of(0.05, 0.09), of(0.05, 0.2), of(0.5, 0.2)];
+        assert_eq!(found.map(f64::to_bits), [1e-9, 0.05, -0.2, 0.5].map(f64::to_bits));
+    }
+
     /// Against the trapezoidal rule over the density of the mixture of normal laws, with weights by the evidence.
     #[test]
     fn the_expected_improvement_is_that_of_the_mixture() {
         let mixture = mixture(0.4);
-        let both = mixture.trust.min(mixture.reversed);
-        assert!(both > 0.05 && mixture.trust + mixture.reversed < 0.95, "{both}");
+        let both = mixture.trust.min(mixture.negated);
+        assert!(both > 0.05 && mixture.trust + mixture.negated < 0.95, "{both}");
         assert_eq!(mixture.n_components(), 3);
         for x in uniform_points(6, 2, &mut test_stream(9)).rows() {
             let psi = mixture.basis.values(x);

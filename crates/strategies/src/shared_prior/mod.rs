@@ -38,15 +38,15 @@ use crate::{
 ///
 /// A party's function is f = s (ψ(x)·w + r(x) + level) with w ~ N(m, Λ) and r ~ GP(0, ρ k): the shared functions ψ are those of
 /// [`FunctionBasis`], k is the party's own kernel. (m, Λ) are fitted to what the others sent ([`WeightPrior::fit`]), and so are the laws
-/// of level and size s. Beside this model stand two more: one in which the others' functions are turned over, at sizes below 0, and the
+/// of level and size s. Beside this model stand two more: one in which the others' functions are negated, at sizes below 0, and the
 /// party's own Gaussian process, without anybody's function. The three predict as a mixture, each weighed by the evidence of the party's
 /// own outputs y:
 ///
 /// π_k ∝ π_k⁰ p(y | model k)
 ///
-/// A party whose function is the negative of one like theirs learns as much from the second as others do from the first. Each model is
-/// itself a mixture over sizes s, and has a level of its own. The own one counts half with the others' level and size, half with any, so
-/// that the shared model's total weight, the *trust*, is a matter of its function. The trust falls as the party's own outputs
+/// A party whose function is the negative of one like theirs learns from the second as others do from the first. Each model is itself a
+/// mixture over sizes s, and has a level of its own. The own one counts half with the others' level and size, half with any, so that the
+/// shared model's total weight, the *trust*, is a matter of its function. The trust falls as the party's own outputs
 /// contradict the others. The next query maximizes the mixture's expected improvement Σ π_k EI_k(x), by its logarithm (or what
 /// [`SharedAcquisition`] says); the first queries do so among the others' best points, unless these have lost trust by then. A random query
 /// follows the first of them: it shows whether the best points are better than any other point, which they cannot show by themselves. A
@@ -87,9 +87,9 @@ impl SharedPrior {
     const N_SPREAD: usize = 8;
     /// A party's outputs say little of a point whose variance under its own model is above this share of what it was before any.
     const LITTLE_KNOWN: f64 = 0.5;
-    /// The weight of the model that has the others' functions turned over, before any output, as a share of that of the others' model or of
+    /// The weight of the model that has the others' negated functions, before any output, as a share of that of the others' model or of
     /// what this leaves, whichever is less.
-    const REVERSED_SHARE: f64 = 0.5;
+    const NEGATED_SHARE: f64 = 0.5;
     /// κ in mean + κ · standard deviation, as in [`crate::GpUcbOptions::default`].
     const UCB_MULTIPLIER: f64 = 2.0;
 
@@ -282,10 +282,10 @@ impl SharedPrior {
         self.prior.get_or_init(|| fitted).as_ref()
     }
 
-    /// The weights before any output of models with the others' functions, as they are and turned over.
+    /// The weights before any output of models with the others' functions, as they are and negated.
     fn weights_before(&self) -> [f64; 2] {
         let trust = self.settings.trust_before;
-        [trust, Self::REVERSED_SHARE * trust.min(1.0 - trust)]
+        [trust, Self::NEGATED_SHARE * trust.min(1.0 - trust)]
     }
 
     /// The weights below which these models have no part in a query.
@@ -294,7 +294,7 @@ impl SharedPrior {
     }
 
     /// Level and size of outputs as the others' tell them, in the units of this party's standardized outputs, and the same for the others'
-    /// outputs turned over; `None` before an output, or if they have no units in common.
+    /// outputs negated; `None` before an output, or if they have no units in common.
     fn units(&self) -> Option<[UnitsPrior; 2]> {
         if !self.settings.compares_units || self.proposer.surrogate().is_empty() {
             return None;
@@ -305,7 +305,7 @@ impl SharedPrior {
             units.in_units(standardizer.restore(0.0), standardizer.restore_std(1.0))
         };
         let found = UnitsPrior::fit(&found)?;
-        Some([here(found)?, here(found.reversed())?])
+        Some([here(found)?, here(found.negated())?])
     }
 
     /// Returns true if its best output is below the others' level, by no more than levels differ: it knows no good point, and outputs that
@@ -317,7 +317,7 @@ impl SharedPrior {
     }
 
     /// The mixture of models, with running trials as observations of their own mean; those with the others' functions, as they are and
-    /// turned over, have no part in it below these weights.
+    /// negated, have no part in it below these weights.
     fn mixture(&self, pending: &Points, least_weights: [f64; 2]) -> Result<Mixture, StrategyError> {
         let surrogate = self.proposer.surrogate();
         let mut own = surrogate.posterior().clone();
@@ -344,7 +344,7 @@ impl SharedPrior {
         };
         let (of_shared, of_own) =
             (self.settings.remainder(true, &own), self.settings.remainder(false, &own));
-        let [trust, reversed] = self.weights_before();
+        let [trust, negated] = self.weights_before();
         let any_size = self.settings.any_size();
         // The model that the party would have alone, whose outputs have passed their transform.
         let by_itself = |weight: f64, unit: f64| -> Result<Component, StrategyError> {
@@ -363,7 +363,7 @@ impl SharedPrior {
                     .at_level(-told.incumbent),
                 by_itself(1.0 - trust, 1.0)?,
             ],
-            (Some(prior), Some([units, turned])) => {
+            (Some(prior), Some([units, negated_units])) => {
                 let (level, sizes) = (units.level, units.sizes());
                 // Outputs that are all alike have no size of their own: their unit is arbitrary.
                 let own_unit = if is_flat(y) { units.log_size.exp() } else { 1.0 };
@@ -372,17 +372,17 @@ impl SharedPrior {
                 let of_shared = Remainder { level_variance, ..of_shared };
                 let of_own_there = Remainder { level_variance, ..of_own };
                 let there = shared(prior, of_shared, &less(level))?;
-                let opposite = shared(prior, of_shared, &less(turned.level))?;
+                let there_negated = shared(prior, of_shared, &less(negated_units.level))?;
                 let alone_there = alone(of_own_there, &less(level))?;
                 let at = |level: f64| level - told.incumbent;
-                let half = 0.5 * (1.0 - trust - reversed);
+                let half = 0.5 * (1.0 - trust - negated);
                 let below: Vec<(f64, f64)> =
                     sizes.iter().map(|(s, weight)| (-s, *weight)).collect();
                 vec![
                     Component::new(there, trust, &sizes).with(Part::Same).at_level(at(level)),
-                    Component::new(opposite, reversed, &below)
-                        .with(Part::Reversed)
-                        .at_level(at(turned.level)),
+                    Component::new(there_negated, negated, &below)
+                        .with(Part::Negated)
+                        .at_level(at(negated_units.level)),
                     Component::new(alone_there, half, &sizes).at_level(at(level)),
                     by_itself(half, own_unit)?,
                 ]
@@ -470,12 +470,11 @@ impl Strategy for SharedPrior {
         // Running trials contradict nobody.
         let of_told = if pending.is_empty() { None } else { Some(self.of_told()?) };
         let told = of_told.as_ref().unwrap_or(&mixture);
-        let (trust, reversed) = (told.trust(), told.reversed());
+        let (trust, negated) = (told.trust(), told.negated());
         let is_misled = uses_others
             && self.proposer.n_told() > 0
             && trust < least_weights[0]
-            && reversed < least_weights[1];
-        let is_opposed = reversed >= least_weights[1] && reversed > trust;
+            && negated < least_weights[1];
         let is_second = self.settings.n_best_first > 1 && n_queries == n_led + usize::from(probes);
         if is_misled
             && is_second
@@ -496,7 +495,7 @@ impl Strategy for SharedPrior {
         if uses_others
             && Self::BEHIND_AFTER.contains(&n_queries)
             && !best.is_empty()
-            && !is_opposed
+            && !told.is_opposed(least_weights[1])
             && self.is_behind()
         {
             let unit = best.row(stream.below(best.len())).to_vec();
@@ -519,12 +518,12 @@ impl Strategy for SharedPrior {
             // Before any output nothing is to be improved on.
             let values = if n_told == 0 { mixture.means(&best) } else { acquisition.values(&best) };
             let proposal = self.proposer.propose_ranked(&values, &best, pending, stream)?;
-            return Ok(mixture.named(proposal));
+            return Ok(mixture.named(proposal, least_weights[1]));
         }
         let n = self.proposer.surrogate().len() * mixture.n_components();
         let proposal =
             self.proposer.propose_acquisition_from(acquisition, n, &best, pending, stream)?;
-        Ok(mixture.named(proposal))
+        Ok(mixture.named(proposal, least_weights[1]))
     }
 
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
@@ -539,7 +538,7 @@ impl Strategy for SharedPrior {
     }
 
     fn transfer(&self) -> Option<Transfer> {
-        let meta_share = self.of_told().ok()?.signed_trust();
+        let meta_share = self.of_told().ok()?.signed_trust(self.least_weights()[1]);
         Some(Transfer { meta_share, tasks: Vec::new(), gap_unit: 1.0 })
     }
 }

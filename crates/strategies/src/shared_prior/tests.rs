@@ -210,7 +210,7 @@ fn a_federation_that_misleads_is_dropped() {
     assert!(misled[11].0 < 0.05, "{misled:?}");
 }
 
-/// The model with functions turned over never begins above the others', and both count from their start on if that is below a tenth.
+/// The model with negated functions never begins above the others', and both count from their start on if that is below a tenth.
 #[test]
 fn models_begin_with_their_weights() {
     let of = |trust_before: f64| {
@@ -230,10 +230,10 @@ fn models_begin_with_their_weights() {
     }
 }
 
-/// Others who tell a loss where the party tells a gain, of functions like its own: their functions are trusted turned over, as the sources
+/// Others who tell a loss where the party tells a gain, of functions like its own: their functions are trusted negated, as the sources
 /// say, and lead nearly as well.
 #[test]
-fn opposed_functions_lead_turned_over() {
+fn opposed_functions_lead_negated() {
     let message = |task: u32| {
         let mut other = party(SharedPriorSettings::default_for(2, false));
         let mut told = observed(task, &on_grid(20, u64::from(task)), -1.0);
@@ -387,7 +387,7 @@ fn a_random_query_follows_the_best_points() {
 }
 
 /// Messages of parties whose best values are where most values of party 0 are low, each at a level by so much above the one before; all far
-/// above 0, where functions turned over have no values.
+/// above 0, where negated functions have no values.
 fn negated(level: f64) -> Vec<(u32, SharedMessage)> {
     let message = |task: u32| {
         let mut other = party(SharedPriorSettings::default_for(2, false));
@@ -519,6 +519,30 @@ fn every_acquisition_function_uses_the_mixture() {
     let all = all.map(reached);
     assert!(all.iter().all(|steps| steps[7].0 < 0.1), "{all:?}");
     assert!(all[0] != all[1] && all[0] != all[2] && all[1] != all[2]);
+}
+
+/// A party whose outputs are the negative of functions like the others', near their peak: all are below the others' level, but their best
+/// points are its worst.
+#[test]
+fn a_party_that_is_behind_and_opposed_does_not_try_the_best_points_of_others() {
+    let message = |task: u32| {
+        let mut other = party(SharedPriorSettings::default_for(2, false));
+        let mut told = observed(task, &on_grid(20, u64::from(task)), 1.0);
+        told.iter_mut().for_each(|o| o.value = o.value.map(|v| v - 100.0 * f64::from(task)));
+        other.tell(&told).unwrap();
+        (task, other.message().unwrap())
+    };
+    let messages: Vec<_> = (1..=8).map(message).collect();
+    let mut opposed = joined(&messages);
+    let near = |x: &&[f64]| (x[0] - 0.7).hypot(x[1] - 0.3) < 0.25;
+    for x in grid().rows().filter(near).step_by(6).take(6) {
+        let told = Some(-value(0, x));
+        opposed.tell(&[Observation::new(x.to_vec(), told, Source::Random)]).unwrap();
+    }
+    assert!(opposed.is_behind() && opposed.n_queries == 6);
+    assert!(opposed.of_told().unwrap().is_opposed(0.5));
+    let next = opposed.ask(&Points::new(2), &mut test_stream(1)).unwrap();
+    assert!(matches!(next.source, Source::Shared { .. }), "{next:?}");
 }
 
 /// A party with nothing but outputs below the others' level tries their best points after 6, 12 and 24 queries (after 3 one that

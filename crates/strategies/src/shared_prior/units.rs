@@ -38,7 +38,7 @@ impl UnitsPrior {
     }
 
     /// The same for outputs −y.
-    pub(super) fn reversed(self) -> Self {
+    pub(super) fn negated(self) -> Self {
         Self { level: -self.level, ..self }
     }
 

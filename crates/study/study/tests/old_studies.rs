@@ -103,7 +103,7 @@ fn a_shared_prior_of_old_studies_is_trusted_as_far_as_they_agree_with_this_one()
     ]);
     assert!(first < 0.02 && named >= 7, "{first} {named}");
     assert!(trusts[3] > 0.6 && trusts.iter().all(|trust| *trust > 0.2), "{trusts:?}");
-    // Best where this one is worst: at another level they are dropped, with the other sign they are trusted turned over.
+    // Best where this one is worst: at another level they are dropped, with the other sign they are trusted negated.
     let opposed =
         |level: f64| run(["a", "b", "c"].map(|name| old(name, |x, y| level - like(x, y, 1.0))));
     let (first, _, trusts) = opposed(60.0);

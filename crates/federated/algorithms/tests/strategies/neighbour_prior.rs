@@ -116,7 +116,7 @@ fn neighbours_in_other_units_help_at_once() {
 }
 
 /// Neighbours whose best points are bad, at another level, lose the agent's trust, and then have no part in its queries. Those whose functions
-/// are the agent's own turned over are trusted so, as they say where its maximum is.
+/// are the agent's own negated are trusted so, as they say where its maximum is.
 #[test]
 fn neighbours_that_mislead_are_dropped() {
     let above = |level: f64| -> Vec<Observation> {

@@ -52,13 +52,13 @@ fn old_studies_that_weigh_as_one_have_a_share_only() {
     assert!(!has("−1") && !has("-1"), "{words:?}");
 }
 
-/// A share of old studies turned over is drawn below 0.
+/// A share of old studies negated is drawn below 0.
 #[test]
 fn a_share_below_zero_has_room() {
     let transfer = PlottedTransfer { shares: vec![0.5, -0.2, -0.93], studies: Vec::new() };
-    let svg = drawn("turned", &transfer);
+    let svg = drawn("negated", &transfer);
     let words: Vec<String> = texts(&svg).into_iter().map(|(text, _)| text).collect();
-    let footnote = "after 2 told: old studies, turned over, have 93 % of the next query";
+    let footnote = "after 2 told: old studies, negated, have 93 % of the next query";
     assert!(words.iter().any(|text| text == footnote), "{words:?}");
     let longest = lines(&svg, INK, 2).into_iter().max_by_key(Vec::len).expect("a line");
     let heights: Vec<f64> = longest.iter().map(|corner| corner.1).collect();

@@ -10,7 +10,7 @@ use super::{MetaScale, MetaSpec};
 pub struct TransferStep {
     /// Number of trials of the new study that were told.
     pub n_told: u64,
-    /// The share of all old studies together in the next query, in `[0, 1]`. It is below 0, by the weight of their functions turned over,
+    /// The share of all old studies together in the next query, in `[0, 1]`. It is below 0, by the weight of their negated functions,
     /// where a shared prior trusts these more: what was good there is bad here.
     pub share: f64,
     /// One entry an old study, in their order; none if the strategy weighs all of them as one.
