@@ -41,7 +41,9 @@ pub(super) fn chart(title: &str, transfer: &PlottedTransfer) -> Chart {
     let weighs_each = !transfer.studies.is_empty();
     let (row, height) = if weighs_each { (1, LOWER * size.1) } else { (0, size.1) };
     let negated = transfer.shares.iter().any(|share| *share < 0.0);
-    let mut lower = panel(row, height, "share of all", if negated { -1.0 } else { 0.0 });
+    let (label, least) =
+        if negated { ("share of all (below 0: negated)", -1.0) } else { ("share of all", 0.0) };
+    let mut lower = panel(row, height, label, least);
     lower.line(corners(&transfer.shares), Stroke::solid(INK, LINE_WIDTH));
     lower.points(corners(&transfer.shares), Glyph::disc(INK).bare(), mark);
     let footnote = match transfer.shares.last() {

@@ -59,7 +59,9 @@ fn a_share_below_zero_has_room() {
     let svg = drawn("negated", &transfer);
     let words: Vec<String> = texts(&svg).into_iter().map(|(text, _)| text).collect();
     let footnote = "after 2 told: old studies, negated, have 93 % of the next query";
-    assert!(words.iter().any(|text| text == footnote), "{words:?}");
+    for word in [footnote, "share of all (below 0: negated)"] {
+        assert!(words.iter().any(|text| text == word), "{word} in {words:?}");
+    }
     let longest = lines(&svg, INK, 2).into_iter().max_by_key(Vec::len).expect("a line");
     let heights: Vec<f64> = longest.iter().map(|corner| corner.1).collect();
     assert!(heights[0] < heights[1] && heights[1] < heights[2], "{heights:?}");
