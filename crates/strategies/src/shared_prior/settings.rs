@@ -54,7 +54,7 @@ pub struct SharedPriorSettings {
     /// The sizes s that are averaged over where others do not tell theirs, all alike before any output, in units of the party's outputs.
     pub sizes: Vec<f64>,
     /// The shared model's weight before any output. Of the rest, but of no more than this weight, the model with the others' negated functions
-    ///  has half, where units are compared, and the party's own model what is left. Best points alone are queried only while it has no less.
+    /// has half, where units are compared, and the party's own model what is left. Best points alone are queried only while it has no less.
     pub trust_before: f64,
     /// The number of first queries that are chosen among the others' best points, while these are trusted.
     pub n_best_first: usize,

@@ -230,8 +230,7 @@ fn models_begin_with_their_weights() {
     }
 }
 
-/// Others who tell a loss where the party tells a gain, of functions like its own: their functions are trusted negated, as the sources
-/// say, and lead nearly as well.
+/// Others whose functions are the negative of ones like the party's: their negated functions are trusted, as the sources say, and lead at once.
 #[test]
 fn opposed_functions_lead_negated() {
     let message = |task: u32| {
