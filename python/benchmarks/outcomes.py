@@ -1,22 +1,27 @@
 """Constraints and several objectives beside other packages, from equal initial points.
 
-    python benchmarks/outcomes.py [--runs 5] [--trials 60] [--arms log-ei,nsga2,optuna-gp,botorch,random] [--problems zdt1,...]
+    python benchmarks/outcomes.py [--runs 5] [--trials 60] [--arms log-ei,nsga2,optuna-gp,botorch,random] [--problems zdt1,...] [--noise 0.1]
 
 With several objectives an outcome is log10 of the hypervolume that the known front has and the trials so far have not, above the reference
 (1.1, ..., 1.1); with constraints log10 of the gap between the best feasible trial and the known minimum. 1e-8 and below count as 1e-8.
 Each row has the mean over runs and its standard error after a third of the trials, two thirds and all. Arms whose packages are
 missing are left out: Optuna for nsga2 (with constraints its TPE takes the place) and optuna-gp, BoTorch for botorch.
+
+With --noise all numbers that an arm is told have normal noise, whose standard deviation is this share of a number's own over uniform points.
+Outcomes are still those of the numbers without noise: of the trials that are feasible in truth (as in Letham, Karrer, Ottoni & Bakshy 2019,
+Constrained Bayesian optimization with noisy experiments). The arm log-ei-plain is log-ei without the augmented expected improvement.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import random
 import statistics
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import fedbo
 
@@ -36,6 +41,22 @@ class Problem:
     constraints: list[str] = field(default_factory=list)
     best: float = 0.0
     """The minimum, or the hypervolume of the front."""
+    noise: Numbers = field(default_factory=dict)
+    """The standard deviation of each number's noise; empty without noise."""
+
+    def noisy(self, share: float) -> Problem:
+        """The same with noise of this share of each number's standard deviation over uniform points."""
+        if share == 0:
+            return self
+        drawn = random.Random(0)
+        numbers = [self.evaluate([drawn.random() for _ in range(self.dim)]) for _ in range(2000)]
+        noise = {name: share * statistics.stdev(each[name] for each in numbers) for name in (*self.objectives, *self.constraints)}
+        return replace(self, noise=noise)
+
+    def told(self, truth: Numbers, seed: int, index: int) -> Numbers:
+        """What an arm is told of a trial: all arms of a run have the same draws in the same order."""
+        drawn = random.Random(f"{seed}/{index}")
+        return {name: value + drawn.gauss(0, self.noise.get(name, 0.0)) for name, value in truth.items()}
 
     def outcome(self, trials: Sequence[Numbers]) -> float:
         """The gap of the trials so far, by its logarithm."""
@@ -135,12 +156,15 @@ def by_fedbo(problem: Problem, strategy: str, seed: int, n_trials: int) -> list[
     goal: dict[str, object] = {"objectives": dict.fromkeys(problem.objectives, "minimize")} if several else {"direction": "minimize"}
     if problem.constraints:
         goal["constraints"] = {name: {"at_most": 0.0} for name in problem.constraints}
-    study = fedbo.Study("timed", space, strategy=strategy, seed=seed, **goal)  # type: ignore[arg-type]
+    options = {"augmented": False} if strategy == "log-ei-plain" else None
+    strategy, is_noisy = strategy.removesuffix("-plain"), bool(problem.noise)
+    study = fedbo.Study("timed", space, strategy=strategy, strategy_options=options, seed=seed, noisy=is_noisy, **goal)  # type: ignore[arg-type]
     found: list[Numbers] = []
     while len(found) < n_trials:
         trial = study.ask()
         numbers = problem.evaluate([float(trial[name]) for name in space])
         found.append(numbers)
+        numbers = problem.told(numbers, seed, len(found))
         study.tell(trial, numbers if several else {**{n: numbers[n] for n in problem.constraints}, "value": numbers["f1"]})
     return found
 
@@ -166,7 +190,7 @@ def by_optuna(problem: Problem, sampler: str, seed: int, n_trials: int) -> list[
     start = initial_points(problem, seed)
     limits = (lambda trial: trial.user_attrs["constraints"]) if problem.constraints else None
     if sampler == "optuna-gp":
-        chosen = optuna.samplers.GPSampler(seed=seed, n_startup_trials=len(start), constraints_func=limits, deterministic_objective=True)
+        chosen = optuna.samplers.GPSampler(seed=seed, n_startup_trials=len(start), constraints_func=limits, deterministic_objective=not problem.noise)
     elif problem.constraints:
         chosen = optuna.samplers.TPESampler(seed=seed, n_startup_trials=len(start), constraints_func=limits)
     else:
@@ -179,6 +203,7 @@ def by_optuna(problem: Problem, sampler: str, seed: int, n_trials: int) -> list[
     def objective(trial: optuna.Trial) -> list[float]:
         numbers = problem.evaluate([trial.suggest_float(f"x{i}", 0, 1) for i in range(problem.dim)])
         found.append(numbers)
+        numbers = problem.told(numbers, seed, len(found))
         trial.set_user_attr("constraints", [numbers[name] for name in problem.constraints])
         return [numbers[name] for name in problem.objectives]
 
@@ -198,12 +223,20 @@ def by_botorch(problem: Problem, seed: int, n_trials: int) -> list[Numbers]:
     warnings.simplefilter("ignore")
     torch.manual_seed(seed)
     points = initial_points(problem, seed)
-    found = [problem.evaluate(point) for point in points]
+    found: list[Numbers] = []
+    told: list[Numbers] = []
+
+    def evaluate(point: list[float]) -> None:
+        found.append(problem.evaluate(point))
+        told.append(problem.told(found[-1], seed, len(found)))
+
+    for point in points:
+        evaluate(point)
     bounds = torch.tensor([[0.0] * problem.dim, [1.0] * problem.dim], dtype=torch.double)
     while len(found) < n_trials:
         x = torch.tensor(points, dtype=torch.double)
-        columns = [[-numbers[name] for numbers in found] for name in problem.objectives]
-        columns += [[numbers[name] for numbers in found] for name in problem.constraints]
+        columns = [[-numbers[name] for numbers in told] for name in problem.objectives]
+        columns += [[numbers[name] for numbers in told] for name in problem.constraints]
         models = [SingleTaskGP(x, torch.tensor(column, dtype=torch.double).unsqueeze(-1)) for column in columns]
         model = ModelListGP(*models)
         fit_gpytorch_mll(SumMarginalLogLikelihood(model.likelihood, model))
@@ -211,13 +244,13 @@ def by_botorch(problem: Problem, seed: int, n_trials: int) -> list[Numbers]:
             reference = [-REFERENCE] * len(problem.objectives)
             acquisition = qLogNoisyExpectedHypervolumeImprovement(model, reference, x, prune_baseline=True)
         else:
-            feasible = [-n["f1"] for n in found if all(n[name] <= 0 for name in problem.constraints)]
+            feasible = [-n["f1"] for n in told if all(n[name] <= 0 for name in problem.constraints)]
             limits = {1 + j: (None, 0.0) for j in range(len(problem.constraints))}
             best = max(feasible, default=min(columns[0]))
             acquisition = LogConstrainedExpectedImprovement(model, best, 0, limits)
         candidate, _ = optimize_acqf(acquisition, bounds, q=1, num_restarts=5, raw_samples=256)
         points.append(candidate[0].tolist())
-        found.append(problem.evaluate(points[-1]))
+        evaluate(points[-1])
     return found
 
 
@@ -237,14 +270,16 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=60)
     parser.add_argument("--arms", default="log-ei,nsga2,optuna-gp,botorch,random")
     parser.add_argument("--problems", default=",".join(PROBLEMS))
+    parser.add_argument("--noise", type=float, default=0.0)
+    parser.add_argument("--seed", type=int, default=0, help="of the first run")
     given = parser.parse_args()
     marks = [given.trials // 3, 2 * given.trials // 3, given.trials]
     for name in given.problems.split(","):
-        problem = PROBLEMS[name]
+        problem = PROBLEMS[name].noisy(given.noise)
         for arm in given.arms.split(","):
             began = time.perf_counter()
             try:
-                runs = [run(arm, problem, seed, given.trials) for seed in range(given.runs)]
+                runs = [run(arm, problem, seed, given.trials) for seed in range(given.seed, given.seed + given.runs)]
             except ImportError as missing:
                 print(f"{name:12} {arm:10} left out: {missing}", flush=True)
                 continue

@@ -4,7 +4,7 @@ use fedbo_gp::{Posterior, Predictor};
 use fedbo_optim::{Function, Points};
 use fedbo_streams::{Seed, Stream};
 
-use super::{Incumbent, LEAST_VARIANCE, LogEiSettings};
+use super::{Incumbent, LEAST_VARIANCE, LogEiSettings, ln_share_beyond_noise};
 use crate::expected_improvement::ln_normal_distribution;
 use crate::pareto::{OpenBox, open_boxes};
 use crate::proposer::Proposer;
@@ -23,6 +23,11 @@ use crate::{
 /// al. 2006; the logarithm: Ament et al. 2023), and with one objective the expected improvement on the best feasible trial (Gardner et al.
 /// 2014). While no trial is feasible, the probability alone is maximized.
 ///
+/// With noise the expected improvement of a single objective is augmented as that of [`super::LogEi`] is, by the mean over objective and slacks of
+/// the shares 1 − σ_j/√(s_j² + σ_j²): a further observation is worth little where all of them are known up to noise. Of mean, largest share and
+/// product, largest and mean were alike, and the product fell behind. With several objectives there is no such factor: it gains 0.2 to 0.4 on ZDT1 and
+/// loses 0.05 to 0.15 on DTLZ2, in log10 of the missing hypervolume.
+///
 /// The reference follows from the front: see [`reference`]. Running trials count as if their means had been observed, and as trials of the
 /// front if these are feasible. Slacks pass [`fedbo_gp::Warping::SignedLog`]. With noise the front is that of posterior means at the trials.
 #[derive(Clone, Debug)]
@@ -33,6 +38,7 @@ pub(super) struct OutcomesLogEi {
     further: Vec<Surrogate>,
     n_objectives: usize,
     incumbent: Incumbent,
+    augmented: bool,
 }
 
 impl OutcomesLogEi {
@@ -58,6 +64,7 @@ impl OutcomesLogEi {
             further,
             n_objectives: outcomes.n_objectives,
             incumbent: settings.incumbent,
+            augmented: settings.augmented && outcomes.n_objectives == 1,
             proposer: Proposer::new(
                 domain,
                 settings.surrogate,
@@ -149,6 +156,7 @@ impl Strategy for OutcomesLogEi {
             objectives: of_objectives.iter().map(|(posterior, _)| Model::of(posterior)).collect(),
             cells: Cells::new(&boxes),
             constraints: constraints.collect(),
+            augmented: self.augmented,
         };
         let cost = improvement.cost(n + pending.len());
         let starts = self.proposer.near(&best, stream);
@@ -232,16 +240,10 @@ impl<'a> Model<'a> {
             .collect()
     }
 
-    /// Adds the gradient of a function of mean and standard deviation with these slopes.
-    fn add_gradient(
-        &self,
-        point: &[f64],
-        slopes: impl FnOnce(f64, f64) -> (f64, f64),
-        gradient: &mut [f64],
-    ) {
+    /// Adds the gradient of a function with these derivatives by mean and standard deviation.
+    fn add_gradient(&self, point: &[f64], (d_mean, d_std): (f64, f64), gradient: &mut [f64]) {
         let prediction = self.predictor.predict(point);
         let variance = prediction.variance();
-        let (d_mean, d_std) = slopes(prediction.mean(), self.std(variance));
         let slope = if variance > self.least_variance { -d_std / variance.sqrt() } else { 0.0 };
         let weights = prediction.whitened().iter().map(|v| slope * v).collect();
         let mut own = vec![0.0; gradient.len()];
@@ -292,6 +294,8 @@ struct HypervolumeImprovement<'a> {
     cells: Cells,
     /// Slacks, with the value from which on each is met.
     constraints: Vec<(Model<'a>, f64)>,
+    /// True for the augmented expected improvement.
+    augmented: bool,
 }
 
 impl HypervolumeImprovement<'_> {
@@ -301,6 +305,46 @@ impl HypervolumeImprovement<'_> {
         const SIDE: usize = 10;
         let models = self.objectives.len() + self.constraints.len();
         (models * n * n + SIDE * self.cells.places.len()).isqrt()
+    }
+
+    /// The function at means and standard deviations of all outcomes, with its derivatives by these.
+    fn at(&self, predictions: &[(f64, f64)]) -> (f64, Vec<(f64, f64)>) {
+        let (of_objectives, of_constraints) = predictions.split_at(self.objectives.len());
+        let (mut value, mut slopes) = self.of_objectives(of_objectives);
+        for ((_, bound), (mean, std)) in self.constraints.iter().zip(of_constraints) {
+            let score = ln_probability(*mean, *std, *bound);
+            value += score.value;
+            slopes.push((score.d_mean, score.d_std));
+        }
+        let stds: Vec<f64> = predictions.iter().map(|(_, std)| *std).collect();
+        let (beyond_noise, by_std) = self.beyond_noise(&stds);
+        for (slope, more) in slopes.iter_mut().zip(by_std) {
+            slope.1 += more;
+        }
+        (value + beyond_noise, slopes)
+    }
+
+    /// Models of all outcomes.
+    fn models(&self) -> impl Iterator<Item = &Model<'_>> {
+        self.objectives.iter().chain(self.constraints.iter().map(|(model, _)| model))
+    }
+
+    /// ln (1/m) Σ_j (1 − σ_j/√(s_j² + σ_j²)) for the standard deviations s_j of m outcomes, with its derivatives; 0 unless it is augmented.
+    fn beyond_noise(&self, stds: &[f64]) -> (f64, Vec<f64>) {
+        if !self.augmented {
+            return (0.0, vec![0.0; stds.len()]);
+        }
+        let share_of = |(model, std): (&Model<'_>, &f64)| {
+            ln_share_beyond_noise(*std, model.predictor.posterior().noise_variance())
+        };
+        let shares: Vec<(f64, f64)> = self.models().zip(stds).map(share_of).collect();
+        let top = shares.iter().map(|(share, _)| *share).fold(f64::NEG_INFINITY, f64::max);
+        let parts: Vec<f64> = shares.iter().map(|(share, _)| (share - top).exp()).collect();
+        let sum: f64 = parts.iter().sum();
+        let slopes = shares.iter().zip(&parts).map(|((_, slope), part)| part / sum * slope);
+        #[expect(clippy::cast_precision_loss, reason = "a handful of outcomes")]
+        let n = shares.len() as f64;
+        (top + (sum / n).ln(), slopes.collect())
     }
 
     /// ln of the expected improvement at a mean and a standard deviation of each objective, with the derivatives by these; 0 without
@@ -386,40 +430,23 @@ impl Function for HypervolumeImprovement<'_> {
     }
 
     fn values(&self, points: &Points) -> Vec<f64> {
-        let of_models = |model: &Model<'_>| model.predictions(points);
-        let objectives: Vec<_> = self.objectives.iter().map(of_models).collect();
-        let mut values: Vec<f64> = (0..points.len())
-            .map(|i| {
-                self.of_objectives(&objectives.iter().map(|each| each[i]).collect::<Vec<_>>()).0
-            })
-            .collect();
-        for (model, bound) in &self.constraints {
-            for (value, (mean, std)) in values.iter_mut().zip(model.predictions(points)) {
-                *value += ln_probability(mean, std, *bound).value;
-            }
-        }
-        values
+        let predictions: Vec<_> = self.models().map(|model| model.predictions(points)).collect();
+        let value = |i: usize| {
+            let at: Vec<(f64, f64)> = predictions.iter().map(|each| each[i]).collect();
+            self.at(&at).0
+        };
+        (0..points.len()).map(value).collect()
     }
 
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
         gradient.fill(0.0);
-        let at = |model: &Model<'_>| {
+        let predict = |model: &Model<'_>| {
             let prediction = model.predictor.predict(point);
             (prediction.mean(), model.std(prediction.variance()))
         };
-        let predictions: Vec<(f64, f64)> = self.objectives.iter().map(at).collect();
-        let (mut value, slopes) = self.of_objectives(&predictions);
-        if !self.cells.places.is_empty() {
-            for (model, slopes) in self.objectives.iter().zip(slopes) {
-                model.add_gradient(point, |_, _| slopes, gradient);
-            }
-        }
-        for (model, bound) in &self.constraints {
-            let slopes = |mean, std| {
-                let score = ln_probability(mean, std, *bound);
-                value += score.value;
-                (score.d_mean, score.d_std)
-            };
+        let at: Vec<(f64, f64)> = self.models().map(predict).collect();
+        let (value, slopes) = self.at(&at);
+        for (model, slopes) in self.models().zip(slopes) {
             model.add_gradient(point, slopes, gradient);
         }
         value
@@ -467,6 +494,7 @@ mod tests {
                 objectives: posteriors[..m].iter().map(Model::of).collect(),
                 cells: Cells::new(&open_boxes(&of_front, &reference)),
                 constraints: Vec::new(),
+                augmented: false,
             };
             let point = Points::from_rows(2, [&[0.35, 0.15]]);
             let at: Vec<(f64, f64)> =
@@ -487,21 +515,30 @@ mod tests {
         }
     }
 
-    /// With one objective and one constraint: expected improvement times a probability.
+    /// With one objective and one constraint: expected improvement times a probability, and times the mean of what the noise of each leaves.
     #[test]
     fn one_objective_has_expected_improvement_times_the_probability() {
         let [objective, _, slack] = posteriors();
         let best = objective.outputs().iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let improvement = HypervolumeImprovement {
+        let improvement = |augmented| HypervolumeImprovement {
             objectives: vec![Model::of(&objective)],
             cells: Cells::new(&open_boxes(&[vec![best]], &[best])),
             constraints: vec![(Model::of(&slack), 0.1)],
+            augmented,
         };
         let points = uniform_points(9, 2, &mut test_stream(7));
         let mut n_compared = 0;
-        for (x, value) in points.rows().zip(improvement.values(&points)) {
+        let augmented = improvement(true).values(&points);
+        let plain = improvement(false).values(&points);
+        for ((x, value), augmented) in points.rows().zip(plain).zip(augmented) {
             let (mean, variance) = objective.mean_variance(x);
             let (slack_mean, slack_variance) = slack.mean_variance(x);
+            let share = |posterior: &Posterior, variance: f64| {
+                1.0 - (posterior.noise_variance() / (variance + posterior.noise_variance())).sqrt()
+            };
+            let shares = [share(&objective, variance), share(&slack, slack_variance)];
+            let beyond_noise = f64::midpoint(shares[0], shares[1]).ln();
+            assert!((augmented - value - beyond_noise).abs() < 1e-8 * value.abs().max(1.0));
             let probability = 0.5 * libm::erfc((0.1 - slack_mean) / (2.0 * slack_variance).sqrt());
             let expected = (expected_improvement(mean, variance.sqrt(), best) * probability).ln();
             if expected > -300.0 {
@@ -522,6 +559,7 @@ mod tests {
                 objectives: posteriors[..2].iter().map(Model::of).collect(),
                 cells: Cells::new(if has_boxes { &boxes } else { &[] }),
                 constraints: vec![(Model::of(&posteriors[2]), 0.05)],
+                augmented: has_boxes,
             };
             let points = uniform_points(12, 2, &mut test_stream(8));
             for (x, value) in points.rows().zip(improvement.values(&points)) {
