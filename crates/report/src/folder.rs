@@ -1,7 +1,9 @@
 //! The results folder itself: one run at a time in it, and files that are whole or not there.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::path::Path;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use fedbo_space::cell::escaped;
 
@@ -36,18 +38,38 @@ impl FolderLock {
     }
 }
 
-/// Writes a file whole: aside first, then put in place. When that fails, an older file stays as it was.
+/// Writes a file whole: aside first, then put in place. When that fails, an older file stays as it was. Those who write one file at once
+/// take turns.
 ///
 /// # Errors
 /// [`ReportError::Write`] when the file cannot be written or put in place.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
     let mut aside = path.as_os_str().to_owned();
     aside.push(".part");
-    let written = std::fs::write(&aside, bytes).and_then(|()| std::fs::rename(&aside, path));
-    written.map_err(|cause| {
-        let _ = std::fs::remove_file(&aside); // best effort: what was aside is of no use
-        ReportError::Write { path: path.to_owned(), cause }
-    })
+    let aside = PathBuf::from(aside);
+    let written = begin_aside(&aside).and_then(|mut file| {
+        let placed = file.write_all(bytes).and_then(|()| std::fs::rename(&aside, path));
+        placed.inspect_err(|_| drop(std::fs::remove_file(&aside))) // best effort: it is of no use
+    });
+    written.map_err(|cause| ReportError::Write { path: path.to_owned(), cause })
+}
+
+/// Begins the file aside, empty and locked: another writer of it waits, and one that a killed process left is taken over.
+fn begin_aside(path: &Path) -> std::io::Result<File> {
+    for _ in 0..1000 {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        match file.lock() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Ok(()) | Err(_) => {} // where the file system has no locks nobody waits
+        }
+        // One that was waited for stands in its place by now.
+        let (own, there) = (file.metadata()?, std::fs::metadata(path));
+        if there.is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino())) {
+            file.set_len(0)?;
+            return Ok(file);
+        }
+    }
+    Err(std::io::Error::other("somebody keeps replacing it"))
 }
 
 /// Removes a file, if it is there.
@@ -95,5 +117,22 @@ mod tests {
         let failed = write_whole(&path, b"new");
         assert!(matches!(failed, Err(ReportError::Write { .. })));
         assert_eq!(std::fs::read(&path).expect("the old file"), b"old");
+    }
+
+    #[test]
+    fn those_who_write_one_file_at_once_take_turns() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("all.csv");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..100 {
+                        write_whole(&path, b"whole").expect("its turn");
+                    }
+                });
+            }
+        });
+        assert_eq!(std::fs::read(&path).expect("a file"), b"whole");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
     }
 }
