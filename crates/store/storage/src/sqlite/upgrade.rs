@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fedbo_database::{Content, File, begin, beside, pragma, sync_folder, uri};
+use fedbo_database::{Content, File, begin, beside, pragma, private, sync_folder, uri};
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::failure::{Failure, Operation};
@@ -74,47 +74,44 @@ fn take_step(connection: &Connection, version: i64, step: &str) -> Result<(), Fa
     Ok(tx.commit()?)
 }
 
-/// Copies the file beside itself; the copy is on the disk when this returns.
+/// Copies the file beside itself, with its permissions; the copy is whole and on the disk when it gets its name.
 fn back_up(connection: &Connection, file: &File, version: i64) -> Result<PathBuf, Failure> {
-    let refused = |path: &Path, error: std::io::Error| StorageError::Write {
-        place: path.display().to_string(),
+    let original = file.absolute();
+    let part = beside(original, &format!(".v{version}-backup.part"));
+    let refused = |error: std::io::Error| StorageError::Write {
+        place: part.display().to_string(),
         message: format!("the copy before the upgrade: {error}"),
     };
-    let backup = reserve(file.absolute(), version).map_err(|error| refused(file.path(), error))?;
-    let part = beside(&backup, ".part");
-    let copy = || -> Result<(), Failure> {
-        let _ = std::fs::remove_file(&part);
+    // Two upgrades at once take turns: neither writes the other's copy, nor takes its name.
+    let other = file.open_any_for_writing(Mode::Existing)?;
+    let _turn = begin(&other, TransactionBehavior::Immediate)?;
+    let copy = || -> Result<PathBuf, Failure> {
+        let _ = std::fs::remove_file(&part); // of a process that was killed
+        // SQLite takes an empty file for the copy, and does not sync it.
+        private().write(true).create_new(true).open(&part).map_err(refused)?;
         connection.execute("VACUUM INTO ?", [uri(&part)])?;
-        // SQLite does not sync such a copy.
-        std::fs::File::open(&part)
-            .and_then(|copy| copy.sync_all())
-            .and_then(|()| std::fs::rename(&part, &backup))
-            .and_then(|()| sync_folder(&backup))
-            .map_err(|error| refused(&backup, error))?;
-        Ok(())
+        let placed = std::fs::metadata(original)
+            .and_then(|meta| std::fs::set_permissions(&part, meta.permissions()))
+            .and_then(|()| std::fs::File::open(&part)?.sync_all())
+            .and_then(|()| {
+                let backup = free_name(original, version);
+                std::fs::rename(&part, &backup)?;
+                sync_folder(&backup)?;
+                Ok(backup)
+            });
+        Ok(placed.map_err(refused)?)
     };
-    if let Err(failure) = copy() {
-        let _ = (std::fs::remove_file(&part), std::fs::remove_file(&backup));
-        return Err(failure);
-    }
-    Ok(backup)
+    copy().inspect_err(|_| drop(std::fs::remove_file(&part)))
 }
 
-/// An empty file under the first name that is free.
-fn reserve(path: &Path, version: i64) -> std::io::Result<PathBuf> {
-    let mut number = 1;
-    loop {
-        let suffix = match number {
-            1 => format!(".v{version}-backup"),
-            n => format!(".v{version}-backup-{n}"),
-        };
-        let backup = beside(path, &suffix);
-        match std::fs::File::create_new(&backup) {
-            Ok(_) => return Ok(backup),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => number += 1,
-            Err(error) => return Err(error),
-        }
-    }
+/// The first name for a copy of this version that is free.
+fn free_name(path: &Path, version: i64) -> PathBuf {
+    let named = |number: u64| match number {
+        1 => beside(path, &format!(".v{version}-backup")),
+        n => beside(path, &format!(".v{version}-backup-{n}")),
+    };
+    let mut names = (1..).map(named).filter(|name| std::fs::symlink_metadata(name).is_err());
+    names.next().unwrap_or_else(|| unreachable!("there are more numbers than files"))
 }
 
 #[cfg(test)]
@@ -144,18 +141,29 @@ mod tests {
 
     #[test]
     fn an_old_file_goes_through_all_steps_and_leaves_a_copy() {
-        let (_folder, path) = fixture();
+        let (folder, path) = fixture();
+        let permissions = std::fs::metadata(&path).unwrap().permissions();
+        // What a killed upgrade left is not taken for a copy.
+        std::fs::write(beside(&path, ".v2-backup.part"), "half of it").unwrap();
         let steps = [FORMAT.steps, &[NOTES, LABELS]].concat();
-        let report = upgrade_by(&path, &steps).unwrap();
         let backup = beside(&path.canonicalize().unwrap(), ".v2-backup");
+        let report = std::thread::scope(|scope| {
+            // Somebody who looks without a pause sees nothing of the copy until it is whole.
+            let length = || Some(std::fs::metadata(&backup).ok()?.len());
+            let watcher = scope.spawn(move || std::iter::repeat_with(length).flatten().next());
+            let report = upgrade_by(&path, &steps).unwrap();
+            assert_ne!(watcher.join().unwrap(), Some(0));
+            report
+        });
         let expected = UpgradeReport { from: 2, to: 4, backup: Some(backup.clone()) };
         assert_eq!(report, expected);
         assert_eq!(look::<String>(&path, "SELECT note FROM studies"), "none");
         assert_eq!(look::<String>(&path, "SELECT label FROM labels"), "old");
-        // The copy is a storage of the old version, nothing else lies about.
+        // The copy is a storage of the old version, for those who may read the file, and nothing else lies about.
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+        assert_eq!(std::fs::metadata(&backup).unwrap().permissions(), permissions);
         let copy = SqliteStorage::open(&backup, Mode::Existing).unwrap();
         assert_eq!(copy.studies().unwrap()[0].name, "old");
-        assert!(!beside(&backup, ".part").exists());
         // What is up to date stays, also if it may only be read.
         let again = upgrade_by(&path, &steps).unwrap();
         assert_eq!((again.from, again.backup), (4, None));
