@@ -4,12 +4,17 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use fedbo_database::{private, sync_folder};
+use fedbo_database::{beside, private, sync_folder};
 use fedbo_wire::{KeyUnreadable, SigningKey};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use zeroize::Zeroizing;
 
 /// A key's file is one short line; of another file no more than this is read.
 const KEY_BYTES_MAX: u64 = 1024;
+
+/// Behind the name of a secret that a process is writing; the id of the process follows.
+const PART: &str = ".part-";
 
 /// An error in using a key. No variant reveals anything of the key.
 #[derive(Debug, thiserror::Error)]
@@ -140,10 +145,9 @@ pub fn read_or_make_key(path: &Path) -> Result<SigningKey, KeyError> {
 /// # Errors
 /// What the system says.
 pub fn write_new_secret(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut part = path.as_os_str().to_owned();
+    remove_leftovers(path);
     // Of its own name, so that nobody else removes or links it while it is written.
-    part.push(format!("-{}", std::process::id()));
-    let part = PathBuf::from(part);
+    let part = beside(path, &format!("{PART}{}", std::process::id()));
     let _ = std::fs::remove_file(&part); // of a process that was killed
     let written = private()
         .write(true)
@@ -167,15 +171,28 @@ pub fn write_new_secret(path: &Path, text: &str) -> std::io::Result<()> {
                 }
             }
             linked => linked,
-        })
-        .and_then(|()| sync_folder(path));
+        });
     let _ = std::fs::remove_file(&part);
-    written
+    written.and_then(|()| sync_folder(path))
+}
+
+/// Removes what processes that are no more left of secrets that they were writing at this path.
+fn remove_leftovers(path: &Path) {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let start = path.file_name().unwrap_or_default().to_string_lossy() + PART;
+    let entries = std::fs::read_dir(folder.unwrap_or(Path::new(".")));
+    for entry in entries.into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let id = name.to_string_lossy().strip_prefix(&*start).and_then(|id| id.parse().ok());
+        let id = id.and_then(|id: u32| Pid::from_raw(id.try_into().ok()?));
+        if id.is_some_and(|id| test_kill_process(id) == Err(Errno::SRCH)) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Returns true if an error of making a hard link means that the file system has none.
 fn has_no_links(error: &std::io::Error) -> bool {
-    use rustix::io::Errno;
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK))
 }
@@ -188,6 +205,9 @@ mod tests {
     fn a_key_is_made_once_and_for_its_owner_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
+        // No process has this id, the largest that there can be.
+        let left = folder.path().join(format!("key.part-{}", i32::MAX));
+        std::fs::write(&left, "of a process that was killed").unwrap();
         assert!(read_key(&path).unwrap().is_none());
         let first = read_or_make_key(&path).unwrap().public();
         assert_eq!(read_or_make_key(&path).unwrap().public(), first);
