@@ -145,6 +145,15 @@ pub fn read_or_make_key(path: &Path) -> Result<SigningKey, KeyError> {
 /// # Errors
 /// What the system says.
 pub fn write_new_secret(path: &Path, text: &str) -> std::io::Result<()> {
+    if let Ok(target) = std::fs::read_link(path)
+        && path.try_exists().is_ok_and(|exists| !exists)
+    {
+        let message = format!(
+            "it is a link to {}, which is not there; put that back, or remove the link, and a file is made in its place",
+            target.display()
+        );
+        return Err(std::io::Error::new(ErrorKind::NotFound, message));
+    }
     remove_leftovers(path);
     // Of its own name, so that nobody else removes or links it while it is written.
     let part = beside(path, &format!("{PART}{}", std::process::id()));
@@ -218,6 +227,16 @@ mod tests {
         let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    /// A key that is not kept would be another one each time.
+    #[test]
+    fn no_key_is_made_behind_a_link_to_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        std::os::unix::fs::symlink("nowhere", &path).unwrap();
+        let error = read_or_make_key(&path).unwrap_err().to_string();
+        assert!(error.contains("/key: it is a link to nowhere, which is not there"), "{error}");
     }
 
     #[test]
