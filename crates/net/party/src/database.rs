@@ -3,7 +3,9 @@
 use std::fmt;
 use std::path::Path;
 
-use fedbo_database::{Failure, File, FileFault, Format, Mode, begin, integrity_problems, pragma};
+use fedbo_database::{
+    Content, Failure, File, FileFault, Format, Mode, begin, integrity_problems, pragma,
+};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::HomeError;
@@ -53,13 +55,14 @@ impl Database {
     /// Opens the file for reading.
     ///
     /// # Errors
-    /// As for [`Database::open`].
+    /// As for [`Database::open`]. A file without tables is one whose process was killed as it began it: [`HomeError::Absent`].
     pub fn look(path: &Path, format: &'static Format) -> Result<Self, HomeError> {
         let (file, _) =
             File::locate(path, Mode::Existing, format).map_err(|fault| in_words(path, fault))?;
-        let connection = file
-            .open_for_reading()
-            .map_err(|failure| in_words(path, failure.into_fault(format)))?;
+        let connection = file.open_for_reading().map_err(|failure| match failure {
+            Failure::NotOurs(Content::Empty) => HomeError::Absent { path: path.to_owned() },
+            failure => in_words(path, failure.into_fault(format)),
+        })?;
         Ok(Self { file, connection, format })
     }
 

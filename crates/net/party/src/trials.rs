@@ -190,7 +190,8 @@ pub struct TrialsInShort {
 /// If they cannot be read.
 pub fn look(home: &Path, study: &str, direction: Direction) -> Result<TrialsInShort, TrialsError> {
     let path = home.join(TRIALS_FILE);
-    if !path.exists() {
+    // A process that was killed as it began the file leaves it empty.
+    if !std::fs::metadata(&path).is_ok_and(|meta| meta.len() > 0) {
         return Ok(TrialsInShort::default());
     }
     let storage = SqliteStorage::open(&path, Mode::Existing)?;
@@ -248,5 +249,13 @@ mod tests {
         let storage = SqliteStorage::open(&home.path().join(TRIALS_FILE), Mode::Create).unwrap();
         storage.create("labs", &stored.replace(options, "")).unwrap();
         assert_eq!(Trials::open(home.path(), &federation).unwrap().stored, []);
+    }
+
+    #[test]
+    fn a_file_that_a_kill_left_empty_holds_no_trials() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join(TRIALS_FILE), "").unwrap();
+        let found = look(home.path(), "labs", Direction::Minimize).unwrap();
+        assert_eq!(found, TrialsInShort::default());
     }
 }

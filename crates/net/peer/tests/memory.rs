@@ -161,6 +161,16 @@ fn what_is_known_of_neighbours_stays() {
     assert_eq!(memory.neighbours().unwrap()[0].key, Some(second));
 }
 
+/// A peer that was killed as it began its memory has not begun.
+#[test]
+fn a_memory_that_a_kill_left_empty_is_none() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("peer.db");
+    std::fs::write(&path, "").unwrap();
+    assert_eq!(fedbo_peer::status(home.path()).unwrap(), None);
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
+}
+
 #[test]
 fn a_home_stays_its_peers() {
     let home = tempfile::tempdir().unwrap();

@@ -161,6 +161,12 @@ fn a_folder_that_cannot_be_used_is_named() {
     assert!(coordinator.borrow().keys.is_empty(), "nobody was asked");
     let error = fedbo_agent::Home::open(&folder.path().join("nowhere")).unwrap_err();
     assert!(error.to_string().contains("no agent here"), "{error}");
+    // A kill as the memory was begun leaves an empty file.
+    let memory = folder.path().join("agent.db");
+    std::fs::write(&memory, "").unwrap();
+    let error = fedbo_agent::status(folder.path()).unwrap_err();
+    assert!(error.to_string().contains("no agent here"), "{error}");
+    assert_eq!(std::fs::metadata(&memory).unwrap().len(), 0);
 }
 
 #[test]
