@@ -161,6 +161,13 @@ fn ctrl_c_keeps_what_was_spent_and_the_run_goes_on() {
 /// A run whose first trial never began has spent nothing, and its budget may still change.
 #[test]
 fn a_ledger_without_charges_is_in_nobodys_way() {
+    for is_put_aside in [false, true] {
+        begin_anew_without_charges(is_put_aside);
+    }
+}
+
+/// With `is_put_aside` the second run was killed when it had put the ledger aside, and not yet its head.
+fn begin_anew_without_charges(is_put_aside: bool) {
     let sandbox = Sandbox::new();
     let text = |epsilon: f64| {
         let tables = format!("[privacy]\nepsilon = {epsilon}\n");
@@ -173,6 +180,10 @@ fn a_ledger_without_charges_is_in_nobodys_way() {
     finished_code(&mut child);
     assert_eq!(releases(&sandbox.path(LEDGER)), []);
     std::fs::remove_file(sandbox.path("results/test/results.csv")).expect("it was there");
+    for ending in ["", "-wal", "-shm"].into_iter().filter(|_| is_put_aside) {
+        let path = |stem: &str| sandbox.path(&format!("results/test/{stem}.db{ending}"));
+        std::fs::rename(path("ledger"), path("ledger-1")).expect("it was there");
+    }
     sandbox.write("f.toml", &text(3.0).replace("\"sleep\", \"60\", ", ""));
     sandbox.fedbo(&["run", "f.toml"]).expect(0, &[]);
     assert_eq!(releases(&sandbox.path(LEDGER)).len(), 5);

@@ -161,12 +161,15 @@ fn exists(path: &Path) -> bool {
 }
 
 /// Returns true if the ledger in a folder has charged anything, by itself or by the head beside it. One that cannot be
-/// read is taken to have.
+/// read is taken to have; of one that is not there the head speaks, as no release leaves before it is written.
 pub(super) fn has_charges(folder: &Path) -> bool {
-    let statement = fedbo_ledger::read(&folder.join(LEDGER_FILE));
-    let is_empty = matches!(statement, Ok(statement) if statement.n_releases() == 0)
-        && recorded_heads(folder).is_ok_and(|heads| heads.iter().all(|head| head.seq == 0));
-    !is_empty
+    let seems_empty = match fedbo_ledger::read(&folder.join(LEDGER_FILE)) {
+        Ok(statement) => statement.n_releases() == 0,
+        Err(LedgerError::Absent { .. }) => exists(&folder.join(HEAD_FILE)),
+        Err(_) => false,
+    };
+    let is_empty = |heads: Vec<Head>| heads.iter().all(|head| head.seq == 0);
+    !(seems_empty && recorded_heads(folder).is_ok_and(is_empty))
 }
 
 /// Keeps a folder's ledger under the next free name `ledger-1.db`, `ledger-2.db`, …, so that what was spent stays on record;
@@ -198,7 +201,8 @@ pub(super) fn archive_ledger(folder: &Path) -> Result<Option<PathBuf>, RunError>
                 .to_owned(),
         });
     }
-    for name in [HEAD_FILE, SUMMARY_FILE] {
+    // The head last: of a ledger that is not there it says whether anything was charged.
+    for name in [SUMMARY_FILE, HEAD_FILE] {
         let path = folder.join(name);
         changed(&path, std::fs::remove_file(&path))?;
     }
