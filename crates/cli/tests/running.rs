@@ -395,10 +395,15 @@ fn results_of_another_file_are_not_gone_on_from() {
     let changed = format!("{others}\n{}\n", last.replace(",own,", ",random,"));
     assert_ne!(changed, written);
     std::fs::write(&path, &changed).expect("writable");
+    let beside = ["summary.json", "regret.csv"].map(|name| path.with_file_name(name));
+    std::fs::write(&beside[1], "of a team").expect("writable");
+    let read = || beside.each_ref().map(|path| std::fs::read_to_string(path).expect("a file"));
+    let as_before = read();
     sandbox.write("g.toml", &text.replace("rounds = 2", "rounds = 4"));
     let ran = sandbox.fedbo(&["run", "g.toml", "--resume", "--arms", "fts,ts"]);
     ran.expect(2, &["cannot go on from results/test/", "at iteration 3 of arm ts"]);
     assert_eq!(std::fs::read_to_string(&path).expect("results"), changed);
+    assert_eq!(read(), as_before);
 }
 
 #[test]

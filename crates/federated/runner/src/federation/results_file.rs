@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use fedbo_objective::{FailureCounter, Outcome};
 use fedbo_protocol::UpdateRejected;
-use fedbo_report::{ResultsWriter, Row, StagedResults, Summary, TeamRegret, TeamRun, check_folder};
+use fedbo_report::{
+    ResultsWriter, Row, SUMMARY_FILE, StagedResults, Summary, TEAM_REGRET_FILE, TeamRegret,
+    TeamRun, check_folder, write_whole,
+};
 
 use super::arm_rows::ArmRowBuilders;
 use super::replay::PendingRows;
@@ -22,6 +25,8 @@ struct Staging {
     /// The old file, once there are rows that it does not have: they are written behind its own, so that they are kept however this run
     /// ends.
     old: Option<ResultsWriter>,
+    /// The files that were marked or removed when rows were added, as they were before.
+    outdated: Vec<(PathBuf, Vec<u8>)>,
 }
 
 /// The results file, and the rows in it.
@@ -77,7 +82,7 @@ impl ResultsFile {
             .collect();
         let (writer, staging) = if recorded.is_some() {
             let (new, writer) = StagedResults::create(&folder, &parameters)?;
-            (writer, Some(Staging { new, old: None }))
+            (writer, Some(Staging { new, old: None, outdated: Vec::new() }))
         } else {
             // With `Resume` there are no results here, at most a header.
             let overwrite = options.existing != ExistingResults::Refuse;
@@ -112,6 +117,12 @@ impl ResultsFile {
         }
         let mut marked = Ok(());
         if self.recorded.is_some() && !further.is_empty() && !self.is_extended {
+            if let Some(staging) = &mut self.staging {
+                let paths = [SUMMARY_FILE, TEAM_REGRET_FILE].map(|name| self.folder.join(name));
+                let found = paths.into_iter().map(|path| (std::fs::read(&path), path));
+                let found = found.filter_map(|(bytes, path)| Some((path, bytes.ok()?)));
+                staging.outdated = found.collect();
+            }
             marked = Summary::mark_outdated(&self.folder);
             self.is_extended = true;
         }
@@ -130,16 +141,18 @@ impl ResultsFile {
     /// Returns true if a replayed row is one of the earlier run, whose time and reason of failure it then has.
     ///
     /// # Errors
-    /// If that run cannot be gone on from. What was added to its rows is taken back.
+    /// If that run cannot be gone on from. What was added to its rows is taken back, and the files beside them are as before.
     fn settle(&mut self, row: &mut Row) -> Result<bool, RunError> {
         let Some(recorded) = &mut self.recorded else {
             return Ok(false);
         };
         let settled = recorded.settle(row);
         if settled.is_err()
-            && let Some(old) = self.staging.as_mut().and_then(|staging| staging.old.take())
+            && let Some(staging) = &mut self.staging
+            && let Some(old) = staging.old.take()
         {
             old.take_back()?;
+            staging.outdated.iter().try_for_each(|(path, bytes)| write_whole(path, bytes))?;
         }
         settled
     }
