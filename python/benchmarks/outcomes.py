@@ -10,6 +10,9 @@ missing are left out: Optuna for nsga2 (with constraints its TPE takes the place
 With --noise all numbers that an arm is told have normal noise, whose standard deviation is this share of a number's own over uniform points.
 Outcomes are still those of the numbers without noise: of the trials that are feasible in truth (as in Letham, Karrer, Ottoni & Bakshy 2019,
 Constrained Bayesian optimization with noisy experiments). The arm log-ei-plain is log-ei without the augmented expected improvement.
+With --choice the last trials of fedbo's arms are judged by the one that a user would take: the best value of those whose own numbers are
+feasible, or the choice of a model of all trials; how often it is feasible in truth, the mean of its objective above the minimum, and the
+mean of what it misses in all.
 """
 
 from __future__ import annotations
@@ -150,7 +153,7 @@ PROBLEMS = {
 }
 
 
-def by_fedbo(problem: Problem, strategy: str, seed: int, n_trials: int) -> list[Numbers]:
+def by_fedbo(problem: Problem, strategy: str, seed: int, n_trials: int) -> tuple[fedbo.Study, list[Numbers]]:
     space = {f"x{i}": fedbo.Float(0, 1) for i in range(problem.dim)}
     several = len(problem.objectives) > 1
     goal: dict[str, object] = {"objectives": dict.fromkeys(problem.objectives, "minimize")} if several else {"direction": "minimize"}
@@ -166,7 +169,24 @@ def by_fedbo(problem: Problem, strategy: str, seed: int, n_trials: int) -> list[
         found.append(numbers)
         numbers = problem.told(numbers, seed, len(found))
         study.tell(trial, numbers if several else {**{n: numbers[n] for n in problem.constraints}, "value": numbers["f1"]})
-    return found
+    return study, found
+
+
+def show_choices(name: str, problem: Problem, arm: str, seeds: range, n_trials: int) -> None:
+    choices: dict[str, list[Numbers]] = {"by value": [], "by model": []}
+    for seed in seeds:
+        study, found = by_fedbo(problem, arm, seed, n_trials)
+        insight, best = study.insight(), study.best_trial
+        if insight is not None:
+            choices["by model"].append(found[insight.best_by_mean.number])
+        if best is not None:
+            choices["by value"].append(found[best.number])
+    for kind, chosen in choices.items():
+        missed = [sum(max(numbers[each], 0.0) for each in problem.constraints) for numbers in chosen]
+        gaps = [numbers["f1"] - problem.best for numbers in chosen]
+        error = statistics.stdev(gaps) / math.sqrt(len(gaps))
+        cells = f"feasible {missed.count(0.0)} of {len(seeds)}  gap {statistics.mean(gaps):7.3f} ±{error:6.3f}"
+        print(f"{name:12} {arm:12} {kind}  {cells}  missed {statistics.mean(missed):7.3f}", flush=True)
 
 
 def initial_points(problem: Problem, seed: int) -> list[list[float]]:
@@ -261,7 +281,7 @@ def run(arm: str, problem: Problem, seed: int, n_trials: int) -> list[Numbers]:
         case "botorch":
             return by_botorch(problem, seed, n_trials)
         case _:
-            return by_fedbo(problem, arm, seed, n_trials)
+            return by_fedbo(problem, arm, seed, n_trials)[1]
 
 
 def main() -> None:
@@ -272,14 +292,19 @@ def main() -> None:
     parser.add_argument("--problems", default=",".join(PROBLEMS))
     parser.add_argument("--noise", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=0, help="of the first run")
+    parser.add_argument("--choice", action="store_true")
     given = parser.parse_args()
     marks = [given.trials // 3, 2 * given.trials // 3, given.trials]
     for name in given.problems.split(","):
         problem = PROBLEMS[name].noisy(given.noise)
         for arm in given.arms.split(","):
+            seeds = range(given.seed, given.seed + given.runs)
+            if given.choice:
+                show_choices(name, problem, arm, seeds, given.trials)
+                continue
             began = time.perf_counter()
             try:
-                runs = [run(arm, problem, seed, given.trials) for seed in range(given.seed, given.seed + given.runs)]
+                runs = [run(arm, problem, seed, given.trials) for seed in seeds]
             except ImportError as missing:
                 print(f"{name:12} {arm:10} left out: {missing}", flush=True)
                 continue

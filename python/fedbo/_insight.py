@@ -37,6 +37,8 @@ class Insight:
     """The importance of each parameter, in the space's order."""
     best_by_mean: Trial
     """The trial that the model expects most of; in a noisy study a better guess than the best value, which is a lucky one."""
+    probability_feasible: float | None
+    """The probability that this trial meets all constraints without noise; of a noisy study with constraints."""
     mean: float
     """The value that the model expects there."""
     std: float

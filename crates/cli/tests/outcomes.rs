@@ -209,6 +209,19 @@ fn the_best_trial_meets_the_constraints_and_else_the_nearest_is_named() {
     let rows = sandbox.export("t.toml");
     let least = rows.iter().map(|row| number(row, "ms") - 5.0).fold(f64::INFINITY, f64::min);
     assert_eq!(best["least_violation"]["violation"], least);
+
+    // With noise a model says how probably its choice is feasible.
+    for (name, bound, said) in [
+        ("u", "at_least = 35", "meets the constraints with a probability of "),
+        ("v", "at_most = 5", " only, and no trial does with more"),
+    ] {
+        let text = bounded(20, bound, script).replace("study.db", &format!("{name}.db"));
+        let file = format!("{name}.toml");
+        sandbox.write(&file, &text.replace("seed = 3", "seed = 3\nnoisy = true"));
+        sandbox.fedbo(&["tune", &file, "--quiet"]).expect(0, &[]);
+        let ran = sandbox.fedbo(&["best", &file]);
+        assert!(ran.expect(0, &[]).stdout.contains(said), "{}", ran.stdout);
+    }
 }
 
 #[test]

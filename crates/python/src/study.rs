@@ -280,6 +280,7 @@ impl Study {
             "best_by_mean",
             convert::trial(py, self.study.definition(), &insight.best_by_mean)?,
         )?;
+        found.set_item("probability_feasible", insight.probability_feasible)?;
         found.set_item("mean", insight.mean)?;
         found.set_item("std", insight.std)?;
         found.set_item("noise_std", insight.noise_std)?;

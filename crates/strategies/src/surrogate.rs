@@ -10,6 +10,7 @@ use fedbo_optim::Points;
 use fedbo_space::{Kind, Space};
 use fedbo_streams::{Purpose, Seed};
 
+use crate::expected_improvement::ln_normal_distribution;
 use crate::{Observation, OutputOption, schedule};
 
 /// The lead in ln evidence that another warping than the first must have.
@@ -241,6 +242,16 @@ impl Surrogate {
     pub fn noise_std(&self) -> f64 {
         let best = self.posterior.outputs().iter().copied().reduce(f64::max);
         self.restored_std(best.unwrap_or(0.0), self.posterior.noise_variance().sqrt())
+    }
+
+    /// The probability Φ((μ(x) − t)/σ(x)) that the function, without noise, is at least a value there; in the units of what is told.
+    pub fn probability_of_at_least(&self, value: f64, unit: &[f64]) -> f64 {
+        let (mean, variance) = self.posterior.mean_variance(unit);
+        let gap = mean - self.transformed_value(value);
+        match variance > 0.0 {
+            true => ln_normal_distribution(gap / variance.sqrt()).0.exp(),
+            false => f64::from(u8::from(gap >= 0.0)),
+        }
     }
 
     /// A value in the units of what is told, in the posterior's.
@@ -642,7 +653,8 @@ impl SurrogateSettings {
     }
 
     /// The same for the slack of a constraint, of which the sign counts.
-    pub(crate) fn for_slack(self) -> Self {
+    #[must_use]
+    pub fn for_slack(self) -> Self {
         self.with_warpings(OutputOption::OF_SLACKS.to_vec())
     }
 

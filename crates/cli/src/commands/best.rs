@@ -64,6 +64,7 @@ struct LeastViolation<'a> {
 #[derive(Serialize)]
 struct ModelRecord<'a> {
     best_by_mean: TrialRecord<'a>,
+    probability_feasible: Option<f64>,
     mean: f64,
     std: f64,
     noise_std: f64,
@@ -98,6 +99,7 @@ impl Best {
                     .map(|(trial, violation)| LeastViolation { trial, violation }),
                 model: insight.as_ref().map(|insight| ModelRecord {
                     best_by_mean: TrialRecord::new(definition, &insight.best_by_mean),
+                    probability_feasible: insight.probability_feasible,
                     mean: insight.mean,
                     std: insight.std,
                     noise_std: insight.noise_std,
@@ -121,27 +123,35 @@ impl Best {
         if let Some((meta, step)) = transfer {
             console::result(&format!("\n{}", old_studies::trust(meta, step)))?;
         }
-        let (Some(insight), Some(best)) = (insight, found.best) else {
-            return Ok(Exit::Done);
-        };
+        let Some(insight) = insight else { return Ok(Exit::Done) };
         if let Some(transform) = insight.output_transform.filter(|each| each.power().is_none()) {
             console::result(&format!("\nmodel of the {transform}"))?;
         }
-        // The model knows no constraints.
-        if definition.noisy && definition.constraints.is_empty() {
-            let (mean, std) = (number(insight.mean), number(insight.std));
-            let noise = number(insight.noise_std);
-            let text = if insight.best_by_mean.number == best.number {
-                format!("the model agrees: it expects {mean} ± {std} there")
-            } else {
-                format!(
-                    "the values are noisy (about ± {noise}): the model expects most of trial {}, {mean} ± {std}",
-                    insight.best_by_mean.number
-                )
-            };
-            console::result(&format!("\n{text}"))?;
+        if definition.noisy {
+            console::result(&format!("\n{}", in_words(&insight, found.best)))?;
         }
         Ok(Exit::Done)
+    }
+}
+
+/// What a model of noisy values says beside the trial with the best value.
+fn in_words(insight: &Insight, best: Option<&Trial>) -> String {
+    let (mean, std) = (number(insight.mean), number(insight.std));
+    let chosen = insight.best_by_mean.number;
+    let expected = if best.is_some_and(|best| best.number == chosen) {
+        format!("the model agrees: it expects {mean} ± {std} there")
+    } else {
+        let noise = number(insight.noise_std);
+        format!(
+            "the values are noisy (about ± {noise}): the model expects most of trial {chosen}, {mean} ± {std}"
+        )
+    };
+    match insight.probability_feasible {
+        None => expected,
+        Some(p) if p < 0.5 => format!(
+            "{expected}; it meets the constraints with a probability of {p:.2} only, and no trial does with more"
+        ),
+        Some(p) => format!("{expected}; it meets the constraints with a probability of {p:.2}"),
     }
 }
 

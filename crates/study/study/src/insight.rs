@@ -16,8 +16,12 @@ pub struct Insight {
     /// One entry a parameter, in the space's order.
     pub importance: Vec<ParameterImportance>,
     /// The feasible told trial with the largest (of a study that minimizes: smallest) posterior mean: in a noisy study the best value
-    /// is a lucky one, and this is the better guess.
+    /// is a lucky one, and this is the better guess. There a trial is feasible if each constraint is met with a probability of at least one
+    /// half, by a model of its slack; if none is, this is the trial that meets all of them most probably.
     pub best_by_mean: Trial,
+    /// The probability that this trial meets all constraints without noise, by independent models of their slacks; of a noisy study with
+    /// constraints.
+    pub probability_feasible: Option<f64>,
     /// The posterior mean there, in the objective's units.
     pub mean: f64,
     /// The posterior standard deviation there, in the objective's units, noise excluded.
@@ -58,6 +62,8 @@ pub(crate) struct Fitted {
     observations: Vec<Observation>,
     /// The index of the one with the largest posterior mean.
     best: usize,
+    /// The probability that it meets all constraints; of a noisy study with constraints.
+    probability_feasible: Option<f64>,
 }
 
 impl Fitted {
@@ -100,16 +106,27 @@ impl Fitted {
             .iter()
             .map(|observation| surrogate.posterior().mean(&observation.unit))
             .collect();
+        let slacks = slack_models(definition, space, &with_value, &observations)?;
+        // How feasible a trial is: 1 if it is, else less than 1/2.
+        let feasibilities =
+            with_value.iter().zip(&observations).map(|((trial, _), observation)| {
+                if slacks.is_empty() {
+                    return f64::from(u8::from(definition.is_feasible(trial)));
+                }
+                let each = || probabilities(&slacks, &observation.unit);
+                if each().all(|p| p >= 0.5) { 1.0 } else { each().product::<f64>().min(0.5) }
+            });
+        let feasibilities: Vec<f64> = feasibilities.collect();
         // The first of the largest; an infeasible one only if there is no other.
-        let is_feasible: Vec<bool> =
-            with_value.iter().map(|(trial, _)| definition.is_feasible(trial)).collect();
-        let better = |a: usize, b: usize| match is_feasible[b].cmp(&is_feasible[a]) {
+        let better = |a: usize, b: usize| match feasibilities[b].total_cmp(&feasibilities[a]) {
             std::cmp::Ordering::Equal if means[b] > means[a] => b,
             std::cmp::Ordering::Greater => b,
             _ => a,
         };
         let best = (0..means.len()).reduce(better).unwrap_or(0);
-        Ok(Some(Self { surrogate, with_value, observations, best }))
+        let of_best = || probabilities(&slacks, &observations[best].unit).product();
+        let probability_feasible = (!slacks.is_empty()).then(of_best);
+        Ok(Some(Self { surrogate, with_value, observations, best, probability_feasible }))
     }
 
     /// The trial with the largest posterior mean.
@@ -121,6 +138,35 @@ impl Fitted {
     pub(crate) fn n_values(&self) -> usize {
         self.with_value.len()
     }
+}
+
+/// Models of the slacks of a noisy study's constraints, by which a trial is feasible; none without noise, where its own numbers say it.
+fn slack_models(
+    definition: &Definition,
+    space: &Space,
+    with_value: &[(Trial, f64)],
+    observations: &[Observation],
+) -> Result<Vec<Surrogate>, StudyError> {
+    let n_constraints = if definition.noisy { definition.constraints.len() } else { 0 };
+    let model = |constraint: usize| {
+        let settings = SurrogateSettings::for_space(space, true).for_slack();
+        let mut model = Surrogate::new(space.dim(), settings, None, Seed::new(definition.seed))?;
+        let of_slack = |((trial, _), observation): (&(Trial, f64), &Observation)| Observation {
+            value: definition.slacks_of(trial).get(constraint).copied(),
+            ..observation.clone()
+        };
+        let told = with_value.iter().zip(observations).map(of_slack);
+        model.tell(&told.collect::<Vec<_>>())?;
+        Ok(model)
+    };
+    let models =
+        (0..n_constraints).map(model).collect::<Result<_, fedbo_strategies::StrategyError>>();
+    Ok(models?)
+}
+
+/// The probability of each slack to be at least 0 at a point.
+fn probabilities(slacks: &[Surrogate], unit: &[f64]) -> impl Iterator<Item = f64> {
+    slacks.iter().map(|slack| slack.probability_of_at_least(0.0, unit))
 }
 
 impl Insight {
@@ -142,6 +188,7 @@ impl Insight {
             output_transform: surrogate.output_transform().copied(),
             n_values: fitted.n_values(),
             best_by_mean: fitted.best().clone(),
+            probability_feasible: fitted.probability_feasible,
         }))
     }
 }

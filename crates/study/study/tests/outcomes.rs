@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use fedbo_space::{Direction, ParameterSpec, Point, Value};
-use fedbo_storage::{MemoryStorage, Storage};
+use fedbo_storage::{MemoryStorage, Storage, Trial};
 use fedbo_strategies::{Observation, Points, Proposal, Source, Strategy, StrategyError};
 use fedbo_streams::{Purpose, Seed, Stream};
 use fedbo_study::{Definition, Sampler, StrategySpec, Study, StudyError};
@@ -133,6 +133,40 @@ fn each_objective_has_an_insight_of_its_own() {
         assert_eq!(most.unwrap().name, parameter);
         assert_eq!(insight.best_by_mean.numbers().len(), 4, "the whole trial");
     }
+}
+
+/// Of noisy numbers the best value with a slack above 0 is twice a lucky one; the model's choice is not, and its probability is that of the truth.
+#[test]
+fn with_noise_the_models_choice_is_feasible_by_the_models_of_slacks() {
+    let definition = Definition::new("noisy")
+        .parameter("x", ParameterSpec::float(0.0, 1.0))
+        .strategy(StrategySpec::sobol())
+        .at_most("length", 0.5);
+    let function = |point: &Point| {
+        let x = point.number("x");
+        Ok([x + 0.02 * (4e4 * x).sin(), x + 0.2 * (9e4 * x).sin()])
+    };
+    for noisy in [false, true] {
+        let definition = if noisy { definition.clone().noisy() } else { definition.clone() };
+        let study = Study::in_memory(&definition).unwrap();
+        study.optimize_numbers(60, function).unwrap();
+        let insight = study.insight().unwrap().unwrap();
+        let x_of = |trial: &Trial| trial.point.number("x");
+        assert!(x_of(&study.best().unwrap().unwrap()) > 0.56);
+        let chosen = x_of(&insight.best_by_mean);
+        let Some(probability) = insight.probability_feasible else {
+            assert!(!noisy && chosen > 0.56, "{chosen}");
+            continue;
+        };
+        assert!(noisy && (0.4..0.56).contains(&chosen), "{chosen}");
+        assert!((0.5..1.0).contains(&probability), "{probability}");
+    }
+    // Where nothing is feasible it is the trial that is so most probably.
+    let study = Study::in_memory(&definition.at_most("width", -1.0).noisy()).unwrap();
+    study.optimize_numbers(60, |point| function(point).map(|[y, c]| [y, c, c])).unwrap();
+    let insight = study.insight().unwrap().unwrap();
+    assert!(insight.best_by_mean.point.number("x") < 0.05);
+    assert!(insight.probability_feasible.unwrap() < 0.01);
 }
 
 #[test]
