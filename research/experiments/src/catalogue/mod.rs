@@ -12,6 +12,7 @@ mod games;
 mod grid;
 mod jobs;
 mod landmine_fields;
+mod markdown;
 mod meta;
 mod peers;
 mod population;

@@ -1,7 +1,6 @@
 //! One party alone: the strategies of a study on functions whose optimum is known, beside random and Sobol search.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use fedbo_problems::{Function, MixedSurface, Problem, TestFunction};
 use fedbo_strategies::{GpUcbOptions, UcbMultiplier};
@@ -9,6 +8,7 @@ use fedbo_streams::Seed;
 use fedbo_study::StrategySpec;
 
 use super::jobs::{Job, columns_of};
+use super::markdown::MarkdownTable;
 use super::peers::Peer;
 use super::study_run::{definition_of, run_number, run_study};
 use super::{Call, ExperimentResult};
@@ -125,17 +125,10 @@ fn median_table(rows: &[Row]) -> String {
             problems.push(&row.experiment);
         }
     }
-    let mut table = format!(
-        "Simple regret after {N_TRIALS} evaluations: median [quartiles] over runs\n\n| strategy |"
-    );
-    for problem in &problems {
-        let _ = write!(table, " {problem} |");
-    }
-    table += "\n|---|";
-    table += &"---|".repeat(problems.len());
+    let title = format!("Simple regret after {N_TRIALS} evaluations: median [quartiles] over runs");
+    let mut table = MarkdownTable::new(title, "strategy", &problems);
     for (arm, _) in arms() {
-        let _ = write!(table, "\n| {arm} |");
-        for problem in &problems {
+        let cells = problems.iter().map(|problem| {
             let mut regrets: Vec<f64> = last
                 .iter()
                 .filter(|((experiment, name, _), _)| experiment == problem && *name == arm)
@@ -143,12 +136,12 @@ fn median_table(rows: &[Row]) -> String {
                 .collect();
             regrets.sort_by(f64::total_cmp);
             let at = |share| quantile(&regrets, share).unwrap_or(f64::NAN);
-            let cell = match regrets.as_slice() {
-                [] => " – |".to_owned(),
-                _ => format!(" {:.2e} [{:.1e}, {:.1e}] |", at(0.5), at(0.25), at(0.75)),
-            };
-            table += &cell;
-        }
+            match regrets.as_slice() {
+                [] => "–".to_owned(),
+                _ => format!("{:.2e} [{:.1e}, {:.1e}]", at(0.5), at(0.25), at(0.75)),
+            }
+        });
+        table.row(arm, cells);
     }
-    table
+    table.into_text()
 }

@@ -13,7 +13,6 @@ mod tuner;
 mod wrong_stops;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
@@ -30,6 +29,7 @@ use self::arms::{Arm, GP_UCB, Modelling, Setup, pairs};
 use self::training_run::{TrainingRun, TrialTrace};
 use self::wrong_stops::StopCount;
 use super::jobs::{Job, columns_of};
+use super::markdown::MarkdownTable;
 use super::{Call, ExperimentResult};
 use fedbo_runner::Ended;
 use fedbo_runner::RowLabels;
@@ -203,35 +203,23 @@ impl Plan {
                 Some((*at, point.estimate.mean))
             })
             .collect();
-        let mut text = format!(
-            "{}: epochs after which the mean is as good as that of {GP_UCB} at a number of epochs (the value itself in the first row)\n\n| arm |",
+        let title = format!(
+            "{}: epochs after which the mean is as good as that of {GP_UCB} at a number of epochs (the value itself in the first row)",
             configuration.name
         );
-        for (at, _) in &targets {
-            let _ = write!(text, " {at} |");
-        }
-        text += "\n|---|";
-        text += &"---|".repeat(targets.len());
-        text += "\n| value |";
-        for (_, value) in &targets {
-            let _ = write!(text, " {value:.5} |");
-        }
+        let mut table = MarkdownTable::new(title, "arm", targets.iter().map(|(at, _)| at));
+        table.row("value", targets.iter().map(|(_, value)| format!("{value:.5}")));
         for curve in &curves {
-            let _ = write!(text, "\n| {} |", curve.arm);
-            for (_, value) in &targets {
+            let epochs = targets.iter().map(|(_, value)| {
                 let reached = curve.points.iter().find(|point| {
                     let better = point.estimate.mean - value;
                     self.metric.improvement(direction, better) >= 0.0
                 });
-                match reached {
-                    Some(point) => {
-                        let _ = write!(text, " {} |", point.iteration);
-                    }
-                    None => text += " – |",
-                }
-            }
+                reached.map_or("–".to_owned(), |point| point.iteration.to_string())
+            });
+            table.row(&curve.arm, epochs);
         }
-        Some(text)
+        Some(table.into_text())
     }
 }
 

@@ -1,6 +1,5 @@
 //! Search for a linear policy of a swimmer by discounted returns (thesis 4.5.3.1, A.4.3, Fig. 4.3a, A.5).
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -10,6 +9,7 @@ use fedbo_strategies::early_stopping::BosSettings;
 use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
 
+use super::super::markdown::MarkdownTable;
 use super::super::meta::similarity::{correlation, mean};
 use super::super::{Call, ExperimentResult};
 use super::arms::{Arm, BO_BOS, GP_UCB, Method, Modelling, SCHEDULE_B};
@@ -80,11 +80,17 @@ const FIRST_EPOCHS: usize = 8;
 /// Fig. A.5: returns of the same random policies after each epoch, with and without discount. Pictures of some are written into a folder
 /// a discount, and the returned table says of all how a curve looks and what its beginning says of its end.
 fn example_returns(out: &Path, seed: Seed) -> anyhow::Result<String> {
-    let mut table = format!(
-        "Fig. A.5: returns of {N_POLICIES} random policies after each of {N_EPOCHS} epochs (curves of {N_DRAWN} in the folders returns-*)\n\n\
-         | discount | share of the end reached after {FIRST_EPOCHS} epochs | correlation of value and epoch along a curve | correlation \
-         over policies of the values after {FIRST_EPOCHS} and {N_EPOCHS} epochs |\n|---|---|---|---|"
+    let title = format!(
+        "Fig. A.5: returns of {N_POLICIES} random policies after each of {N_EPOCHS} epochs (curves of {N_DRAWN} in the folders returns-*)"
     );
+    let heads = [
+        format!("share of the end reached after {FIRST_EPOCHS} epochs"),
+        "correlation of value and epoch along a curve".to_owned(),
+        format!(
+            "correlation over policies of the values after {FIRST_EPOCHS} and {N_EPOCHS} epochs"
+        ),
+    ];
+    let mut table = MarkdownTable::new(title, "discount", heads);
     for (discount, folder) in [(1.0, "returns-undiscounted"), (0.9, "returns-discounted")] {
         let problem = Swimmer::new(N_EPOCHS, discount)?;
         let curve = |policy: u64| {
@@ -99,13 +105,9 @@ fn example_returns(out: &Path, seed: Seed) -> anyhow::Result<String> {
         let shares: Vec<f64> = first.iter().zip(&end).map(|(first, end)| first / end).collect();
         let epochs: Vec<f64> = (1..=N_EPOCHS).map(|epoch| epoch as f64).collect();
         let straight: Vec<f64> = curves.iter().map(|curve| correlation(curve, &epochs)).collect();
-        let _ = write!(
-            table,
-            "\n| {discount} | {:.2} | {:.3} | {:.3} |",
-            mean(&shares),
-            mean(&straight),
-            correlation(&first, &end)
-        );
+        let correlations = [mean(&straight), correlation(&first, &end)].map(|r| format!("{r:.3}"));
+        let share = format!("{:.2}", mean(&shares));
+        table.row(discount, [share].into_iter().chain(correlations));
         let lines = (0..N_DRAWN).zip(&curves).map(|(trial, curve)| LearningCurveLine {
             trial,
             values: (1..).zip(curve.iter().copied()).collect(),
@@ -125,5 +127,5 @@ fn example_returns(out: &Path, seed: Seed) -> anyhow::Result<String> {
         }
         .write(&folder)?;
     }
-    Ok(table)
+    Ok(table.into_text())
 }

@@ -1,7 +1,6 @@
 //! Counts of wrong stops, in which a rule stops a trial that would have become the incumbent, and of the epochs saved.
 
-use std::fmt::Write as _;
-
+use super::super::markdown::MarkdownTable;
 use super::training_run::TrialTrace;
 
 /// The counts of a rule's stops among some trials.
@@ -61,19 +60,14 @@ impl StopCount {
 
 /// A table with a row for each rule.
 pub(super) fn table(title: &str, rows: &[(String, StopCount)]) -> String {
-    let mut text = format!(
-        "{title}\n\n| rule | trials | epochs saved | stopped that would have become the incumbent, 95 % interval |\n|---|---|---|---|"
-    );
+    let heads =
+        ["trials", "epochs saved", "stopped that would have become the incumbent, 95 % interval"];
+    let mut table = MarkdownTable::new(title, "rule", heads);
     for (name, count) in rows {
-        let _ = write!(
-            text,
-            "\n| {name} | {} | {:.0} % | {} |",
-            count.n_trials,
-            100.0 * count.saved(),
-            count.wrong_share()
-        );
+        let saved = format!("{:.0} %", 100.0 * count.saved());
+        table.row(name, [count.n_trials.to_string(), saved, count.wrong_share()]);
     }
-    text
+    table.into_text()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "numbers of trials and epochs are far below 2^53")]

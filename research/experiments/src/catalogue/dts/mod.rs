@@ -4,7 +4,6 @@ mod authors;
 mod team;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Mutex;
 
 use fedbo_problems::data_sets::{DTS_CURVES, without_figures};
@@ -16,6 +15,7 @@ use fedbo_streams::Purpose;
 use fedbo_topology::GraphSpec;
 
 use super::jobs::Job;
+use super::markdown::MarkdownTable;
 use super::{Call, ExperimentResult};
 use authors::AuthorsFigures;
 use fedbo_runner::Ended;
@@ -244,12 +244,18 @@ impl Study {
     ) -> Vec<String> {
         let mut tables = Vec::new();
         for landscape in LANDSCAPES {
-            let mut table = format!(
-                "{}: sums over rounds, mean ± standard error over runs\n\n\
-                 | team | arm | T | best regret | average regret | R_B(T) | authors' best | authors' average |\n\
-                 |---|---|---|---|---|---|---|---|",
-                landscape.name
-            );
+            let title =
+                format!("{}: sums over rounds, mean ± standard error over runs", landscape.name);
+            let heads = [
+                "arm",
+                "T",
+                "best regret",
+                "average regret",
+                "R_B(T)",
+                "authors' best",
+                "authors' average",
+            ];
+            let mut table = MarkdownTable::new(title, "team", heads);
             for (index, case) in self.cases.iter().enumerate() {
                 if case.landscape != landscape.name {
                     continue;
@@ -274,21 +280,19 @@ impl Study {
                             format!("{value:.3} at {iteration}")
                         })
                     };
-                    let _ = write!(
-                        table,
-                        "\n| {} | {} | {} | {} | {} | {} | {} | {} |",
-                        case.label,
-                        arm.name(),
-                        case.team.n_rounds,
+                    let cells = [
+                        arm.name().to_owned(),
+                        case.team.n_rounds.to_string(),
                         cell(sums.iter().map(|sum| last(&sum.best)).collect()),
                         cell(sums.iter().map(|sum| last(&sum.average)).collect()),
                         cell(regrets.iter().map(|regret| last(&regret.best)).collect()),
                         theirs(|published| published.best),
                         theirs(|published| published.average),
-                    );
+                    ];
+                    table.row(&case.label, cells);
                 }
             }
-            tables.push(table);
+            tables.push(table.into_text());
         }
         tables
     }

@@ -1,7 +1,6 @@
 //! Tables and the picture of the experiment: performance against message length and run time, ours beside the authors'.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context;
@@ -12,6 +11,7 @@ use fedbo_report::{
 };
 
 use super::super::landmine_fields::N_TARGETS;
+use super::super::markdown::MarkdownTable;
 use super::arms::{Arm, DIRECT_EVALUATIONS, Form, PAPER, Rule, TRANSFER, USUAL_FEATURES};
 
 /// A line of the authors' summary (their Fig. 2a).
@@ -108,9 +108,10 @@ fn written(estimate: Option<Estimate>) -> String {
 /// Fig. 2a: every arm's best AUC beside what each agent sends, in both settings, and the authors' in the paper's.
 pub(super) fn by_message_length(authors: &Authors, arms: &[Arm], summary: &Summary) -> Vec<String> {
     let authors = &authors.ends;
-    let mut table = format!(
-        "Best AUC after 50 queries (mean ± s.e.) and numbers that each agent sends\n\n\
-         | arm | numbers sent | {PAPER} | the authors' own runs | {TRANSFER} |\n|---|---|---|---|---|"
+    let mut table = MarkdownTable::new(
+        "Best AUC after 50 queries (mean ± s.e.) and numbers that each agent sends",
+        "arm",
+        ["numbers sent", PAPER, "the authors' own runs", TRANSFER],
     );
     let mut named: Vec<&str> = Vec::new();
     for arm in arms {
@@ -133,20 +134,16 @@ pub(super) fn by_message_length(authors: &Authors, arms: &[Arm], summary: &Summa
                 || "–".to_owned(),
                 |row| format!("{:.4} ± {:.4}", row.best, row.standard_error),
             );
-        let _ = write!(
-            table,
-            "\n| {} | {sent} | {} | {theirs} | {} |",
-            arm.name,
-            written(last(summary, PAPER, &arm.name)),
-            written(last(summary, TRANSFER, &arm.name)),
-        );
+        let [paper, transfer] =
+            [PAPER, TRANSFER].map(|setting| written(last(summary, setting, &arm.name)));
+        table.row(&arm.name, [sent, paper, theirs, transfer]);
     }
     let slowest = |method: &str| {
         let of_it = authors.iter().filter(|row| row.method == method);
         of_it.map(|row| row.seconds).fold(0.0, f64::max)
     };
     vec![
-        table,
+        table.into_text(),
         format!(
             "The authors' columns are for comparison only: their objective flips its sign in about 13 % of evaluations, their messages \
              and models were made from mis-paired observations, and their queries took up to {:.0} s (RGPE) and {:.0} s (TAF). \"rgpe\" \
@@ -175,36 +172,32 @@ const OF_RUN_TIME: [&str; 6] =
 /// Fig. 3a: best AUC of field 0 and the seconds spent on decisions until then, M = 100.
 pub(super) fn by_run_time(authors: &Authors, rows: &[Row]) -> Vec<String> {
     let authors = &authors.curves;
-    let mut table = "Field 0, M = 100: best AUC and seconds spent on decisions, at 5, 10, 20 and 50 queries (mean over runs)\n\n\
-                     | arm | 5 | 10 | 20 | 50 |\n|---|---|---|---|---|"
-        .to_owned();
+    let mut table = MarkdownTable::new(
+        "Field 0, M = 100: best AUC and seconds spent on decisions, at 5, 10, 20 and 50 queries (mean over runs)",
+        "arm",
+        CHECKPOINTS,
+    );
     for configuration in [PAPER, TRANSFER] {
         for arm in OF_RUN_TIME {
-            let _ = write!(table, "\n| {arm}, {configuration} |");
             let course = course(rows, configuration, arm, 0);
-            for checkpoint in CHECKPOINTS {
-                let cell = match course.get(&i64::from(checkpoint)) {
-                    Some((best, seconds)) => format!(" {best:.4} in {} |", brief(*seconds)),
-                    None => " – |".to_owned(),
-                };
-                table += &cell;
-            }
+            let cells = CHECKPOINTS.map(|at| match course.get(&i64::from(at)) {
+                Some((best, seconds)) => format!("{best:.4} in {}", brief(*seconds)),
+                None => "–".to_owned(),
+            });
+            table.row(format!("{arm}, {configuration}"), cells);
         }
     }
     for method in ["TS", "FTS", "RGPE", "TAF"] {
-        let _ = write!(table, "\n| {method}, the authors' run |");
-        for checkpoint in CHECKPOINTS {
-            let mut points = authors.iter();
-            let found = points.find(|point| point.method == method && point.iter == checkpoint);
-            let cell = match found {
-                Some(point) => format!(" {:.4} in {} |", point.best, brief(point.elapsed)),
-                None => " – |".to_owned(),
-            };
-            table += &cell;
-        }
+        let cells = CHECKPOINTS.map(|at| {
+            match authors.iter().find(|point| point.method == method && point.iter == at) {
+                Some(point) => format!("{:.4} in {}", point.best, brief(point.elapsed)),
+                None => "–".to_owned(),
+            }
+        });
+        table.row(format!("{method}, the authors' run"), cells);
     }
     vec![
-        table,
+        table.into_text(),
         "The authors' seconds include the evaluations of the SVM, about 0.2 s each; ours do not, and were taken while other jobs ran on \
          the other cores."
             .to_owned(),
@@ -213,30 +206,23 @@ pub(super) fn by_run_time(authors: &Authors, rows: &[Row]) -> Vec<String> {
 
 /// Fig. 5: the same of the other five targets, after the last query, beside the authors' own runs.
 pub(super) fn by_target(authors: &Authors, rows: &[Row]) -> String {
-    let mut table = "Fig. 5: best AUC after 50 queries by target, M = 100 (mean over runs), and the seconds spent on 50 decisions (mean \
-                     over targets 1 to 5)\n\n| arm |"
-        .to_owned();
-    for field in 1..N_TARGETS {
-        let _ = write!(table, " field {field} |");
-    }
-    table += " seconds |\n|---|";
-    table += &"---|".repeat(N_TARGETS);
+    let title = "Fig. 5: best AUC after 50 queries by target, M = 100 (mean over runs), and the seconds spent on 50 decisions (mean \
+                 over targets 1 to 5)";
+    let fields = (1..N_TARGETS).map(|field| format!("field {field}"));
+    let mut table = MarkdownTable::new(title, "arm", fields.chain(["seconds".to_owned()]));
+    let best = |value: Option<f64>| value.map_or("–".to_owned(), |best| format!("{best:.4}"));
     let last = |configuration: &str, arm: &str, field| {
         course(rows, configuration, arm, field).into_values().next_back()
     };
     for configuration in [PAPER, TRANSFER] {
         for arm in OF_RUN_TIME {
-            let _ = write!(table, "\n| {arm}, {configuration} |");
             let ends: Vec<_> =
                 (1..N_TARGETS).map(|field| last(configuration, arm, field)).collect();
-            for end in &ends {
-                table +=
-                    &end.map_or_else(|| " – |".to_owned(), |(best, _)| format!(" {best:.4} |"));
-            }
             let known: Vec<f64> = ends.iter().flatten().map(|(_, seconds)| *seconds).collect();
             let mean = known.iter().sum::<f64>() / known.len() as f64;
-            table +=
-                &if known.is_empty() { " – |".to_owned() } else { format!(" {} |", brief(mean)) };
+            let seconds = if known.is_empty() { "–".to_owned() } else { brief(mean) };
+            let cells = ends.iter().map(|end| best(end.map(|(best, _)| best)));
+            table.row(format!("{arm}, {configuration}"), cells.chain([seconds]));
         }
     }
     for (method, n_features) in [("TS", 0), ("FTS", 100), ("RGPE", 100), ("TAF", 100)] {
@@ -247,15 +233,11 @@ pub(super) fn by_target(authors: &Authors, rows: &[Row]) -> String {
         if of_method().next().is_none() {
             continue;
         }
-        let _ = write!(table, "\n| {method}, the authors' runs |");
-        for field in 1..N_TARGETS {
-            let found = of_method().find(|row| row.field == field);
-            let cell = found.map_or_else(|| " – |".to_owned(), |row| format!(" {:.4} |", row.best));
-            table += &cell;
-        }
-        table += " |";
+        let cells = (1..N_TARGETS)
+            .map(|field| best(of_method().find(|row| row.field == field).map(|row| row.best)));
+        table.row(format!("{method}, the authors' runs"), cells.chain([String::new()]));
     }
-    table
+    table.into_text()
 }
 
 fn brief(seconds: f64) -> String {

@@ -1,6 +1,5 @@
 //! FTS Fig. 3d: how long a query takes by the number of other agents, on functions drawn from a Gaussian process.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -16,6 +15,7 @@ use fedbo_strategies::{Domain, Observation, Points, Source, Strategy};
 use fedbo_streams::{Purpose, Seed};
 
 use super::super::landmine_fields::DIM;
+use super::super::markdown::MarkdownTable;
 use super::super::{Call, RunOptions};
 use super::arms::{Arm, Contributor, Form, Rule, TRANSFER, USUAL_FEATURES};
 
@@ -142,26 +142,22 @@ fn square() -> anyhow::Result<Domain> {
 
 /// Mean milliseconds a query.
 fn table(rows: &[Row], rules: &[&str]) -> Vec<String> {
-    let mut table = format!(
+    let title = format!(
         "milliseconds a query by the number of other agents (M = {USUAL_FEATURES}, {N_OBSERVED} observations each, mean of \
-         {N_QUERIES} queries, one thread):\n\n| N |"
+         {N_QUERIES} queries, one thread):"
     );
-    for rule in rules {
-        let _ = write!(table, " {rule} |");
-    }
-    table += "\n|---|";
-    table += &"---|".repeat(rules.len());
+    let mut table = MarkdownTable::new(title, "N", rules);
     for n_agents in N_AGENTS {
-        let _ = write!(table, "\n| {n_agents} |");
-        for rule in rules {
+        let milliseconds = rules.iter().map(|rule| {
             let name = arm_name(rule, n_agents);
             let of_arm = rows.iter().filter(|row| row.arm == name);
             let sum: f64 = of_arm.map(|row| row.ask_seconds).sum();
-            let _ = write!(table, " {:.1} |", 1e3 * sum / f64::from(N_QUERIES));
-        }
+            format!("{:.1}", 1e3 * sum / f64::from(N_QUERIES))
+        });
+        table.row(n_agents, milliseconds);
     }
     vec![
-        table,
+        table.into_text(),
         "The paper's Fig. 3d has the same shape: what RGPE and TAF do grows with the number of agents, and FTS, which asks one \
          agent at a time, stays where it is, but that it compares its messages with its own values (P_N learned here)."
             .to_owned(),

@@ -1,7 +1,6 @@
 //! Two predators and a prey that search for policies (thesis sections 8.4.3, E.6.3: Fig. 8.5).
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use anyhow::Context as _;
 use fedbo_games::{Action, ActionSet, Expectation, Game, PlayerSettings, Reasoner, Search};
@@ -10,6 +9,7 @@ use fedbo_problems::PredatorPrey;
 use fedbo_report::{Clusters, Metric};
 use fedbo_streams::{Purpose, Seed};
 
+use super::super::markdown::MarkdownTable;
 use super::arms::Arm;
 use super::outcome::{Comparisons, Outcome, over_runs, paired, shown};
 use super::play::Match;
@@ -193,11 +193,12 @@ impl GameProblem for PredatorPreyGame {
 
 /// All tables.
 fn notes(configurations: &[Configuration], outcome: &Outcome) -> Vec<String> {
-    let mut text = format!(
+    let title = format!(
         "Fig. 8.5: means over {N_ROUNDS} rounds ± standard error over runs; returns are scaled to [0, 1], inside is the share of steps \
-         that the prey is inside, never outside that of rounds\n\n\
-         | model | levels | predators | prey | inside | never outside |\n|---|---|---|---|---|---|"
+         that the prey is inside, never outside that of rounds"
     );
+    let heads = ["levels", "predators", "prey", "inside", "never outside"];
+    let mut table = MarkdownTable::new(title, "model", heads);
     let mut compared = Vec::new();
     for (place, configuration) in configurations.iter().enumerate() {
         let name = &configuration.name;
@@ -214,10 +215,9 @@ fn notes(configurations: &[Configuration], outcome: &Outcome) -> Vec<String> {
             found
         };
         for arm in &configuration.arms {
-            let _ = write!(text, "\n| {name} | {} |", arm.name);
-            for values in of(&arm.name) {
-                let _ = write!(text, " {} |", shown(over_runs(&values)));
-            }
+            let values = of(&arm.name);
+            let cells = values.iter().map(|values| shown(over_runs(values)));
+            table.row(format!("{name} | {}", arm.name), cells);
         }
         for (arm, control) in &configuration.shown[0].pairs {
             let (values, controls) = (of(arm), of(control));
@@ -227,17 +227,12 @@ fn notes(configurations: &[Configuration], outcome: &Outcome) -> Vec<String> {
         }
     }
     let comparisons = Comparisons::of(compared.iter().flat_map(|(_, gains)| gains).copied());
-    let mut differences = format!(
-        "Differences, paired by run ({})\n\n| model | levels | predators | prey | inside |\n|---|---|---|---|---|",
-        comparisons.legend()
-    );
+    let title = format!("Differences, paired by run ({})", comparisons.legend());
+    let mut differences = MarkdownTable::new(title, "model", &heads[..4]);
     for (label, gains) in compared {
-        let _ = write!(differences, "\n| {label} |");
-        for gain in gains {
-            let _ = write!(differences, " {} |", comparisons.shown(gain, 3));
-        }
+        differences.row(label, gains.into_iter().map(|gain| comparisons.shown(gain, 3)));
     }
-    vec![text, differences, READING.into()]
+    vec![table.into_text(), differences.into_text(), READING.into()]
 }
 
 const READING: &str = "Level 0 is random search, that is uniform play. A predator at level 2 believes the prey to be at level 1, which it is. \

@@ -1,7 +1,6 @@
 //! Policy search for a cart with a pole: three earlier tasks begin near the target's state, seven elsewhere (Fig. 7.3c, d), or 18 and 42
 //! (Fig. D.7).
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use fedbo_problems::{CartPole, CartPoleTasks, Problem};
@@ -9,6 +8,7 @@ use fedbo_report::{Clusters, Metric, TaskWeightRow};
 use fedbo_strategies::Domain;
 use fedbo_streams::{Purpose, Seed};
 
+use super::super::markdown::MarkdownTable;
 use super::super::{Call, ExperimentResult};
 use super::arms::{LEARNED, arms};
 use super::measure::{Declaration, Naming, measure, seconds_note};
@@ -130,13 +130,10 @@ fn likeness_note(size: &Size, runs: u32, seed: Seed) -> String {
 fn similar_note(size: &Size, weights: &[TaskWeightRow]) -> String {
     const QUERIES: [i64; 5] = [1, 5, 10, 20, 30];
     let number = if size.n_similar == 3 { "three".to_owned() } else { size.n_similar.to_string() };
-    let mut note = format!(
-        "Share of the {number} similar tasks in all weights at some queries (0.3 if all were equal)\n\n| arm |"
+    let title = format!(
+        "Share of the {number} similar tasks in all weights at some queries (0.3 if all were equal)"
     );
-    for query in QUERIES {
-        let _ = write!(note, " {query} |");
-    }
-    note += "\n|---|---|---|---|---|---|";
+    let mut table = MarkdownTable::new(title, "arm", QUERIES);
     let mut arms: Vec<&str> = Vec::new();
     for row in weights {
         if !arms.contains(&row.arm.as_str()) {
@@ -144,15 +141,15 @@ fn similar_note(size: &Size, weights: &[TaskWeightRow]) -> String {
         }
     }
     for arm in arms {
-        let _ = write!(note, "\n| {arm} |");
-        for query in QUERIES {
+        let shares = QUERIES.map(|query| {
             let at = |row: &&TaskWeightRow| row.arm == arm && row.iteration == query;
             let rows: Vec<&TaskWeightRow> = weights.iter().filter(at).collect();
             let all: f64 = rows.iter().map(|row| row.weight).sum();
             let of_similar = rows.iter().filter(|row| row.task.starts_with("similar"));
             let of_similar: f64 = of_similar.map(|row| row.weight).sum();
-            let _ = write!(note, " {:.2} |", of_similar / all);
-        }
+            format!("{:.2}", of_similar / all)
+        });
+        table.row(arm, shares);
     }
-    note
+    table.into_text()
 }

@@ -1,6 +1,5 @@
 //! A CNN's learning rate, decay and L2 penalty on four image data sets, replayed from the authors' records (Fig. 7.2, D.3, D.5).
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use fedbo_problems::{CNN_DATA_SETS, CnnRecords, Problem, read_cnn_records};
@@ -9,6 +8,7 @@ use fedbo_strategies::Domain;
 use fedbo_strategies::meta::{MetaTask, OutputScale};
 use fedbo_streams::{Purpose, Seed};
 
+use super::super::markdown::MarkdownTable;
 use super::super::{Call, ExperimentResult};
 use super::arms::{LARGEST, LEARNED, RAW, Rule, arms};
 use super::cnn_replay::CnnReplay;
@@ -99,44 +99,40 @@ fn replay_note(replays: &[Arc<CnnReplay>], seed: &Seed) -> String {
     const N_POINTS: usize = 500;
     let surfaces: Vec<Vec<f64>> =
         replays.iter().map(|replay| surface(replay.as_ref(), N_POINTS, seed)).collect();
-    let mut note = format!(
+    let title = format!(
         "Correlation of the surfaces at {N_POINTS} random points, the number of settings recorded, and the root mean \
-         square of the records' distance from the surface\n\n| |"
+         square of the records' distance from the surface"
     );
-    for name in CNN_DATA_SETS {
-        let _ = write!(note, " {name} |");
-    }
-    note += " settings | distance |\n|---|---|---|---|---|---|---|";
+    let heads = CNN_DATA_SETS.into_iter().chain(["settings", "distance"]);
+    let mut table = MarkdownTable::new(title, "", heads);
     for ((name, replay), own) in CNN_DATA_SETS.iter().zip(replays).zip(&surfaces) {
-        let _ = write!(note, "\n| {name} |");
-        for other in &surfaces {
-            let _ = write!(note, " {:.2} |", correlation(own, other));
-        }
-        let _ = write!(note, " {} | {:.3} |", replay.n_records, replay.residual);
+        let cells = surfaces.iter().map(|other| format!("{:.2}", correlation(own, other)));
+        let records = [replay.n_records.to_string(), format!("{:.3}", replay.residual)];
+        table.row(name, cells.chain(records));
     }
-    note
+    table.into_text()
 }
 
 /// Final weights of the task that the authors' runs settled on.
 fn authors_note(weights: &[TaskWeightRow], last: i64) -> String {
-    let mut note = format!(
-        "Weight of the task that got most in the authors' runs, at query {last}: mean over runs\n\n\
-         | target | task | authors | {RAW} | {LEARNED} |\n|---|---|---|---|---|"
+    let title = format!(
+        "Weight of the task that got most in the authors' runs, at query {last}: mean over runs"
     );
+    let mut table = MarkdownTable::new(title, "target", ["task", "authors", RAW, LEARNED]);
     for (target, task, authors) in AUTHORS {
-        let _ = write!(note, "\n| {target} | {task} | {authors:.3} |");
-        for arm in [RAW, LEARNED] {
+        let [raw, learned] = [RAW, LEARNED].map(|arm| {
             let of_arm: Vec<f64> = weights
                 .iter()
                 .filter(|row| row.experiment == target && row.arm == arm)
                 .filter(|row| row.task == task && row.iteration == last)
                 .map(|row| row.weight)
                 .collect();
-            let _ = match of_arm.is_empty() {
-                true => write!(note, " – |"),
-                false => write!(note, " {:.3} |", super::similarity::mean(&of_arm)),
-            };
-        }
+            match of_arm.is_empty() {
+                true => "–".to_owned(),
+                false => format!("{:.3}", super::similarity::mean(&of_arm)),
+            }
+        });
+        table.row(target, [task.to_owned(), format!("{authors:.3}"), raw, learned]);
     }
-    note
+    table.into_text()
 }

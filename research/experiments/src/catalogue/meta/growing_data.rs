@@ -1,6 +1,5 @@
 //! A logistic regression tuned again as its data grow, helped by the searches on less data (Fig. 7.3b, D.5c).
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -11,6 +10,7 @@ use fedbo_space::{Direction, Point, Space};
 use fedbo_strategies::Domain;
 use fedbo_streams::{Purpose, Seed};
 
+use super::super::markdown::MarkdownTable;
 use super::super::{Call, ExperimentResult};
 use super::arms::{LARGEST, LEARNED, Rule, arms};
 use super::measure::{Declaration, Naming, measure, seconds_note};
@@ -134,16 +134,15 @@ impl Problem for Gain {
 /// Correlation of each stage's surface with the last one's.
 fn likeness_note(runs: u32, seed: Seed) -> anyhow::Result<String> {
     const N_POINTS: usize = 100;
-    let mut note = format!(
+    let title = format!(
         "Correlation of each stage with the last at {N_POINTS} random points, and the last one's standard deviation: mean over \
-         {runs} runs\n\n| score |"
+         {runs} runs"
     );
-    for size in &GROWING_WINE_SIZES[..GROWING_WINE_SIZES.len() - 1] {
-        let _ = write!(note, " {size} |");
-    }
-    note += " deviation |\n|---|---|---|---|---|---|";
+    let earlier = &GROWING_WINE_SIZES[..GROWING_WINE_SIZES.len() - 1];
+    let heads = earlier.iter().map(ToString::to_string).chain(["deviation".to_owned()]);
+    let mut table = MarkdownTable::new(title, "score", heads);
     for (index, (name, ..)) in CONFIGURATIONS.iter().enumerate() {
-        let mut likeness = vec![Vec::new(); GROWING_WINE_SIZES.len() - 1];
+        let mut likeness = vec![Vec::new(); earlier.len()];
         let mut deviations = Vec::new();
         for run in 0..runs {
             let seed = seed.child(Purpose::Run, u64::from(run));
@@ -157,13 +156,10 @@ fn likeness_note(runs: u32, seed: Seed) -> anyhow::Result<String> {
             let squares: Vec<f64> = last.iter().map(|v| (v - centre).powi(2)).collect();
             deviations.push(mean(&squares).sqrt());
         }
-        let _ = write!(note, "\n| {name} |");
-        for stage in &likeness {
-            let _ = write!(note, " {:.2} |", mean(stage));
-        }
-        let _ = write!(note, " {:.4} |", mean(&deviations));
+        let cells = likeness.iter().map(|stage| format!("{:.2}", mean(stage)));
+        table.row(name, cells.chain([format!("{:.4}", mean(&deviations))]));
     }
-    Ok(note)
+    Ok(table.into_text())
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Tables beside the summary: successes in the form of Table 8.1, and what the thesis claims of them.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use fedbo_games::Expectation;
 use fedbo_report::Estimate;
 
+use super::super::super::markdown::MarkdownTable;
 use super::super::Configuration;
 use super::super::arms::{Arm, arm_name};
 use super::super::outcome::{Comparisons, Outcome, over_games, paired, shown};
@@ -47,21 +47,16 @@ struct Tables<'a> {
 
 impl Tables<'_> {
     fn successes(&self) -> String {
-        let mut text = format!(
-            "Table 8.1: successful attacks in {N_ROUNDS} rounds, mean ± standard error over {N_IMAGES} images\n"
+        let title = format!(
+            "Table 8.1: successful attacks in {N_ROUNDS} rounds, mean ± standard error over {N_IMAGES} images"
         );
-        head(&mut text, "levels", NAMES.iter().chain(&THESIS_NAMES).copied());
+        let mut table = MarkdownTable::new(title, "levels", NAMES.iter().chain(&THESIS_NAMES));
         for (row, arm) in arm_names().iter().enumerate() {
-            let _ = write!(text, "\n| {arm} |");
-            for name in NAMES {
-                let found = over_games(&self.of(name, arm), N_IMAGES);
-                let _ = write!(text, " {} |", count(found));
-            }
-            for column in THESIS {
-                let _ = write!(text, " {:.1} |", column[row]);
-            }
+            let ours = NAMES.map(|name| count(over_games(&self.of(name, arm), N_IMAGES)));
+            let theirs = THESIS.iter().map(|column| format!("{:.1}", column[row]));
+            table.row(arm, ours.into_iter().chain(theirs));
         }
-        text
+        table.into_text()
     }
 
     /// All that [`Tables::claims`] and [`Tables::samples`] compare.
@@ -76,79 +71,66 @@ impl Tables<'_> {
     }
 
     fn claims(&self, comparisons: &Comparisons) -> String {
-        let mut text = format!(
-            "What the thesis says of it: differences of successes, paired by image and start ({})\n",
+        let title = format!(
+            "What the thesis says of it: differences of successes, paired by image and start ({})",
             comparisons.legend()
         );
-        head(&mut text, "levels", NAMES.iter().chain(&THESIS_NAMES).copied());
+        let mut table = MarkdownTable::new(title, "levels", NAMES.iter().chain(&THESIS_NAMES));
         let names = arm_names();
         for (arm, control) in CLAIMS {
-            let _ = write!(text, "\n| {arm} less {control} |");
-            for name in NAMES {
-                let gain = over_games(&self.gain(name, arm, control), N_IMAGES);
-                let _ = write!(text, " {} |", comparisons.shown(gain, 1));
-            }
+            let ours = NAMES.map(|name| {
+                comparisons.shown(over_games(&self.gain(name, arm, control), N_IMAGES), 1)
+            });
             let place = |of: &str| names.iter().position(|name| name == of);
-            for column in THESIS {
-                if let (Some(a), Some(b)) = (place(arm), place(control)) {
-                    let _ = write!(text, " {:+.1} |", column[a] - column[b]);
-                }
-            }
+            let theirs = THESIS.iter().filter_map(|column| {
+                Some(format!("{:+.1}", column[place(arm)?] - column[place(control)?]))
+            });
+            table.row(format!("{arm} less {control}"), ours.into_iter().chain(theirs));
         }
-        text
+        table.into_text()
     }
 
     fn scores(&self) -> String {
-        let mut text = format!("Mean attack score over {N_ROUNDS} rounds\n");
-        head(&mut text, "levels", NAMES.into_iter());
+        let title = format!("Mean attack score over {N_ROUNDS} rounds");
+        let mut table = MarkdownTable::new(title, "levels", NAMES);
         for arm in arm_names() {
-            let _ = write!(text, "\n| {arm} |");
-            for name in NAMES {
-                let scores = self.outcome.means(name, &arm, N_ROUNDS);
-                let _ = write!(text, " {} |", shown(over_games(&scores, N_IMAGES)));
-            }
+            let scores = |name| over_games(&self.outcome.means(name, &arm, N_ROUNDS), N_IMAGES);
+            table.row(&arm, NAMES.map(|name| shown(scores(name))));
         }
-        text
+        table.into_text()
     }
 
     fn samples(&self, comparisons: &Comparisons) -> String {
-        let mut text =
-            "Fig. E.8: level 2 v level 1 by the number of draws of an expectation (thesis: 2.6, 3.0 and 3.3 successes with 200, 500 and 1,000)\n"
-                .to_owned();
-        head(&mut text, "arm", ["successes", "the exact expectation's less these"].into_iter());
+        let mut table = MarkdownTable::new(
+            "Fig. E.8: level 2 v level 1 by the number of draws of an expectation (thesis: 2.6, 3.0 and 3.3 successes with 200, 500 and 1,000)",
+            "arm",
+            ["successes", "the exact expectation's less these"],
+        );
         for (place, arm) in self.sampled().iter().enumerate() {
             let found = over_games(&self.of(SAMPLED, &arm.name), N_IMAGES);
             let less = match place {
                 0 => "–".to_owned(),
                 _ => comparisons.shown(self.less_than_exact(&arm.name), 1),
             };
-            let _ = write!(text, "\n| {} | {} | {less} |", arm.name, count(found));
+            table.row(&arm.name, [count(found), less]);
         }
-        text
+        table.into_text()
     }
 
     fn bo_attackers(&self, comparisons: &Comparisons) -> String {
-        let mut text = "Fig. E.10: successes of attackers by Bayesian optimization on a grid, who do not know of the defender (thesis, GP-UCB and TS: \
-                        70.1 and 67.0 without it, 0.8 and 0.7 against level 1 Lite)\n"
-            .to_owned();
-        let columns =
+        let title = "Fig. E.10: successes of attackers by Bayesian optimization on a grid, who do not know of the defender (thesis, GP-UCB and TS: \
+                     70.1 and 67.0 without it, 0.8 and 0.7 against level 1 Lite)";
+        let heads =
             ["no defender", "defender at level 0", "at level 1, Lite", "level 0 less level 1"];
-        head(&mut text, "attacker", columns.into_iter());
+        let mut table = MarkdownTable::new(title, "attacker", heads);
         for search in AttackSearch::ALL {
             let of = |configuration, defender| {
                 count(over_games(&self.of(configuration, &attack_name(search, defender)), N_IMAGES))
             };
-            let _ = write!(
-                text,
-                "\n| {} | {} | {} | {} | {} |",
-                search.name(),
-                of(UNDEFENDED, 0),
-                of(DEFENDED, 0),
-                of(DEFENDED, 1),
-                comparisons.shown(self.thwarted(search), 1)
-            );
+            let less = comparisons.shown(self.thwarted(search), 1);
+            table.row(search.name(), [of(UNDEFENDED, 0), of(DEFENDED, 0), of(DEFENDED, 1), less]);
         }
-        text
+        table.into_text()
     }
 
     /// Successes of an attacker by Bayesian optimization against a defender at level 0 less those against one at level 1.
@@ -204,17 +186,6 @@ fn count(estimate: Option<Estimate>) -> String {
         (Some(found), None) => format!("{:.1}", found.mean),
         (None, _) => "–".into(),
     }
-}
-
-/// The first lines of a table.
-fn head<'a>(text: &mut String, first: &str, columns: impl Iterator<Item = &'a str>) {
-    let (mut names, mut rule) = (format!("\n| {first} |"), "\n|---|".to_owned());
-    for column in columns {
-        let _ = write!(names, " {column} |");
-        rule += "---|";
-    }
-    *text += &names;
-    *text += &rule;
 }
 
 const READING: &str = "Images. The thesis takes an image for which attack and defence are comparably hard (E.6.2.1b). Here these are the \
