@@ -18,7 +18,9 @@ use fedbo_privacy::mechanism::{
 use fedbo_protocol::{Aggregator, LatticeRounds, PaperRounds, ReleaseSchedule, RoundMechanism};
 use fedbo_report::Row;
 use fedbo_space::{Partition, Point};
-use fedbo_strategies::{Domain, LocalProb, MessageSettings, Source, ThompsonSettings};
+use fedbo_strategies::{
+    Domain, LocalProb, MessageContent, MessageSettings, Source, ThompsonSettings,
+};
 use fedbo_streams::{Purpose, Seed};
 
 use fedbo_runner::NullReleaseStore;
@@ -88,6 +90,22 @@ pub(super) struct CollaborationMode {
 }
 
 impl CollaborationMode {
+    /// The same without anything received: Thompson sampling alone, with the same initial points.
+    pub(super) fn alone(self) -> Self {
+        let n_releases = 1; // never used
+        Self { local_prob: LocalProb::Constant(1.0), n_releases, ..self }
+    }
+
+    /// The same with other messages.
+    pub(super) fn with_content(&self, content: MessageContent) -> Self {
+        Self { message: MessageSettings { content, ..self.message }, ..self.clone() }
+    }
+
+    /// The same with messages of zeros: a release is then noise alone.
+    pub(super) fn silent(&self) -> Self {
+        self.with_content(MessageContent::Zero)
+    }
+
     /// Sizes of the regions for slots 0 to N − 1: slot n belongs to region n mod P.
     pub(super) fn region_sizes(&self, n_agents: usize) -> Vec<usize> {
         region_sizes(n_agents, self.n_regions as usize)

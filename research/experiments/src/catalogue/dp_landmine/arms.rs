@@ -138,15 +138,6 @@ fn plain(n_regions: u32) -> CollaborationMode {
     }
 }
 
-/// Thompson sampling alone, with initial points in P regions.
-fn alone(n_regions: u32) -> CollaborationMode {
-    CollaborationMode {
-        local_prob: LocalProb::Constant(1.0),
-        n_releases: 1, // never used
-        ..plain(n_regions)
-    }
-}
-
 /// The paper's mechanism: P = 4, S = 22.
 fn papers(sampling: PaperSampling, noise_multiplier: f64) -> CollaborationMode {
     CollaborationMode {
@@ -158,12 +149,6 @@ fn papers(sampling: PaperSampling, noise_multiplier: f64) -> CollaborationMode {
 fn poisson(rate: f64, noise_multiplier: f64) -> anyhow::Result<CollaborationMode> {
     let sampling = PaperSampling::Poisson(SamplingRate::new(rate)?);
     Ok(papers(sampling, noise_multiplier))
-}
-
-/// Returns the approach with messages of zeros: a release is then noise alone.
-fn silent(approach: &CollaborationMode) -> CollaborationMode {
-    let message = MessageSettings { content: MessageContent::Zero, ..approach.message };
-    CollaborationMode { message, ..approach.clone() }
 }
 
 /// The budgets of our setting.
@@ -229,12 +214,12 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
             arms.len() - 1
         };
     let all = [NOISE, SAMPLING, VARIANTS];
-    add("ts".into(), "", &all, alone(1));
-    add("ts regional".into(), "", &all, alone(4));
+    add("ts".into(), "", &all, plain(1).alone());
+    add("ts regional".into(), "", &all, plain(4).alone());
     add("fts".into(), "", &all, plain(1));
     add("fts-de".into(), "", &all, plain(4));
     // The maximum of pure noise does not depend on its size: one placebo serves every q and z.
-    add("placebo".into(), "", &all, silent(&poisson(0.35, 1.0)?));
+    add("placebo".into(), "", &all, poisson(0.35, 1.0)?.silent());
 
     let mut series = Vec::new();
     let base = poisson(0.35, 1.0)?;
@@ -261,10 +246,10 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
     series.push((add(name, "", &[VARIANTS], fixed_weights), VARIANTS));
 
     let only = &[OURS];
-    add("ts".into(), "", only, alone(1));
-    add("ts regional".into(), "", only, alone(4));
+    add("ts".into(), "", only, plain(1).alone());
+    add("ts regional".into(), "", only, plain(4).alone());
     add("fts-de".into(), "", only, open());
-    add("placebo".into(), "", only, silent(&ours(EPSILONS[0])?));
+    add("placebo".into(), "", only, ours(EPSILONS[0])?.silent());
     for epsilon in EPSILONS {
         let name = format!("epsilon = {epsilon}");
         series.push((add(name.clone(), &name, only, ours(epsilon)?), OURS));

@@ -72,15 +72,6 @@ fn plain(n_regions: u32) -> CollaborationMode {
     }
 }
 
-/// Thompson sampling alone, with initial points in regions.
-fn alone(n_regions: u32) -> CollaborationMode {
-    CollaborationMode {
-        local_prob: LocalProb::Constant(1.0),
-        n_releases: 1, // never used
-        ..plain(n_regions)
-    }
-}
-
 /// The paper's mechanism.
 fn paper(
     n_regions: u32,
@@ -96,17 +87,6 @@ fn paper(
         },
         ..plain(n_regions)
     })
-}
-
-/// Returns the approach with messages of zeros: a release is then noise alone.
-fn silent(approach: &CollaborationMode) -> CollaborationMode {
-    let message = MessageSettings { content: MessageContent::Zero, ..approach.message };
-    CollaborationMode { message, ..approach.clone() }
-}
-
-fn with_content(approach: &CollaborationMode, content: MessageContent) -> CollaborationMode {
-    let message = MessageSettings { content, ..approach.message };
-    CollaborationMode { message, ..approach.clone() }
 }
 
 /// The configuration for a small budget: releases from everybody (q = 1) while agents still learn much, each of which says as
@@ -140,16 +120,16 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
     let similar = Population::Similar;
     let of_paper = [BENEFIT, COMPONENTS, CLIPPING, SAMPLING, NOISE, REGIONS, WEIGHTS];
     let everywhere = [of_paper.as_slice(), &[BUDGET, BUDGET_PARTS]].concat();
-    add("ts", &everywhere, similar, alone(1));
-    add("ts regional P=2", &of_paper, similar, alone(2));
-    add("ts regional P=3", &[BENEFIT, REGIONS], similar, alone(3));
-    add("ts regional P=4", &[REGIONS, BUDGET, BUDGET_PARTS], similar, alone(4));
+    add("ts", &everywhere, similar, plain(1).alone());
+    add("ts regional P=2", &of_paper, similar, plain(2).alone());
+    add("ts regional P=3", &[BENEFIT, REGIONS], similar, plain(3).alone());
+    add("ts regional P=4", &[REGIONS, BUDGET, BUDGET_PARTS], similar, plain(4).alone());
 
     // Without privacy: Fig. 2a and 5.
     add("fts", &[BENEFIT], similar, plain(1));
     add("fts-de P=2", &[BENEFIT, COMPONENTS], similar, plain(2));
     add("fts-de P=3", &[BENEFIT], similar, plain(3));
-    add("placebo P=2", &[BENEFIT], similar, with_content(&plain(2), MessageContent::Placebo));
+    add("placebo P=2", &[BENEFIT], similar, plain(2).with_content(MessageContent::Placebo));
     let equal = CollaborationMode { emphasis: ExplorationWeights::UNIFORM, ..plain(2) };
     add("fts-de P=2, equal weights", &[COMPONENTS], similar, equal);
     let anywhere = CollaborationMode { regional_start: false, ..plain(2) };
@@ -159,7 +139,7 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
     let base = paper(2, 0.25, 1.0, 11.0)?;
     let with_base = [CLIPPING, SAMPLING, NOISE, REGIONS, WEIGHTS];
     add("q=.25 z=1 S=11 P=2", &with_base, similar, base.clone());
-    add("placebo (noise of q=.25 z=1 S=11 P=2)", &with_base, similar, silent(&base));
+    add("placebo (noise of q=.25 z=1 S=11 P=2)", &with_base, similar, base.silent());
     for norm in [3.0, 6.0, 22.0] {
         let approach = paper(2, 0.25, 1.0, norm)?;
         add(&format!("S={norm}"), &[CLIPPING], similar, approach);
@@ -202,7 +182,7 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
     // Agents that differ: Fig. 7.
     for (panel, difference) in [(SOME, 0.7), (ALL, 1.0)] {
         let crowd = Population::Different(difference);
-        add("ts regional P=2", &[panel], crowd, alone(2));
+        add("ts regional P=2", &[panel], crowd, plain(2).alone());
         add("fts-de, 1-p = 1/sqrt(t)", &[panel], crowd, plain(2));
         let fast = CollaborationMode { local_prob: LocalProb::Power(1.0), ..plain(2) };
         add("fts-de, 1-p = 1/t", &[panel], crowd, fast);
@@ -211,10 +191,10 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
     // Beyond the paper: a small budget.
     let best = ours(noise_for(1.0, OUR_RELEASES)?);
     add("ours", &[BUDGET, BUDGET_PARTS], similar, best.clone());
-    add("ours, placebo", &[BUDGET], similar, silent(&best));
+    add("ours, placebo", &[BUDGET], similar, best.silent());
     let papers = paper(2, 0.25, noise_for(0.25, N_ROUNDS)?, 11.0)?;
     add("paper's mechanism P=2", &[BUDGET], similar, papers.clone());
-    add("paper's mechanism, placebo", &[BUDGET], similar, silent(&papers));
+    add("paper's mechanism, placebo", &[BUDGET], similar, papers.silent());
     let release = |noise_multiplier, max_norm| Release::Lattice {
         sampling_rate: 1.0,
         noise_multiplier,
@@ -222,7 +202,7 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
     };
     let z = noise_for(1.0, OUR_RELEASES)?;
     let changed = [
-        ("samples, not means", with_content(&best, MessageContent::Posterior)),
+        ("samples, not means", best.with_content(MessageContent::Posterior)),
         (
             "S = 1.1 sqrt(P M)",
             CollaborationMode { release: release(z, 1.1 * 200.0_f64.sqrt()), ..best.clone() },
