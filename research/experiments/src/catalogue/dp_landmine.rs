@@ -84,7 +84,7 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
         checkpoints: vec![5, 10, 20, 40],
         private: Some(false),
         figure: Some(figure),
-        ..SummaryRequest::new("dp-landmine", call.options.seed, Direction::Maximize, Metric::Best)
+        ..call.summary_request("dp-landmine", Direction::Maximize, Metric::Best)
     };
     let pairs = |panel: &str| pairs_of(&arms, panel);
     let mut concluded = call.conclude(&rows, ended, request, pairs)?;

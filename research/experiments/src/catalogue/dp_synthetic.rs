@@ -80,12 +80,7 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
         checkpoints: vec![5, 10, 20],
         private: Some(false),
         figure: Some(figure),
-        ..SummaryRequest::new(
-            "dp-synthetic",
-            call.options.seed,
-            Direction::Maximize,
-            Metric::Regret,
-        )
+        ..call.summary_request("dp-synthetic", Direction::Maximize, Metric::Regret)
     };
     let pairs = |panel: &str| pairs_of(&arms, panel);
     let concluded = call.conclude(&rows, ended, request, pairs)?;

@@ -167,12 +167,7 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
         checkpoints: vec![5, 10, 20, 50],
         clusters: Clusters::Designs(N_DESIGNS),
         figure: Some(figure),
-        ..SummaryRequest::new(
-            "fts-landmine",
-            call.options.seed,
-            setup.fields.svms[0].direction(),
-            Metric::Best,
-        )
+        ..call.summary_request("fts-landmine", setup.fields.svms[0].direction(), Metric::Best)
     };
     let pairs_of = |configuration: &str| {
         let of_it = arms

@@ -126,12 +126,7 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let request = SummaryRequest {
         checkpoints: vec![5, 10, 20],
         figure: Some(figure),
-        ..SummaryRequest::new(
-            "fts-synthetic",
-            call.options.seed,
-            Direction::Maximize,
-            Metric::Regret,
-        )
+        ..call.summary_request("fts-synthetic", Direction::Maximize, Metric::Regret)
     };
     let pairs_of = |configuration: &str| {
         let panel = panels.iter().find(|panel| panel.name == configuration);

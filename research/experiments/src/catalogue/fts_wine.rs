@@ -55,7 +55,7 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
         checkpoints: vec![3, 5, 10, 20],
         clusters: Clusters::Runs,
         figure: Some(figure),
-        ..SummaryRequest::new("fts-wine", call.options.seed, federation.direction, Metric::Best)
+        ..call.summary_request("fts-wine", federation.direction, Metric::Best)
     };
     let pairs_of = |_: &str| ["ts", "placebo"].map(|control| ("fts".into(), control.into())).into();
     call.conclude(&rows, ended, request, pairs_of)

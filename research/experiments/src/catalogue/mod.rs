@@ -28,10 +28,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context as _;
 use fedbo_problems::data_sets::{DP_ENDS, DTS_CURVES, FTS_CURVES, FTS_SUMMARY, FTS_TARGETS};
 use fedbo_report::{
-    Figure, FolderLock, ResultsWriter, Row, Summary, SummaryRequest, check_folder, summarize,
-    summarize_configurations,
+    Figure, FolderLock, Metric, ResultsWriter, Row, Summary, SummaryRequest, check_folder,
+    summarize, summarize_configurations,
 };
 use fedbo_runner::Ended;
+use fedbo_space::Direction;
 use fedbo_streams::Seed;
 use rayon::prelude::*;
 
@@ -167,6 +168,11 @@ impl<'a> Call<'a> {
         self.options.data.as_deref().context(
             "the experiment needs the data folder (--data DIR); `fedbo data check DIR` says which experiments a folder is enough for",
         )
+    }
+
+    /// What to summarize of an experiment's rows: arms without comparisons, each unit one value.
+    fn summary_request(self, name: &str, direction: Direction, metric: Metric) -> SummaryRequest {
+        SummaryRequest::new(name, self.options.seed, direction, metric)
     }
 
     /// Does what must be known before the jobs, in parallel, as a stage of its own. `None` stands for an item that was stopped, or

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fedbo_problems::{Function, MixedSurface, Problem, TestFunction};
+use fedbo_space::Direction;
 use fedbo_strategies::{GpUcbOptions, UcbMultiplier};
 use fedbo_streams::Seed;
 use fedbo_study::StrategySpec;
@@ -92,12 +93,7 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let request = SummaryRequest {
         checkpoints: vec![10, 20],
         figure: Some(figure),
-        ..SummaryRequest::new(
-            "single-party",
-            call.options.seed,
-            fedbo_space::Direction::Minimize,
-            Metric::Regret,
-        )
+        ..call.summary_request("single-party", Direction::Minimize, Metric::Regret)
     };
     let pairs_of = |_: &str| {
         ["log-ei", "ts", "gp-ucb"]

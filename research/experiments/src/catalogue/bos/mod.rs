@@ -124,7 +124,7 @@ impl Plan {
         let request = SummaryRequest {
             checkpoints: self.checkpoints.clone(),
             figure: Some(figure),
-            ..SummaryRequest::new(self.name, call.options.seed, direction, self.metric)
+            ..call.summary_request(self.name, direction, self.metric)
         };
         let pairs_of = |name: &str| {
             let of = self.configurations.iter().find(|each| each.name == name);

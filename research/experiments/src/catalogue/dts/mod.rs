@@ -11,6 +11,7 @@ use fedbo_report::{
     Clusters, Estimate, FigureSpec, Metric, PanelBy, Row, Scale, SummaryRequest, TeamRegret,
     TeamRun, write_team_regret,
 };
+use fedbo_space::Direction;
 use fedbo_streams::Purpose;
 use fedbo_topology::GraphSpec;
 
@@ -211,12 +212,7 @@ impl Study {
                 panel_by: PanelBy::Experiment,
                 ..FigureSpec::default()
             }),
-            ..SummaryRequest::new(
-                self.name,
-                call.options.seed,
-                fedbo_space::Direction::Minimize,
-                Metric::Regret,
-            )
+            ..call.summary_request(self.name, Direction::Minimize, Metric::Regret)
         };
         let pairs_of = |name: &str| {
             let case = self.cases.iter().find(|case| case.name == name);

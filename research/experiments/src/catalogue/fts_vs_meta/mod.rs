@@ -82,12 +82,7 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
             references: vec![Reference { label: "best of an 88-point grid".into(), value: 0.8495 }],
             ..FigureSpec::default()
         }),
-        ..SummaryRequest::new(
-            "fts-vs-meta",
-            call.options.seed,
-            setup.fields.svms[0].direction(),
-            Metric::Best,
-        )
+        ..call.summary_request("fts-vs-meta", setup.fields.svms[0].direction(), Metric::Best)
     };
     let pairs_of = |configuration: &str| {
         let of_it = arms.iter().filter(|arm| arm.configuration == configuration);

@@ -189,7 +189,7 @@ impl Plan {
             checkpoints: self.checkpoints.clone(),
             clusters: self.clusters,
             figure: Some(self.figure(&self.title)),
-            ..SummaryRequest::new(self.name, call.options.seed, Direction::Maximize, self.metric)
+            ..call.summary_request(self.name, Direction::Maximize, self.metric)
         };
         let pairs_of = |name: &str| {
             let shown = self.configurations.iter().flat_map(|each| &each.shown);

@@ -94,12 +94,7 @@ pub(super) fn measure(
             panel_by: PanelBy::Experiment,
             ..FigureSpec::default()
         }),
-        ..SummaryRequest::new(
-            declaration.name,
-            call.options.seed,
-            Direction::Maximize,
-            declaration.metric,
-        )
+        ..call.summary_request(declaration.name, Direction::Maximize, declaration.metric)
     };
     let pairs_of = |_: &str| pairs(&declaration.arms);
     let concluded = call.conclude(&rows, ended, request, pairs_of)?;

@@ -190,12 +190,7 @@ pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> 
             shared_y: true,
             ..FigureSpec::default()
         }),
-        ..SummaryRequest::new(
-            "meta-synthetic",
-            call.options.seed,
-            Direction::Maximize,
-            Metric::Regret,
-        )
+        ..call.summary_request("meta-synthetic", Direction::Maximize, Metric::Regret)
     };
     let pairs = |name: &str| {
         let panel = panels.iter().find(|panel| panel.name == name);

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use fedbo_gp::FeatureMap;
 use fedbo_protocol::AgentUpdate;
-use fedbo_report::{Clusters, FigureSpec, Metric, PanelBy, SummaryRequest};
+use fedbo_report::{Clusters, Metric, SummaryRequest};
 use fedbo_runner::RowLabels;
 use fedbo_strategies::Observation;
 use fedbo_streams::{Purpose, Seed};
 
 use super::families::{self, Family};
 use super::{
-    Arm, N_FEATURES, N_PAST, everything_known, feature_map, member, message, past, session_of,
-    unit_seed,
+    Arm, N_FEATURES, N_PAST, everything_known, feature_map, figure, member, message, past,
+    session_of, unit_seed,
 };
 use crate::catalogue::jobs::{Job, Session, columns_of};
 use crate::catalogue::{Call, ExperimentResult};
@@ -193,24 +193,13 @@ pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResu
         }
     }
     let (rows, ended) = call.play("shared-prior-axes", &jobs, writer)?;
-    let figure = FigureSpec {
-        title: "A party joins others: how many, what they have observed, how alike they are".into(),
-        x_label: "queries".into(),
-        y_label: "best value, mean over parties".into(),
-        panel_by: PanelBy::Experiment,
-        mean_over_agents: true,
-        ..FigureSpec::default()
-    };
     let request = SummaryRequest {
         checkpoints: CHECKPOINTS.to_vec(),
         clusters: Clusters::Agents,
-        figure: Some(figure),
-        ..SummaryRequest::new(
-            "shared-prior-axes",
-            call.options.seed,
-            families[0].tasks[0].direction(),
-            Metric::Best,
-        )
+        figure: Some(figure(
+            "A party joins others: how many, what they have observed, how alike they are",
+        )),
+        ..call.summary_request("shared-prior-axes", families[0].tasks[0].direction(), Metric::Best)
     };
     let pairs_of = |_: &str| {
         let controls = ARMS.into_iter().chain([Arm::Consensus]);

@@ -257,25 +257,12 @@ fn run_arms(
     let primary = primary(arms);
     check_primary(&primary, &jobs, &CHECKPOINTS)?;
     let (rows, ended) = call.play(name, &jobs, writer)?;
-    let figure = FigureSpec {
-        title: "A party joins others that have made 50 random evaluations each".into(),
-        x_label: "queries".into(),
-        y_label: "best value, mean over parties".into(),
-        panel_by: PanelBy::Experiment,
-        mean_over_agents: true,
-        ..FigureSpec::default()
-    };
     let request = SummaryRequest {
         checkpoints: CHECKPOINTS.to_vec(),
         primary,
         clusters: Clusters::Agents,
-        figure: Some(figure),
-        ..SummaryRequest::new(
-            name,
-            call.options.seed,
-            families[0].tasks[0].direction(),
-            Metric::Best,
-        )
+        figure: Some(figure("A party joins others that have made 50 random evaluations each")),
+        ..call.summary_request(name, families[0].tasks[0].direction(), Metric::Best)
     };
     let pairs_of = |_: &str| {
         let controls = arms.iter().filter(|arm| **arm != Arm::SharedPrior);
@@ -300,6 +287,17 @@ fn everything_known<T: Send>(
         |&(family, run)| known(&families[family], unit_seed(call.seed(), family, run)).map(Some),
     )?;
     Ok(units.into_iter().zip(found).filter_map(|(unit, found)| Some((unit, found?))).collect())
+}
+
+fn figure(title: &str) -> FigureSpec {
+    FigureSpec {
+        title: title.into(),
+        x_label: "queries".into(),
+        y_label: "best value, mean over parties".into(),
+        panel_by: PanelBy::Experiment,
+        mean_over_agents: true,
+        ..FigureSpec::default()
+    }
 }
 
 /// The primary comparisons of an experiment with these arms.

@@ -14,7 +14,7 @@ use fedbo_privacy::accounting::{
 };
 use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, SimNoise};
 use fedbo_protocol::{Aggregate, LatticeRounds, ReleaseSchedule, RoundMechanism};
-use fedbo_report::{Clusters, FigureSpec, Metric, PanelBy, PrimaryComparison, SummaryRequest};
+use fedbo_report::{Clusters, Metric, PrimaryComparison, SummaryRequest};
 use fedbo_runner::RowLabels;
 use fedbo_space::Partition;
 use fedbo_strategies::{
@@ -25,7 +25,8 @@ use fedbo_streams::{Purpose, Seed};
 
 use super::families::{self, Family};
 use super::{
-    N_FEATURES, N_ROUNDS, alone, everything_known, feature_map, member, past, session_of, unit_seed,
+    N_FEATURES, N_ROUNDS, alone, everything_known, feature_map, figure, member, past, session_of,
+    unit_seed,
 };
 use crate::catalogue::jobs::{AnyAgent, Job, check_primary, columns_of};
 use crate::catalogue::{Call, ExperimentResult};
@@ -160,23 +161,14 @@ pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResu
         (families.iter().flat_map(primary).collect::<Vec<_>>(), vec![3, 5, 10]);
     check_primary(&primary, &jobs, &checkpoints)?;
     let (rows, ended) = call.play("shared-prior-private", &jobs, writer)?;
-    let figure = FigureSpec {
-        title: "A party joins others of which one noisy sum was released".into(),
-        x_label: "queries".into(),
-        y_label: "best value, mean over parties".into(),
-        panel_by: PanelBy::Experiment,
-        mean_over_agents: true,
-        ..FigureSpec::default()
-    };
     let request = SummaryRequest {
         checkpoints,
         primary,
         clusters: Clusters::Agents,
         private: Some(false),
-        figure: Some(figure),
-        ..SummaryRequest::new(
+        figure: Some(figure("A party joins others of which one noisy sum was released")),
+        ..call.summary_request(
             "shared-prior-private",
-            call.options.seed,
             families[0].tasks[0].direction(),
             Metric::Best,
         )
