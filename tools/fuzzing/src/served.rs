@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use fedbo_coordinator::store::StudyState;
-use fedbo_coordinator::{Home, LEASE, Service, ServiceError, ServiceSettings};
+use fedbo_coordinator::{Home, Service, ServiceError, ServiceSettings};
 use fedbo_database::Mode;
-use fedbo_transport::ConnectionLimits;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::fakes::{Frozen, studies};
@@ -38,21 +37,7 @@ pub(crate) fn begun(name: &str) -> Home {
 
 /// Starts the service of a folder on the current runtime.
 pub(crate) async fn started(home: &Home) -> Result<Service, ServiceError> {
-    let settings = ServiceSettings {
-        listen: ([127, 0, 0, 1], 0).into(),
-        tls: None,
-        plain_http: false,
-        metrics: None,
-        store: home.store(),
-        ledgers: home.path().to_owned(),
-        key: home.key(),
-        lease: LEASE,
-        recorder: None,
-        helper: Default::default(),
-        holder: "fuzz".to_owned(),
-        limits: ConnectionLimits::default(),
-    };
-    Service::start(settings).await
+    Service::start(ServiceSettings::local(home, "fuzz")).await
 }
 
 /// A runtime that does all on the thread that waits for it.

@@ -12,6 +12,8 @@ use fedbo_wire::SigningKey;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::home::Home;
+use crate::host::LEASE;
 use crate::metrics::Recorder;
 use crate::observer::Observer;
 use crate::service::{Audience, Shared, router};
@@ -50,6 +52,26 @@ pub struct ServiceSettings {
     pub helper: HelperWay,
     /// A further place to which its metrics go.
     pub recorder: Option<Arc<dyn Recorder>>,
+}
+
+impl ServiceSettings {
+    /// The settings of a service of a folder that this machine alone reaches: plain HTTP on a free port, with the usual limits.
+    pub fn local(home: &Home, holder: impl Into<String>) -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            tls: None,
+            plain_http: false,
+            metrics: None,
+            store: home.store(),
+            ledgers: home.path().to_owned(),
+            key: home.key(),
+            holder: holder.into(),
+            limits: ConnectionLimits::default(),
+            lease: LEASE,
+            helper: HelperWay::default(),
+            recorder: None,
+        }
+    }
 }
 
 /// The way to the helpers of secure sums.

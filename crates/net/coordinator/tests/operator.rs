@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use fedbo_coordinator::{Home, Service, ServiceSettings};
 use fedbo_database::Mode;
-use fedbo_transport::{ConnectionLimits, TlsFiles};
+use fedbo_transport::TlsFiles;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tokio::runtime::Runtime;
@@ -21,20 +21,7 @@ const OPERATORS: [&str; 3] = ["/metrics", "/healthz", "/readyz"];
 const AGENTS: &str = "/v1/openapi.json";
 
 fn settings(home: &Home, tls: Option<TlsFiles>, metrics: Option<SocketAddr>) -> ServiceSettings {
-    ServiceSettings {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        tls,
-        plain_http: false,
-        metrics,
-        store: home.store(),
-        ledgers: home.path().to_owned(),
-        key: home.key(),
-        lease: fedbo_coordinator::LEASE,
-        recorder: None,
-        helper: Default::default(),
-        holder: "test".to_owned(),
-        limits: ConnectionLimits::default(),
-    }
+    ServiceSettings { tls, metrics, ..ServiceSettings::local(home, "test") }
 }
 
 /// A certificate in the folder, and who trusts it.

@@ -29,21 +29,13 @@ pub(crate) fn serve(folder: &Path, store: Option<&str>) -> Result<()> {
     };
     let _lock = store.is_none().then(|| home.lock()).transpose()?;
     let settings = ServiceSettings {
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         tls: Some(TlsFiles {
             certificate: folder.join(CERTIFICATE),
             key: folder.join(CERTIFICATE_KEY),
         }),
-        plain_http: false,
         metrics: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
-        store: home.store(),
-        ledgers: home.path().to_owned(),
-        key: home.key(),
-        lease: fedbo_coordinator::LEASE,
-        recorder: None,
-        helper: Default::default(),
-        holder: format!("process {}", std::process::id()),
         limits: ConnectionLimits { n_connections: 8192, ..ConnectionLimits::default() },
+        ..ServiceSettings::local(&home, format!("process {}", std::process::id()))
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let service = runtime.block_on(Service::start(settings))?;

@@ -42,26 +42,17 @@ fn served() {
         panic!("four numbers")
     };
     let settings = ServiceSettings {
-        listen: "127.0.0.1:0".parse().unwrap(),
         tls: Some(TlsFiles {
             certificate: folder.join("certificate.pem"),
             key: folder.join("certificate.key.pem"),
         }),
-        plain_http: false,
-        metrics: None,
-        store: home.store(),
-        ledgers: home.path().to_owned(),
-        key: home.key(),
-        lease: fedbo_coordinator::LEASE,
-        recorder: None,
-        helper: Default::default(),
-        holder: "test".to_owned(),
         limits: ConnectionLimits {
             n_connections: usize::try_from(n_connections).unwrap(),
             patience: Duration::from_millis(patience),
             body_patience: Duration::from_millis(body_patience),
             answer_patience: Duration::from_millis(answer_patience),
         },
+        ..ServiceSettings::local(&home, "test")
     };
     let runtime = Runtime::new().unwrap();
     let service = runtime.block_on(Service::start(settings)).unwrap();

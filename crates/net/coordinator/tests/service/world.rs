@@ -8,7 +8,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fedbo_coordinator::{Home, Service, ServiceSettings, Study};
 use fedbo_database::Mode;
 use fedbo_federation::Federation;
-use fedbo_transport::ConnectionLimits;
 use fedbo_wire::{
     Digest, EnrolRequest, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME, Handout,
     Limits, PublicKey, SigningKey, Upload, sign_request,
@@ -140,20 +139,7 @@ impl World {
 }
 
 pub(crate) fn settings(home: &Home) -> ServiceSettings {
-    ServiceSettings {
-        listen: "127.0.0.1:0".parse().unwrap(),
-        tls: None,
-        plain_http: false,
-        metrics: None,
-        store: home.store(),
-        ledgers: home.path().to_owned(),
-        key: home.key(),
-        lease: fedbo_coordinator::LEASE,
-        recorder: None,
-        helper: Default::default(),
-        holder: "test".to_owned(),
-        limits: ConnectionLimits::default(),
-    }
+    ServiceSettings::local(home, "test")
 }
 
 /// An agent without an objective: it sends what a test says.
