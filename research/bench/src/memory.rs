@@ -24,14 +24,7 @@ pub(crate) fn rows(n_agents: u32, n_rounds: u64) -> Result<Vec<Value>> {
     let seed = Seed::new(1);
     let (before, begin) = (peak_mib()?, Instant::now());
     let map = Arc::new(feature_map(100, 2)?);
-    let unit = ParameterSpec {
-        kind: "float".into(),
-        low: Some(0.0),
-        high: Some(1.0),
-        log: None,
-        step: None,
-        choices: None,
-    };
+    let unit = ParameterSpec::float(0.0, 1.0);
     let domain = Domain::Space(Space::from_specs([("x1", &unit), ("x2", &unit)])?);
     let mut agents = Vec::new();
     for agent in 0..n_agents {

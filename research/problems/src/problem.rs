@@ -205,14 +205,7 @@ fn float_space(parameters: impl IntoIterator<Item = (String, [f64; 2])>, log: bo
     let parameters = parameters
         .into_iter()
         .map(|(name, [low, high])| {
-            let spec = ParameterSpec {
-                kind: "float".to_owned(),
-                low: Some(low),
-                high: Some(high),
-                log: Some(log),
-                step: None,
-                choices: None,
-            };
+            let spec = ParameterSpec { log: Some(log), ..ParameterSpec::float(low, high) };
             Parameter::from_spec(&name, &spec)
         })
         .collect::<Result<_, _>>();

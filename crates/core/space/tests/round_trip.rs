@@ -251,30 +251,16 @@ fn bad_declarations_name_the_parameter_the_key_and_the_way_out() {
 /// The number of points is the product over parameters, without one for floats, and stops at the largest number.
 #[test]
 fn points_of_a_discrete_space_are_counted() {
-    let int = |low: f64, high: f64| ParameterSpec {
-        kind: "int".into(),
-        low: Some(low),
-        high: Some(high),
-        log: None,
-        step: None,
-        choices: None,
-    };
-    let float = ParameterSpec { kind: "float".into(), ..int(0.0, 1.0) };
-    let choice = ParameterSpec {
-        kind: "categorical".into(),
-        low: None,
-        high: None,
-        log: None,
-        step: None,
-        choices: Some(vec!["a".into(), "b".into(), "c".into()]),
-    };
+    let int = ParameterSpec::int(-2, 5);
+    let float = ParameterSpec::float(0.0, 1.0);
+    let choice = ParameterSpec::categorical(["a", "b", "c"]);
     let n_points = |specs: &[(&str, &ParameterSpec)]| {
         let space = Space::from_specs(specs.iter().copied()).unwrap();
         space.n_points()
     };
-    assert_eq!(n_points(&[("i", &int(-2.0, 5.0)), ("c", &choice)]), Some(24));
-    assert_eq!(n_points(&[("i", &int(-2.0, 5.0)), ("x", &float)]), None);
-    let widest = int(-9.0e15, 9.0e15);
+    assert_eq!(n_points(&[("i", &int), ("c", &choice)]), Some(24));
+    assert_eq!(n_points(&[("i", &int), ("x", &float)]), None);
+    let widest = ParameterSpec::int(-9_000_000_000_000_000, 9_000_000_000_000_000);
     let two = [("i", &widest), ("j", &widest)];
     assert_eq!(n_points(&two[..1]), Some(18_000_000_000_000_001));
     assert_eq!(n_points(&two), Some(u64::MAX));

@@ -15,14 +15,7 @@ use fedbo_streams::{Seed, Stream};
 pub(crate) const SEED: u64 = 5;
 
 pub(crate) fn float(low: f64, high: f64, log: bool) -> ParameterSpec {
-    ParameterSpec {
-        kind: "float".into(),
-        low: Some(low),
-        high: Some(high),
-        log: Some(log),
-        step: None,
-        choices: None,
-    }
+    ParameterSpec { log: Some(log), ..ParameterSpec::float(low, high) }
 }
 
 /// The box [0, 1]^dim.

@@ -118,14 +118,7 @@ pub(super) fn contribute(
     seed: &Seed,
 ) -> anyhow::Result<AgentUpdate> {
     // It proposes nothing, so any domain of the right dimension will do.
-    let unit = ParameterSpec {
-        kind: "float".into(),
-        low: Some(0.0),
-        high: Some(1.0),
-        log: None,
-        step: None,
-        choices: None,
-    };
+    let unit = ParameterSpec::float(0.0, 1.0);
     let names: Vec<String> = (0..map.dim()).map(|i| format!("x{i}")).collect();
     let space = Space::from_specs(names.iter().map(|name| (name.as_str(), &unit)))?;
     let own_seed = seed.child(Purpose::Agent, u64::from(plan.id));

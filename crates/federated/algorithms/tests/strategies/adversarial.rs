@@ -101,17 +101,6 @@ fn space(specs: &[(&str, ParameterSpec)]) -> Result<Space, SpaceError> {
     Space::from_specs(specs.iter().map(|(name, spec)| (*name, spec)))
 }
 
-fn discrete(kind: &str, low: f64, high: f64, choices: Option<usize>) -> ParameterSpec {
-    ParameterSpec {
-        kind: kind.into(),
-        low: choices.is_none().then_some(low),
-        high: choices.is_none().then_some(high),
-        log: None,
-        step: None,
-        choices: choices.map(|n| (0..n).map(|i| format!("c{i}").into()).collect()),
-    }
-}
-
 /// "Domain".
 fn domains() -> Vec<Case> {
     let parameters: Vec<(&str, ParameterSpec)> = vec![
@@ -119,10 +108,10 @@ fn domains() -> Vec<Case> {
         ("1e-300..1e300 log", float(1e-300, 1e300, true)),
         ("1 ulp", float(1.0, 1.0_f64.next_up(), false)),
         ("denormal", float(0.0, 5e-324, false)),
-        ("two integers", discrete("int", 0.0, 1.0, None)),
-        ("2^53 integers", discrete("int", -9e15, 9e15, None)),
-        ("two choices", discrete("categorical", 0.0, 0.0, Some(2))),
-        ("five choices", discrete("categorical", 0.0, 0.0, Some(5))),
+        ("two integers", ParameterSpec::int(0, 1)),
+        ("2^53 integers", ParameterSpec::int(-9_000_000_000_000_000, 9_000_000_000_000_000)),
+        ("two choices", ParameterSpec::categorical(["c0", "c1"])),
+        ("five choices", ParameterSpec::categorical(["c0", "c1", "c2", "c3", "c4"])),
     ];
     let mut cases: Vec<Case> = parameters
         .into_iter()

@@ -15,22 +15,8 @@ use super::*;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn space() -> Space {
-    let float = ParameterSpec {
-        kind: "float".into(),
-        low: Some(-5.0),
-        high: Some(10.0),
-        log: None,
-        step: None,
-        choices: None,
-    };
-    let choice = ParameterSpec {
-        kind: "categorical".into(),
-        low: None,
-        high: None,
-        log: None,
-        step: None,
-        choices: Some(vec!["rbf".into(), "it's".into()]),
-    };
+    let float = ParameterSpec::float(-5.0, 10.0);
+    let choice = ParameterSpec::categorical(["rbf", "it's"]);
     let space = Space::from_specs([("x1", &float), ("kernel", &choice)]).unwrap();
     assert!(matches!(space.parameters()[0].kind(), Kind::Float { .. }));
     assert_eq!(space.parameters().iter().map(Parameter::name).count(), 2);
