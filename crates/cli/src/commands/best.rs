@@ -134,7 +134,7 @@ impl Best {
     }
 }
 
-/// What a model of noisy values says beside the trial with the best value.
+/// The words of a model of noisy values beside the trial with the best value.
 fn in_words(insight: &Insight, best: Option<&Trial>) -> String {
     let (mean, std) = (number(insight.mean), number(insight.std));
     let chosen = insight.best_by_mean.number;

@@ -170,7 +170,7 @@ impl<'a> Call<'a> {
         )
     }
 
-    /// What to summarize of an experiment's rows: arms without comparisons, each unit one value.
+    /// A request to summarize an experiment's rows: arms without comparisons, each unit one value.
     fn summary_request(self, name: &str, direction: Direction, metric: Metric) -> SummaryRequest {
         SummaryRequest::new(name, self.options.seed, direction, metric)
     }
