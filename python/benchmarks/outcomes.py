@@ -176,16 +176,16 @@ def show_choices(name: str, problem: Problem, arm: str, seeds: range, n_trials: 
     choices: dict[str, list[Numbers]] = {"by value": [], "by model": []}
     for seed in seeds:
         study, found = by_fedbo(problem, arm, seed, n_trials)
-        insight, best = study.insight(), study.best_trial
-        if insight is not None:
-            choices["by model"].append(found[insight.best_by_mean.number])
-        if best is not None:
-            choices["by value"].append(found[best.number])
+        choices["by model"].append(found[study.insight().best_by_mean.number])
+        choices["by value"].extend(found[best.number] for best in study.best_trials)
     for kind, chosen in choices.items():
         missed = [sum(max(numbers[each], 0.0) for each in problem.constraints) for numbers in chosen]
         gaps = [numbers["f1"] - problem.best for numbers in chosen]
+        if len(gaps) < 2:
+            print(f"{name:12} {arm:12} {kind}  {len(gaps)} runs have a choice", flush=True)
+            continue
         error = statistics.stdev(gaps) / math.sqrt(len(gaps))
-        cells = f"feasible {missed.count(0.0)} of {len(seeds)}  gap {statistics.mean(gaps):7.3f} ±{error:6.3f}"
+        cells = f"feasible {missed.count(0.0)} of {len(gaps)}  gap {statistics.mean(gaps):7.3f} ±{error:6.3f}"
         print(f"{name:12} {arm:12} {kind}  {cells}  missed {statistics.mean(missed):7.3f}", flush=True)
 
 

@@ -36,7 +36,8 @@ class Insight:
     importance: Mapping[str, Importance]
     """The importance of each parameter, in the space's order."""
     best_by_mean: Trial
-    """The trial that the model expects most of; in a noisy study a better guess than the best value, which is a lucky one."""
+    """The feasible trial that the model expects most of; in a noisy study a better guess than the best value, which is a lucky one. There a trial is
+    feasible if it meets all constraints with a probability of at least one half, by models of them; if none does, this is the most probable one."""
     probability_feasible: float | None
     """The probability that this trial meets all constraints without noise; of a noisy study with constraints."""
     mean: float

@@ -212,8 +212,8 @@ fn the_best_trial_meets_the_constraints_and_else_the_nearest_is_named() {
 
     // With noise a model says how probably its choice is feasible.
     for (name, bound, said) in [
-        ("u", "at_least = 35", "meets the constraints with a probability of "),
-        ("v", "at_most = 5", " only, and no trial does with more"),
+        ("u", "at_least = 35", "meets all constraints with a probability of "),
+        ("v", "at_most = 5", "expects no trial to meet all constraints; trial "),
     ] {
         let text = bounded(20, bound, script).replace("study.db", &format!("{name}.db"));
         let file = format!("{name}.toml");

@@ -69,7 +69,7 @@ fn begin_aside(path: &Path) -> std::io::Result<File> {
             return Ok(file);
         }
     }
-    Err(std::io::Error::other("somebody keeps replacing it"))
+    Err(std::io::Error::other("other programs keep writing it; try again when they have ended"))
 }
 
 /// Removes a file, if it is there.

@@ -64,6 +64,7 @@ struct LeastViolation<'a> {
 #[derive(Serialize)]
 struct ModelRecord<'a> {
     best_by_mean: TrialRecord<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     probability_feasible: Option<f64>,
     mean: f64,
     std: f64,
@@ -138,20 +139,21 @@ impl Best {
 fn in_words(insight: &Insight, best: Option<&Trial>) -> String {
     let (mean, std) = (number(insight.mean), number(insight.std));
     let chosen = insight.best_by_mean.number;
-    let expected = if best.is_some_and(|best| best.number == chosen) {
-        format!("the model agrees: it expects {mean} ± {std} there")
-    } else {
-        let noise = number(insight.noise_std);
-        format!(
+    let noise = number(insight.noise_std);
+    if let Some(p) = insight.probability_feasible.filter(|p| *p < 0.5) {
+        return format!(
+            "the values are noisy (about ± {noise}): the model expects no trial to meet all constraints; trial {chosen} does most probably, with {p:.2}, and is expected at {mean} ± {std}"
+        );
+    }
+    let expected = match best.is_some_and(|best| best.number == chosen) {
+        true => format!("the model agrees: it expects {mean} ± {std} there"),
+        false => format!(
             "the values are noisy (about ± {noise}): the model expects most of trial {chosen}, {mean} ± {std}"
-        )
+        ),
     };
     match insight.probability_feasible {
         None => expected,
-        Some(p) if p < 0.5 => format!(
-            "{expected}; it meets the constraints with a probability of {p:.2} only, and no trial does with more"
-        ),
-        Some(p) => format!("{expected}; it meets the constraints with a probability of {p:.2}"),
+        Some(p) => format!("{expected}; it meets all constraints with a probability of {p:.2}"),
     }
 }
 

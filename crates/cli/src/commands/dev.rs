@@ -118,7 +118,8 @@ fn is_host(text: &str) -> bool {
 fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
     let aside = path.with_extension("pem.part");
     let mut options = std::fs::OpenOptions::new();
-    let options = options.write(true).create(true).truncate(true).mode(mode);
+    let options = options.write(true).create_new(true).mode(mode);
+    let _ = std::fs::remove_file(&aside); // of a process that was killed, with permissions of its own
     let written = options.open(&aside).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
         file.sync_all()?;

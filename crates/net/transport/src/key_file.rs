@@ -130,6 +130,7 @@ pub fn read_key(path: &Path) -> Result<Option<SigningKey>, KeyError> {
 /// If the file cannot be made, is not its owner's alone, or holds no key.
 pub fn read_or_make_key(path: &Path) -> Result<SigningKey, KeyError> {
     if let Some(key) = read_key(path)? {
+        remove_leftovers(path); // which may have the same secret
         return Ok(key);
     }
     let mut seed = Zeroizing::new([0; 32]);

@@ -189,7 +189,8 @@ impl File {
             let what = format!("{} exists already; name another place", to.display());
             return Err(Failure::Refused(what));
         }
-        let aside = beside(to, ".part");
+        // Of its own name, as two may copy to one place.
+        let aside = beside(to, &format!(".part-{}", std::process::id()));
         let io = |error: std::io::Error| Failure::Refused(format!("{}: {error}", aside.display()));
         match std::fs::remove_file(&aside) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(error)),
@@ -202,13 +203,15 @@ impl File {
         let name = aside.to_str().ok_or_else(not_utf8)?;
         // SQLite takes an empty file for the copy.
         begin_file(&aside, &opening()).map_err(io)?;
-        connection.execute("VACUUM INTO ?", [name])?;
-        let copied = || {
-            std::fs::File::open(&aside)?.sync_all()?;
-            std::fs::rename(&aside, to)?;
-            sync_folder(to)
+        let copied = || -> Result<(), Failure> {
+            connection.execute("VACUUM INTO ?", [name])?;
+            let placed = std::fs::File::open(&aside)
+                .and_then(|copy| copy.sync_all())
+                .and_then(|()| std::fs::rename(&aside, to))
+                .and_then(|()| sync_folder(to));
+            placed.map_err(io)
         };
-        copied().map_err(io)
+        copied().inspect_err(|_| drop(std::fs::remove_file(&aside)))
     }
 
     /// A connection that reads, and what it reads.

@@ -1,6 +1,6 @@
 //! Log expected improvement with constraints, and of the hypervolume where a study has several objectives.
 
-use fedbo_gp::{Posterior, Predictor};
+use fedbo_gp::{Posterior, Prediction, Predictor};
 use fedbo_optim::{Function, Points};
 use fedbo_streams::{Seed, Stream};
 
@@ -21,7 +21,7 @@ use crate::{
 /// Objectives and slacks of constraints have a Gaussian process each, independent of one another. `[l_k, u_k]` are disjoint boxes whose
 /// union is all that no feasible trial dominates ([`open_boxes`]); so the sum is the expected hypervolume improvement exactly (Emmerich et
 /// al. 2006; the logarithm: Ament et al. 2023), and with one objective the expected improvement on the best feasible trial (Gardner et al.
-/// 2014). While no trial is feasible, the probability alone is maximized.
+/// 2014). While no trial is feasible, the improvement counts as 1.
 ///
 /// With noise the expected improvement of a single objective is augmented as that of [`super::LogEi`] is, by the mean over objective and slacks of
 /// the shares 1 − σ_j/√(s_j² + σ_j²): a further observation is worth little where all of them are known up to noise. Of mean, largest share and
@@ -240,9 +240,16 @@ impl<'a> Model<'a> {
             .collect()
     }
 
-    /// Adds the gradient of a function with these derivatives by mean and standard deviation.
-    fn add_gradient(&self, point: &[f64], (d_mean, d_std): (f64, f64), gradient: &mut [f64]) {
-        let prediction = self.predictor.predict(point);
+    /// Adds the gradient of a function with these derivatives by mean and standard deviation, at the point of a prediction.
+    fn add_gradient(
+        &self,
+        prediction: &Prediction<'_>,
+        (d_mean, d_std): (f64, f64),
+        gradient: &mut [f64],
+    ) {
+        if (d_mean, d_std) == (0.0, 0.0) {
+            return;
+        }
         let variance = prediction.variance();
         let slope = if variance > self.least_variance { -d_std / variance.sqrt() } else { 0.0 };
         let weights = prediction.whitened().iter().map(|v| slope * v).collect();
@@ -440,14 +447,12 @@ impl Function for HypervolumeImprovement<'_> {
 
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
         gradient.fill(0.0);
-        let predict = |model: &Model<'_>| {
-            let prediction = model.predictor.predict(point);
-            (prediction.mean(), model.std(prediction.variance()))
-        };
-        let at: Vec<(f64, f64)> = self.models().map(predict).collect();
-        let (value, slopes) = self.at(&at);
-        for (model, slopes) in self.models().zip(slopes) {
-            model.add_gradient(point, slopes, gradient);
+        let predictions: Vec<_> =
+            self.models().map(|model| (model, model.predictor.predict(point))).collect();
+        let at = predictions.iter().map(|(model, each)| (each.mean(), model.std(each.variance())));
+        let (value, slopes) = self.at(&at.collect::<Vec<_>>());
+        for ((model, prediction), slopes) in predictions.iter().zip(slopes) {
+            model.add_gradient(prediction, slopes, gradient);
         }
         value
     }
@@ -559,7 +564,7 @@ mod tests {
                 objectives: posteriors[..2].iter().map(Model::of).collect(),
                 cells: Cells::new(if has_boxes { &boxes } else { &[] }),
                 constraints: vec![(Model::of(&posteriors[2]), 0.05)],
-                augmented: has_boxes,
+                augmented: true,
             };
             let points = uniform_points(12, 2, &mut test_stream(8));
             for (x, value) in points.rows().zip(improvement.values(&points)) {

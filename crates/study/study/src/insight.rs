@@ -16,8 +16,8 @@ pub struct Insight {
     /// One entry a parameter, in the space's order.
     pub importance: Vec<ParameterImportance>,
     /// The feasible told trial with the largest (of a study that minimizes: smallest) posterior mean: in a noisy study the best value
-    /// is a lucky one, and this is the better guess. There a trial is feasible if each constraint is met with a probability of at least one
-    /// half, by a model of its slack; if none is, this is the trial that meets all of them most probably.
+    /// is a lucky one, and this is the better guess. There a trial is feasible if it meets all constraints with a probability of at least one
+    /// half, by models of their slacks; if none is, this is the one that does most probably.
     pub best_by_mean: Trial,
     /// The probability that this trial meets all constraints without noise, by independent models of their slacks; of a noisy study with
     /// constraints.
@@ -60,7 +60,7 @@ pub(crate) struct Fitted {
     with_value: Vec<(Trial, f64)>,
     /// Their points in the unit cube, and their values to maximize.
     observations: Vec<Observation>,
-    /// The index of the one with the largest posterior mean.
+    /// The index of [`Insight::best_by_mean`].
     best: usize,
     /// The probability that it meets all constraints; of a noisy study with constraints.
     probability_feasible: Option<f64>,
@@ -107,14 +107,19 @@ impl Fitted {
             .map(|observation| surrogate.posterior().mean(&observation.unit))
             .collect();
         let slacks = slack_models(definition, space, &with_value, &observations)?;
+        let probability = |unit: &[f64]| -> f64 {
+            slacks.iter().map(|slack| slack.probability_of_at_least(0.0, unit)).product()
+        };
         // How feasible a trial is: 1 if it is, else less than 1/2.
         let feasibilities =
             with_value.iter().zip(&observations).map(|((trial, _), observation)| {
                 if slacks.is_empty() {
                     return f64::from(u8::from(definition.is_feasible(trial)));
                 }
-                let each = || probabilities(&slacks, &observation.unit);
-                if each().all(|p| p >= 0.5) { 1.0 } else { each().product::<f64>().min(0.5) }
+                match probability(&observation.unit) {
+                    p if p >= 0.5 => 1.0,
+                    p => p.max(0.0), // not a number is nothing
+                }
             });
         let feasibilities: Vec<f64> = feasibilities.collect();
         // The first of the largest; an infeasible one only if there is no other.
@@ -124,12 +129,12 @@ impl Fitted {
             _ => a,
         };
         let best = (0..means.len()).reduce(better).unwrap_or(0);
-        let of_best = || probabilities(&slacks, &observations[best].unit).product();
-        let probability_feasible = (!slacks.is_empty()).then(of_best);
+        let probability_feasible =
+            (!slacks.is_empty()).then(|| probability(&observations[best].unit));
         Ok(Some(Self { surrogate, with_value, observations, best, probability_feasible }))
     }
 
-    /// The trial with the largest posterior mean.
+    /// The trial of [`Insight::best_by_mean`].
     pub(crate) fn best(&self) -> &Trial {
         &self.with_value[self.best].0
     }
@@ -162,11 +167,6 @@ fn slack_models(
     let models =
         (0..n_constraints).map(model).collect::<Result<_, fedbo_strategies::StrategyError>>();
     Ok(models?)
-}
-
-/// The probability of each slack to be at least 0 at a point.
-fn probabilities(slacks: &[Surrogate], unit: &[f64]) -> impl Iterator<Item = f64> {
-    slacks.iter().map(|slack| slack.probability_of_at_least(0.0, unit))
 }
 
 impl Insight {

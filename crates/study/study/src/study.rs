@@ -631,7 +631,7 @@ impl Study {
         Ok(insight)
     }
 
-    /// Returns the surrogate over the parameters `x` and `y`, with all others as in the trial with the best posterior mean; `None` while
+    /// Returns the surrogate over the parameters `x` and `y`, with all others as in [`Insight::best_by_mean`]; `None` while
     /// there are fewer than two values. It is fitted anew. Cost O(n³ + m n²) for n values and m ≤ 625 points.
     ///
     /// # Errors

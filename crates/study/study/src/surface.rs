@@ -10,7 +10,7 @@ use crate::{Definition, StudyError};
 /// Values of a parameter that has no fewer.
 const N_VALUES: u32 = 25;
 
-/// The surrogate over two parameters, with all others as in the trial with the best posterior mean.
+/// The surrogate over two parameters, with all others as in [`crate::Insight::best_by_mean`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Surface {
     /// Values of the first parameter (n), evenly spread in its own scale; all choices of a categorical one.

@@ -10,6 +10,7 @@ use fedbo_report::{
     TeamRun, check_folder, write_whole,
 };
 
+use super::LEDGER_FILE;
 use super::arm_rows::ArmRowBuilders;
 use super::replay::PendingRows;
 use super::run::{ExistingResults, FailingAgent, RunOptions, RunProgress};
@@ -25,7 +26,8 @@ struct Staging {
     /// The old file, once there are rows that it does not have: they are written behind its own, so that they are kept however this run
     /// ends.
     old: Option<ResultsWriter>,
-    /// The files that were marked or removed when rows were added, as they were before.
+    /// The files that were marked or removed when rows were added, as they were before. The summary of a private run is not among them: the
+    /// added rounds may have released more than it says.
     outdated: Vec<(PathBuf, Vec<u8>)>,
 }
 
@@ -118,8 +120,10 @@ impl ResultsFile {
         let mut marked = Ok(());
         if self.recorded.is_some() && !further.is_empty() && !self.is_extended {
             if let Some(staging) = &mut self.staging {
-                let paths = [SUMMARY_FILE, TEAM_REGRET_FILE].map(|name| self.folder.join(name));
-                let found = paths.into_iter().map(|path| (std::fs::read(&path), path));
+                let is_private = self.folder.join(LEDGER_FILE).exists();
+                let names = [SUMMARY_FILE, TEAM_REGRET_FILE].into_iter().skip(is_private.into());
+                let paths = names.map(|name| self.folder.join(name));
+                let found = paths.map(|path| (std::fs::read(&path), path));
                 let found = found.filter_map(|(bytes, path)| Some((path, bytes.ok()?)));
                 staging.outdated = found.collect();
             }

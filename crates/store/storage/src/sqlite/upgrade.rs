@@ -56,7 +56,7 @@ fn run(file: &File, steps: &[&str]) -> Result<UpgradeReport, Failure> {
     for (version, step) in (1..).zip(steps).skip_while(|(version, _)| *version <= from) {
         take_step(&connection, version, step)?;
     }
-    Ok(UpgradeReport { from, to, backup: Some(backup) })
+    Ok(UpgradeReport { from, to, backup })
 }
 
 /// One step, which leads to `version`; nothing if the file is there already.
@@ -74,8 +74,9 @@ fn take_step(connection: &Connection, version: i64, step: &str) -> Result<(), Fa
     Ok(tx.commit()?)
 }
 
-/// Copies the file beside itself, with its permissions; the copy is whole and on the disk when it gets its name.
-fn back_up(connection: &Connection, file: &File, version: i64) -> Result<PathBuf, Failure> {
+/// Copies the file beside itself, with its permissions; the copy is whole and on the disk when it gets its name. None where another upgrade
+/// has begun by then, which made one.
+fn back_up(connection: &Connection, file: &File, version: i64) -> Result<Option<PathBuf>, Failure> {
     let original = file.absolute();
     let part = beside(original, &format!(".v{version}-backup.part"));
     let refused = |error: std::io::Error| StorageError::Write {
@@ -84,7 +85,10 @@ fn back_up(connection: &Connection, file: &File, version: i64) -> Result<PathBuf
     };
     // Two upgrades at once take turns: neither writes the other's copy, nor takes its name.
     let other = file.open_any_for_writing(Mode::Existing)?;
-    let _turn = begin(&other, TransactionBehavior::Immediate)?;
+    let turn = begin(&other, TransactionBehavior::Immediate)?;
+    if pragma(&turn, "user_version")? != version {
+        return Ok(None);
+    }
     let copy = || -> Result<PathBuf, Failure> {
         let _ = std::fs::remove_file(&part); // of a process that was killed
         // SQLite takes an empty file for the copy, and does not sync it.
@@ -101,7 +105,7 @@ fn back_up(connection: &Connection, file: &File, version: i64) -> Result<PathBuf
             });
         Ok(placed.map_err(refused)?)
     };
-    copy().inspect_err(|_| drop(std::fs::remove_file(&part)))
+    copy().map(Some).inspect_err(|_| drop(std::fs::remove_file(&part)))
 }
 
 /// The first name for a copy of this version that is free.
