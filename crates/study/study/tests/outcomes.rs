@@ -161,6 +161,17 @@ fn with_noise_the_models_choice_is_feasible_by_the_models_of_slacks() {
         assert!(noisy && (0.4..0.56).contains(&chosen), "{chosen}");
         assert!((0.5..1.0).contains(&probability), "{probability}");
     }
+    // Of two constraints both are to be met: each alone is met at 0.5 by half of all noise, and both by a quarter.
+    let two = definition.clone().at_most("width", 0.5).noisy();
+    let study = Study::in_memory(&two).unwrap();
+    let second = |x: f64| x + 0.2 * (5e4 * x).sin();
+    study
+        .optimize_numbers(60, |point| {
+            function(point).map(|[y, c]| [y, c, second(point.number("x"))])
+        })
+        .unwrap();
+    let insight = study.insight().unwrap().unwrap();
+    assert!((0.5..0.9).contains(&insight.probability_feasible.unwrap()));
     // Where nothing is feasible it is the trial that is so most probably.
     let study = Study::in_memory(&definition.at_most("width", -1.0).noisy()).unwrap();
     study.optimize_numbers(60, |point| function(point).map(|[y, c]| [y, c, c])).unwrap();
