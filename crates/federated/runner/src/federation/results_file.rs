@@ -145,7 +145,8 @@ impl ResultsFile {
     /// Returns true if a replayed row is one of the earlier run, whose time and reason of failure it then has.
     ///
     /// # Errors
-    /// If that run cannot be gone on from. What was added to its rows is taken back, and the files beside them are as before.
+    /// If that run cannot be gone on from. What was added to its rows is taken back, and the files beside them are as before, but for the summary of a private
+    /// run.
     fn settle(&mut self, row: &mut Row) -> Result<bool, RunError> {
         let Some(recorded) = &mut self.recorded else {
             return Ok(false);
